@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What a communicator can do: one small concept an operation, composed by those who need several.
+///
+/// A collective is queued on a stream and returns; its errors come out of that stream. All ranks of
+/// a group must queue the same collectives in the same order, each rank on one stream of its own.
+
+#include <concepts>
+#include <span>
+
+namespace tandem {
+
+/// One rank's end of a group of ranks. rank() is in [0, size()); size() is the same on every rank.
+template <class C>
+concept RankGroup = requires(C const& comm) {
+  typename C::Stream;
+  { comm.rank() }
+  noexcept->std::same_as<int>;
+  { comm.size() }
+  noexcept->std::same_as<int>;
+};
+
+/// all_reduce(in, out, op, stream): out[i] becomes op over all the ranks' in[i], on every rank.
+///
+/// in:     its size agrees on all ranks, its values need not; read by all ranks, so it must not
+/// change
+///         until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// op:     agrees on all ranks.
+/// stream: this rank's own; a place on it is where the buffers change hands, before and after.
+/// Cost:   at least 2 (n - 1) / n * bytes(in), sent and received by each of n ranks.
+/// @pre    in.size() == out.size(); in and out are equal or do not overlap
+template <class C, class T, class Op>
+concept AllReduces = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, Op op, typename C::Stream& stream) {
+  { comm.all_reduce(in, out, op, stream) } -> std::same_as<void>;
+};
+
+/// broadcast(data, root, stream): data becomes root's data on every rank.
+///
+/// data:   its size agrees on all ranks; until the stream has passed the call it is read on the
+/// root,
+///         where it must not change, and written elsewhere.
+/// root:   agrees on all ranks.
+/// stream: this rank's own.
+/// Cost:   bytes(data) received by each rank but the root.
+/// @pre    root is in [0, size())
+template <class C, class T>
+concept Broadcasts = RankGroup<C> &&
+    requires(C& comm, std::span<T> data, int root, typename C::Stream& stream) {
+  { comm.broadcast(data, root, stream) } -> std::same_as<void>;
+};
+
+/// barrier(stream): no rank's stream passes the call before every rank's stream has reached it. The
+/// caller goes on; to hold it back too, wait for the stream.
+///
+/// stream: this rank's own.
+template <class C>
+concept Barriers = RankGroup<C> && requires(C& comm, typename C::Stream& stream) {
+  { comm.barrier(stream) } -> std::same_as<void>;
+};
+
+}  // namespace tandem

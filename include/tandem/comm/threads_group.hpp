@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ThreadsGroup: where the ranks that are threads of one process meet.
+///
+/// A collective has two meetings. At the first all ranks have brought their buffers, and it can
+/// fail: by abort(), by time-out, by calls that do not match. Between the meetings each rank works
+/// on all ranks' buffers; nothing fails there, so nobody frees a buffer that another rank still
+/// reads.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include <tandem/comm/fixed_tree.hpp>
+#include <tandem/comm/operation.hpp>
+#include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
+
+namespace tandem {
+
+class ThreadsCommunicator;
+
+/// How a ThreadsGroup waits, and what its messages say.
+struct ThreadsOptions {
+  /// How long a rank waits for the others before it gives up, for itself and the whole group.
+  std::chrono::milliseconds timeout = std::chrono::seconds{600};
+
+  /// Words for what a rank stored in progress(rank), such as "at action 1F3"; null: say nothing.
+  std::string (*describe_progress)(int rank, std::uint64_t progress) = nullptr;
+
+  /// Begins the group's messages if not null: with several groups, ranks alone are ambiguous.
+  char const* name = nullptr;
+};
+
+namespace detail {
+
+/// What one rank brings to a collective. `type` identifies element type and operation.
+struct Call {
+  Operation operation = Operation::barrier;
+  Label label{};
+  void const* type = nullptr;
+  std::size_t count = 0;
+  int root = 0;
+  void const* in = nullptr;
+  void* out = nullptr;
+
+  [[nodiscard]] bool matches(Call const& other) const noexcept {
+    return operation == other.operation && type == other.type && count == other.count &&
+           root == other.root;
+  }
+};
+
+}  // namespace detail
+
+/// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
+/// uses its communicator(rank). Not copyable, not movable.
+class ThreadsGroup {
+ public:
+  /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
+  explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
+      : ranks_{ranks}, options_{options}, slots_{make_slots(ranks)} {
+    expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
+  }
+
+  ThreadsGroup(ThreadsGroup const&) = delete;
+  ThreadsGroup& operator=(ThreadsGroup const&) = delete;
+
+  /// @throws ContractError  @p rank is not in [0, size())
+  [[nodiscard]] ThreadsCommunicator communicator(int rank);
+
+  /// Makes every rank that waits in a collective, or enters one later, throw AbortedError with
+  /// @p reason, at once. The first failure of a group counts, later ones change nothing.
+  void abort(int rank, std::string_view reason) {
+    std::lock_guard const lock{mutex_};
+    if (failure_ == Failure::none) {
+      failure_ = Failure::aborted;
+      message_ = prefix() + "rank " + std::to_string(rank) + " failed: " + std::string{reason};
+      met_.notify_all();
+    }
+  }
+
+  /// Makes the group usable again after a failure.
+  /// @throws ContractError  a rank is still inside a collective: discard() its stream first
+  void reset() {
+    std::lock_guard const lock{mutex_};
+    for (int rank = 0; rank < ranks_; ++rank) {
+      expects(!slots_[rank].inside, "ThreadsGroup::reset: a rank is still inside a collective");
+      slots_[rank].waiting = false;
+    }
+    failure_ = Failure::none;
+    waiting_ = 0;
+  }
+
+  /// Where @p rank notes what it is doing, for time-out messages; see describe_progress. Never read
+  /// otherwise. @pre rank is in [0, size())
+  [[nodiscard]] std::atomic<std::uint64_t>& progress(int rank) noexcept {
+    return slots_[rank].progress;
+  }
+
+  [[nodiscard]] int size() const noexcept { return ranks_; }
+
+ private:
+  friend class ThreadsCommunicator;
+
+  enum class Failure { none, aborted, timed_out };
+
+  struct alignas(64) Slot {
+    detail::Call call{};
+    bool inside = false;   // between meet() and leave()
+    bool waiting = false;  // in the first meeting
+    bool used = false;
+    std::atomic<std::uint64_t> progress{0};
+  };
+
+  static std::unique_ptr<Slot[]> make_slots(int ranks) {
+    expects(ranks >= 1 && ranks <= max_tree_ranks,
+            "ThreadsGroup: the number of ranks must be between 1 and 256");
+    return std::make_unique<Slot[]>(static_cast<std::size_t>(ranks));
+  }
+
+  /// First meeting. Afterwards call_of(r) may be read for every r, until leave().
+  void meet(int rank, detail::Call const& call) {
+    std::unique_lock lock{mutex_};
+    Slot& mine = slots_[rank];
+    if (failure_ != Failure::none) {
+      throw AbortedError{message_};
+    }
+    expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
+    mine.call = call;
+    mine.used = mine.inside = mine.waiting = true;
+    if (++waiting_ == ranks_) {
+      begin();
+    } else {
+      wait_for_others(lock, mine);
+    }
+    if (!mismatch_.empty()) {
+      mine.inside = false;
+      throw ContractError{mismatch_};
+    }
+  }
+
+  /// Second meeting: all ranks are done with all buffers. Waits without a limit, for ranks that are
+  /// all at work and cannot fail.
+  void leave(int rank) {
+    std::unique_lock lock{mutex_};
+    if (++leaving_ == ranks_) {
+      leaving_ = 0;
+      ++meetings_;
+      met_.notify_all();
+    } else {
+      met_.wait(lock, [this, now = meetings_] { return meetings_ != now; });
+    }
+    slots_[rank].inside = false;
+  }
+
+  [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slots_[rank].call; }
+
+  /// The last rank has come: all go on, with one verdict. The next one needs all of them again.
+  void begin() {
+    ++collectives_;
+    mismatch_.clear();
+    for (int rank = ranks_ - 1; rank >= 0; --rank) {
+      slots_[rank].waiting = false;
+      if (!slots_[rank].call.matches(slots_[0].call)) {
+        mismatch_ = prefix() + "ranks 0 and " + std::to_string(rank) + " disagree on collective #" +
+                    std::to_string(collectives_) + ": " + describe(slots_[0].call) + ", but " +
+                    describe(slots_[rank].call) +
+                    "; all ranks must make the same calls in the same order";
+      }
+    }
+    waiting_ = 0;
+    ++meetings_;
+    met_.notify_all();
+  }
+
+  void wait_for_others(std::unique_lock<std::mutex>& lock, Slot& mine) {
+    std::uint64_t const now = meetings_;
+    auto const limit =
+        std::min<std::chrono::milliseconds>(options_.timeout, std::chrono::hours{8760});
+    bool const woken = met_.wait_until(lock, std::chrono::steady_clock::now() + limit, [this, now] {
+      return meetings_ != now || failure_ != Failure::none;
+    });
+    if (meetings_ != now) {
+      return;
+    }
+    if (!woken) {
+      message_ = prefix() + time_out_message(mine.call);
+      failure_ = Failure::timed_out;
+      met_.notify_all();
+    }
+    mine.inside = false;
+    if (failure_ == Failure::timed_out) {
+      throw TimeoutError{message_};
+    }
+    throw AbortedError{message_};
+  }
+
+  [[nodiscard]] std::string time_out_message(detail::Call const& awaited) const {
+    auto const ms = options_.timeout.count();
+    std::string const time =
+        ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+    std::string text;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      Slot const& slot = slots_[rank];
+      if (slot.waiting) {
+        continue;
+      }
+      text += (text.empty() ? "rank " : "; rank ") + std::to_string(rank) + " did not reach " +
+              numbered(awaited, collectives_ + 1) + " within " + time + "; it was last in " +
+              (slot.used ? numbered(slot.call, collectives_) : "no collective");
+      if (options_.describe_progress != nullptr) {
+        text += ", " + options_.describe_progress(rank, slot.progress.load());
+      }
+    }
+    return text;
+  }
+
+  /// "all-reduce #17 (bucket 2)"
+  static std::string numbered(detail::Call const& call, std::uint64_t number) {
+    std::string const label = to_string(call.label);
+    return std::string{name(call.operation)} + " #" + std::to_string(number) +
+           (label.empty() ? "" : " (" + label + ")");
+  }
+
+  /// "all-reduce (bucket 2) of 10 elements"
+  static std::string describe(detail::Call const& call) {
+    std::string const label = to_string(call.label);
+    return std::string{name(call.operation)} + (label.empty() ? "" : " (" + label + ")") + " of " +
+           std::to_string(call.count) + " elements" +
+           (call.operation == Operation::broadcast ? " from rank " + std::to_string(call.root)
+                                                   : "");
+  }
+
+  [[nodiscard]] std::string prefix() const {
+    return options_.name != nullptr ? std::string{options_.name} + ": " : std::string{};
+  }
+
+  int ranks_;
+  ThreadsOptions options_;
+  std::mutex mutex_;  // guards all below but progress, and the calls between the meetings
+  std::condition_variable met_;
+  std::uint64_t meetings_ = 0;
+  std::uint64_t collectives_ = 0;
+  int waiting_ = 0;
+  int leaving_ = 0;
+  Failure failure_ = Failure::none;
+  std::string message_;
+  std::string mismatch_;
+  std::unique_ptr<Slot[]> slots_;
+};
+
+}  // namespace tandem

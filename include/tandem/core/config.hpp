@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Version and the two compiler attributes that the rest of the library spells as macros.
+///
+/// Macros are defined here and in contract.hpp only. None of them changes the body of a type or of
+/// a function, so that two translation units of one program may be compiled by different compilers.
+
+#define TANDEM_VERSION_MAJOR 0
+#define TANDEM_VERSION_MINOR 1
+#define TANDEM_VERSION_PATCH 0
+
+/// Marks what device code may call: nothing to a plain C++ compiler.
+#if defined(__CUDACC__)
+#define TANDEM_HOST_DEVICE __host__ __device__
+#else
+#define TANDEM_HOST_DEVICE
+#endif
+
+/// A function of its own even where the optimiser would inline it: one for each stage and pass, and
+/// kernels whose bits must not depend on their caller.
+#if defined(__GNUC__) || defined(__clang__)
+#define TANDEM_NOINLINE __attribute__((noinline))
+#else
+#define TANDEM_NOINLINE
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Loader: the batches of one epoch, read ahead by a thread of its own.
+///
+/// The batches depend on the dataset and the options only, never on timing. A Loader is made for an
+/// epoch and thrown away after it; it knows nothing of ranks, which take their parts of a batch.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/data/dataset.hpp>
+#include <tandem/data/order.hpp>
+
+namespace tandem {
+
+/// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
+template <class Scalar, class Target>
+struct Batch {
+  Scalar const* x = nullptr;
+  Target const* y = nullptr;
+  int size = 0;
+  std::int64_t first = 0;  ///< position of its first sample in the epoch: where to resume
+};
+
+struct LoaderOptions {
+  int batch = 1;
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  bool shuffle = true;     ///< else in the dataset's order
+  bool augment = true;     ///< else plain samples, as evaluation wants them
+  bool drop_last = false;  ///< leave out a last batch of fewer samples than `batch`
+  std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
+};
+
+/// The primary template is the error path: D is no Dataset.
+template <class D, class Scalar = float>
+class Loader {
+  static_assert(Dataset<D>,
+                "Loader<D, Scalar>: D must be a Dataset: Target (std::int32_t or float), size() -> "
+                "std::int64_t, shape() -> Shape, targets() -> int, read(index, x, y), all const");
+};
+
+/// Reads a dataset's samples in the order of (seed, epoch) into a ring of three batches.
+///
+/// Cost:   three batches of Scalar and Target, an index for each sample of the dataset, and one
+///         thread; all allocated by the constructor, nothing by next().
+/// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), or first outside [0, size()]
+template <Dataset D, class Scalar>
+class Loader<D, Scalar> {
+ public:
+  using Target = typename D::Target;
+  using BatchType = Batch<Scalar, Target>;
+
+  /// Starts to read. @p data must live, unchanged, until the Loader is gone.
+  Loader(D const& data, LoaderOptions options)
+      : data_{data},
+        options_{checked(options, data)},
+        elements_{static_cast<std::size_t>(data.shape().elements())},
+        targets_{static_cast<std::size_t>(data.targets())},
+        order_(static_cast<std::size_t>(data.size())),
+        sample_(std::is_same_v<Scalar, float> ? std::size_t{0} : elements_) {
+    if (options_.shuffle) {
+      shuffled_order(order_, options_.seed, options_.epoch);
+    } else {
+      ascending_order(order_);
+    }
+    auto const batch = static_cast<std::size_t>(options_.batch);
+    for (Slot& slot : ring_) {
+      slot.x.resize(batch * elements_);
+      slot.y.resize(batch * targets_);
+    }
+    thread_ = std::thread{[this] { fill_ring(); }};
+  }
+  Loader(D const&&, LoaderOptions) = delete;
+
+  /// Stops reading within one sample's time.
+  ~Loader() {
+    {
+      std::lock_guard const lock{mutex_};
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  Loader(Loader const&) = delete;
+  Loader& operator=(Loader const&) = delete;
+
+  /// Waits for the next batch; false at the end of the epoch, and @p batch is then empty.
+  ///
+  /// The batch's memory is the Loader's, and holds until the following next().
+  /// @throws whatever the dataset's read threw, after the batches that precede it, and ever after
+  [[nodiscard]] bool next(BatchType& batch) {
+    std::unique_lock lock{mutex_};
+    if (lent_) {
+      lent_ = false;
+      ++taken_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [this] { return filled_ > taken_ || done_; });
+    batch = {};
+    if (filled_ > taken_) {
+      Slot const& slot = ring_[taken_ % slots];
+      batch = {slot.x.data(), slot.y.data(), slot.size, slot.first};
+      lent_ = true;
+    } else if (error_ != nullptr) {
+      std::rethrow_exception(error_);
+    }
+    return lent_;
+  }
+
+ private:
+  static constexpr std::size_t slots = 3;
+
+  struct Slot {
+    std::vector<Scalar> x;
+    std::vector<Target> y;
+    int size = 0;
+    std::int64_t first = 0;
+  };
+
+  static LoaderOptions checked(LoaderOptions const& options, D const& data) {
+    expects(options.batch >= 1, "LoaderOptions: batch must be at least 1");
+    expects(options.epoch >= 0 && options.epoch < (std::int64_t{1} << 32),
+            "LoaderOptions: epoch must be in [0, 2^32)");
+    expects(options.first >= 0 && options.first <= data.size(),
+            "LoaderOptions: first must be in [0, size of the dataset]");
+    return options;
+  }
+
+  /// The thread: waits for a free slot, fills it without the lock, hands it over.
+  void fill_ring() noexcept {
+    std::int64_t const end = static_cast<std::int64_t>(order_.size());
+    std::int64_t first = options_.first;
+    bool more = true;
+    while (more) {
+      std::int64_t const left = end - first;
+      int const size = left < options_.batch ? static_cast<int>(left) : options_.batch;
+      more = size > 0 && (size == options_.batch || !options_.drop_last);
+      std::exception_ptr error;
+      if (more && wait_for_slot()) {
+        try {
+          more = fill(ring_[filled_ % slots], first, size);
+        } catch (...) {
+          error = std::current_exception();
+          more = false;
+        }
+      } else {
+        more = false;
+      }
+      {
+        std::lock_guard const lock{mutex_};
+        filled_ += more ? 1 : 0;
+        done_ = !more;
+        error_ = error;
+      }
+      changed_.notify_all();
+      first += size;
+    }
+  }
+
+  bool wait_for_slot() {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [this] { return stop_ || filled_ - taken_ < slots; });
+    return !stop_;
+  }
+
+  /// False if told to stop.
+  bool fill(Slot& slot, std::int64_t first, int size) {
+    slot.first = first;
+    slot.size = size;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
+      if (stop_) {
+        return false;
+      }
+      std::int64_t const index = order_[static_cast<std::size_t>(first) + i];
+      Scalar* const x = slot.x.data() + i * elements_;
+      std::span<Target> const y{slot.y.data() + i * targets_, targets_};
+      if constexpr (std::is_same_v<Scalar, float>) {
+        read(index, {x, elements_}, y);
+      } else {
+        read(index, sample_, y);
+        for (std::size_t e = 0; e < elements_; ++e) {
+          x[e] = static_cast<Scalar>(sample_[e]);
+        }
+      }
+    }
+    return true;
+  }
+
+  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+    if (options_.augment) {
+      read_sample(data_, index, x, y, Randomness{options_.seed, options_.epoch, index});
+    } else {
+      data_.read(index, x, y);
+    }
+  }
+
+  D const& data_;
+  LoaderOptions options_;
+  std::size_t elements_;
+  std::size_t targets_;
+  std::vector<std::int64_t> order_;
+  std::vector<float> sample_;  // one sample before its conversion
+  Slot ring_[slots];
+
+  std::mutex mutex_;  // guards what follows; `filled_` is written by the thread only
+  std::condition_variable changed_;
+  std::size_t filled_ = 0;  // batches since the start
+  std::size_t taken_ = 0;   // batches given back by the consumer
+  bool lent_ = false;
+  bool done_ = false;
+  std::exception_ptr error_;
+  std::atomic<bool> stop_ = false;  // also read without the lock, between samples
+  std::thread thread_;
+};
+
+template <class D>
+Loader(D const&, LoaderOptions) -> Loader<D>;
+
+}  // namespace tandem

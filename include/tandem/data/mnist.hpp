@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Mnist and FashionMnist: the two splits of a folder of four IDX files, plain or gzipped.
+
+#include <string>
+
+#include <tandem/core/error.hpp>
+#include <tandem/data/file.hpp>
+#include <tandem/data/gzip.hpp>
+#include <tandem/data/idx.hpp>
+
+namespace tandem {
+
+/// A folder with `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte` and
+/// `t10k-labels-idx1-ubyte`, each under that name or with `.gz` behind it; I reads the latter.
+///
+/// Cost: both splits stay in memory as bytes, 55 MB for MNIST and for Fashion-MNIST.
+template <Inflater I>
+class BasicIdxFolder {
+ public:
+  /// @throws FileError  the folder or a file is missing, or a file is not what IdxSplit expects
+  explicit BasicIdxFolder(std::string const& folder, int classes = 10)
+      : train_{split(checked(folder), "train", classes)}, test_{split(folder, "t10k", classes)} {}
+
+  [[nodiscard]] IdxSplit const& train() const& noexcept { return train_; }
+  [[nodiscard]] IdxSplit const& test() const& noexcept { return test_; }
+  IdxSplit const& train() const&& = delete;  // the folder owns its splits: give it a name
+  IdxSplit const& test() const&& = delete;
+
+ private:
+  static std::string const& checked(std::string const& folder) {
+    if (!folder_exists(folder)) {
+      throw FileError{folder,
+                      "there is no such folder; expected one with train-images-idx3-ubyte and its "
+                      "three companions, plain or .gz, such as /usr/share/datasets/fashion-mnist "
+                      "of the Debian package dataset-fashion-mnist"};
+    }
+    return folder;
+  }
+
+  static IdxSplit split(std::string const& folder, std::string const& part, int classes) {
+    std::string const images = folder + "/" + part + "-images-idx3-ubyte";
+    std::string const labels = folder + "/" + part + "-labels-idx1-ubyte";
+    return {read_plain_or_gzip<I>(images), read_plain_or_gzip<I>(labels), images, labels, classes};
+  }
+
+  IdxSplit train_;
+  IdxSplit test_;
+};
+
+using IdxFolder = BasicIdxFolder<Inflate>;
+using Mnist = IdxFolder;
+using FashionMnist = IdxFolder;
+
+}  // namespace tandem

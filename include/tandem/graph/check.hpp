@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The sentences for networks that cannot be. One instantiation a network, whatever its size.
+
+#include <tandem/graph/graph.hpp>
+#include <tandem/graph/leaves.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+// Where the layers do not fit: the type at fault, its node in the graph, and the two numbers that do
+// not meet are template arguments, so that the compiler prints them. `value` is always true: the
+// sentence stays the only error.
+template <Fault Why, class Where, int NodeIndex, int A, int B>
+struct NetworkIsSound {
+  static constexpr bool value = true;
+  static_assert(Why != Fault::rejected,
+                "this layer does not accept its input: output(Shape) gave no shape");
+  static_assert(Why != Fault::not_an_image,
+                "this layer wants an image (C, H, W), but its input is a vector: put it before "
+                "GlobalAvgPool, Flatten or Linear");
+  static_assert(Why != Fault::not_a_vector,
+                "Linear wants a vector: put GlobalAvgPool or Flatten before it");
+  static_assert(Why != Fault::window_too_large,
+                "the kernel is larger than its padded input: use a smaller kernel, more padding, or "
+                "fewer strides before it");
+  static_assert(Why != Fault::groups,
+                "Conv2d: input and output channels must be multiples of Groups");
+  static_assert(Why != Fault::padding, "a pool's padding must be at most half of its kernel");
+  static_assert(Why != Fault::concat_shapes,
+                "Concat: every branch must give the same height and width");
+  static_assert(Why != Fault::residual_shapes,
+                "Residual: body and shortcut must give the same shape; put a 1x1 Conv2d with the "
+                "body's stride and channels on the shortcut");
+  static_assert(Why != Fault::channels,
+                "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
+                "has");
+};
+
+template <class Net, int LeafIndex>
+struct FaultyPart {
+  using type = Leaf<Net, LeafIndex>;
+};
+template <class Net>
+struct FaultyPart<Net, -1> {
+  using type = Net;  // a join: the network itself is named
+};
+
+template <class Net, auto const& G>
+constexpr auto const& checked_graph() {
+  if constexpr (G.fault != Fault::none) {
+    using Where = typename FaultyPart<Net, G.node[G.fault_node].leaf>::type;
+    static_assert(NetworkIsSound<G.fault, Where, G.fault_node, G.fault_a, G.fault_b>::value);
+  }
+  return G;
+}
+
+}  // namespace detail
+
+}  // namespace tandem

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
+///
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays, and
+/// no strings: constant evaluation of a network of 200 nodes stays far below the compilers' limits.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <tandem/core/shape.hpp>
+#include <tandem/graph/layer.hpp>
+
+namespace tandem {
+
+enum class NodeKind : std::uint8_t { input, layer, concat, add };
+
+/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
+struct Path {
+  static constexpr int body = -1;
+  static constexpr int shortcut = -2;
+  static constexpr int most = 12;
+  int depth = 0;
+  std::int16_t part[most] = {};
+
+  constexpr void push(int index) {
+    expects(depth < most, "a network may be nested at most 12 deep");
+    part[depth++] = static_cast<std::int16_t>(index);
+  }
+  constexpr void pop() { --depth; }
+};
+
+/// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
+struct Node {
+  NodeKind kind = NodeKind::input;
+  bool frozen = false;         ///< its parameters are constants
+  bool needs_gradient = false; ///< something at or before it is trained
+  bool view = false;           ///< output is the input's memory under another shape
+  int leaf = -1;               ///< which layer type, in the order of the leaves
+  int top = 0;                 ///< index of its top-level part, what Split counts
+  int first_edge = 0;          ///< its inputs are edges [first_edge, first_edge + edges)
+  int edges = 0;
+  int first_parameter = 0;
+  int parameters = 0;
+  Shape in{};                  ///< of the first input
+  Shape out{};
+  std::int64_t macs = 0;       ///< of one sample's forward pass
+  std::string_view name{};
+  Path path{};
+};
+
+/// A parameter, the node it belongs to, and whether it is trained.
+struct GraphParameter {
+  Parameter parameter{};
+  int node = 0;
+  bool frozen = false;
+};
+
+/// Sizes of a Graph.
+struct GraphSize {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+};
+
+/// A network's dataflow graph. Node 0 is the input; node `nodes - 1` gives the output.
+template <GraphSize Size>
+struct Graph {
+  static constexpr GraphSize size = Size;
+  static constexpr int nodes = Size.nodes;
+  static constexpr int edges = Size.edges;
+  static constexpr int parameters = Size.parameters;
+
+  Node node[Size.nodes] = {};
+  int source[Size.edges > 0 ? Size.edges : 1] = {};  ///< of an edge: the node whose output it carries
+  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
+  int tops = 0;  ///< top-level parts
+  Fault fault = Fault::none;
+  int fault_node = 0;
+  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
+  int fault_b = 0;
+
+  [[nodiscard]] constexpr Node const& output() const { return node[nodes - 1]; }
+
+  /// Elements of all weights (statistics are not counted).
+  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
+    std::int64_t sum = 0;
+    for (int p = 0; p < parameters; ++p) {
+      sum += parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
+    }
+    return sum;
+  }
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    std::int64_t sum = 0;
+    for (int n = 0; n < nodes; ++n) {
+      sum += node[n].macs;
+    }
+    return sum;
+  }
+
+  /// Elements of all the nodes' outputs for one sample; views count once.
+  [[nodiscard]] constexpr std::int64_t activation_elements() const {
+    std::int64_t sum = 0;
+    for (int n = 1; n < nodes; ++n) {
+      sum += node[n].view ? 0 : node[n].out.elements();
+    }
+    return sum;
+  }
+
+  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
+    return activation_elements() * element_bytes;
+  }
+};
+
+/// "2.0.1", "4.body.0"; "" for the input.
+inline std::string to_string(Path const& path) {
+  std::string text;
+  for (int i = 0; i < path.depth; ++i) {
+    text += i > 0 ? "." : "";
+    text += path.part[i] == Path::body       ? "body"
+            : path.part[i] == Path::shortcut ? "shortcut"
+                                             : std::to_string(path.part[i]);
+  }
+  return text;
+}
+
+/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
+template <GraphSize Size>
+std::string parameter_name(Graph<Size> const& graph, int p) {
+  GraphParameter const& parameter = graph.parameter[p];
+  std::string const path = to_string(graph.node[parameter.node].path);
+  return (path.empty() ? path : path + ".") + parameter.parameter.name;
+}
+
+}  // namespace tandem

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
+///
+/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
+/// (ops/ has them), so that planners and tables need no machine.
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/shape.hpp>
+
+namespace tandem {
+
+/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
+enum class Role : std::uint8_t { weight, statistic };
+
+/// Initial values of one parameter.
+struct Init {
+  enum class Law : std::uint8_t { constant, uniform_fan_in };
+  Law law = Law::constant;
+  float value = 0.0F;       ///< constant: every element
+  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
+
+  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
+  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
+    return {Law::uniform_fan_in, 0.0F, fan_in};
+  }
+};
+
+/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
+struct Parameter {
+  char const* name = "";
+  Shape shape{};
+  Init init{};
+  Role role = Role::weight;
+};
+
+/// The parameters of a layer, in the order in which its op sees them; at most four.
+struct Parameters {
+  int count = 0;
+  Parameter item[4] = {};
+
+  constexpr Parameters() = default;
+
+  template <std::same_as<Parameter>... Items>
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
+  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
+};
+
+/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
+enum class Fault : std::uint8_t {
+  none,
+  rejected,         ///< the layer's output(shape) is no shape
+  not_an_image,     ///< wants (C, H, W)
+  not_a_vector,     ///< wants (N)
+  window_too_large, ///< kernel larger than the padded input
+  groups,           ///< channels are no multiple of the groups
+  padding,          ///< a pool's padding exceeds half of its kernel
+  concat_shapes,    ///< branches differ in height or width
+  residual_shapes,  ///< body and shortcut differ in shape
+  channels,         ///< a shortcut that would drop channels
+};
+
+/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
+/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, and `is_view` (y is x under another shape).
+template <class L>
+concept Layer = requires(Shape in) {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(in) } -> std::same_as<Shape>;
+};
+
+template <class L>
+constexpr Parameters parameters_of(Shape in) {
+  if constexpr (requires { L::parameters(in); }) {
+    return L::parameters(in);
+  } else {
+    return {};
+  }
+}
+
+/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
+template <class L>
+constexpr std::int64_t macs_of(Shape in) {
+  if constexpr (requires { L::macs(in); }) {
+    return L::macs(in);
+  } else {
+    return 0;
+  }
+}
+
+template <class L>
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
+    }
+  }
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
+}
+
+template <class L>
+inline constexpr bool is_view = [] {
+  if constexpr (requires { L::is_view; }) {
+    return bool{L::is_view};
+  } else {
+    return false;
+  }
+}();
+
+}  // namespace tandem

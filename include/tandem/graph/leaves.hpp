@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Leaves: the layer types of a network in the order of their nodes, and Leaf, the I-th of them.
+
+#include <cstddef>
+#include <utility>
+
+#include <tandem/graph/network.hpp>
+
+namespace tandem {
+
+template <class... Types>
+struct TypeList {
+  static constexpr int size = sizeof...(Types);
+};
+
+namespace detail {
+
+template <class... A, class... B>
+TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>);
+
+// Declared before use: each part of a composite may be any of the others.
+struct Flatten {
+  template <Layer L>
+  static TypeList<L> of(L const*);
+  template <class... Parts>
+  static auto of(Sequential<Parts...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
+  }
+  template <class... Branches>
+  static auto of(Concat<Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
+  }
+  template <class Body, class Shortcut>
+  static auto of(Residual<Body, Shortcut> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){} +
+           decltype(of(static_cast<Shortcut const*>(nullptr))){};
+  }
+  template <class Body>
+  static auto of(Frozen<Body> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){};
+  }
+};
+
+template <std::size_t I, class Type>
+struct Indexed {
+  using type = Type;
+};
+
+template <class Indices, class List>
+struct IndexedList;
+
+template <std::size_t... I, class... Types>
+struct IndexedList<std::index_sequence<I...>, TypeList<Types...>> : Indexed<I, Types>... {};
+
+template <std::size_t I, class Type>
+Indexed<I, Type> pick(Indexed<I, Type> const*);
+
+}  // namespace detail
+
+/// The layer types of @p Part, in the order in which their nodes stand in the graph.
+template <class Part>
+using Leaves = decltype(detail::Flatten::of(static_cast<Part const*>(nullptr)));
+
+/// The leaves of a network under a short name, for look-up by index in O(1) instantiations.
+template <class Net>
+struct LeafTable
+    : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
+                          Leaves<typename Net::body>> {};
+
+/// The @p I-th layer type of a network.
+template <class Net, int I>
+using Leaf = typename decltype(detail::pick<static_cast<std::size_t>(I)>(
+    static_cast<LeafTable<Net> const*>(nullptr)))::type;
+
+}  // namespace tandem

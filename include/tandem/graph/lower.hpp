@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// graph<Net>: a network type lowered to its Graph at compile time.
+///
+/// Two passes of one walk over the type: the first counts parameters, the second fills the arrays.
+
+#include <tandem/graph/check.hpp>
+#include <tandem/graph/graph.hpp>
+#include <tandem/graph/leaves.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+// Nodes and edges that a part adds; independent of shapes.
+struct CountParts {
+  template <Layer L>
+  static constexpr GraphSize of(L const*) {
+    return {1, 1, 4};
+  }
+  template <class... Parts>
+  static constexpr GraphSize of(Sequential<Parts...> const*) {
+    return sum({0, 0, 0}, of(static_cast<Parts const*>(nullptr))...);
+  }
+  template <class... Branches>
+  static constexpr GraphSize of(Concat<Branches...> const*) {
+    return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
+  }
+  template <class Body, class Shortcut>
+  static constexpr GraphSize of(Residual<Body, Shortcut> const*) {
+    return sum({1, 2, 0}, of(static_cast<Body const*>(nullptr)),
+               of(static_cast<Shortcut const*>(nullptr)));
+  }
+  template <class Body>
+  static constexpr GraphSize of(Frozen<Body> const*) {
+    return of(static_cast<Body const*>(nullptr));
+  }
+
+ private:
+  template <class... Sizes>
+  static constexpr GraphSize sum(GraphSize total, Sizes... sizes) {
+    for (GraphSize const& size : {GraphSize{}, sizes...}) {
+      total = {total.nodes + size.nodes, total.edges + size.edges,
+               total.parameters + size.parameters};
+    }
+    return total;
+  }
+};
+
+// Fills a Graph. Without `keep` it only counts the parameters.
+template <class G, bool Keep>
+struct GraphBuilder {
+  G graph{};
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+  int leaves = 0;
+  int top = 0;
+  bool frozen = false;
+  Path path{};
+
+  constexpr Shape shape(int node) const { return graph.node[node].out; }
+
+  constexpr void fail(Fault fault, int a, int b) {
+    if (graph.fault == Fault::none) {
+      graph.fault = fault;
+      graph.fault_node = nodes;
+      graph.fault_a = a;
+      graph.fault_b = b;
+    }
+  }
+
+  constexpr int add(Node node, std::initializer_list<int> inputs) {
+    node.top = top;
+    node.path = path;
+    node.frozen = frozen;
+    node.first_edge = edges;
+    node.edges = static_cast<int>(inputs.size());
+    for (int const input : inputs) {
+      graph.source[edges++] = input;
+      node.needs_gradient = node.needs_gradient || graph.node[input].needs_gradient;
+    }
+    graph.node[nodes] = node;
+    return nodes++;
+  }
+
+  template <Layer L>
+  constexpr int walk(int input, L const*) {
+    Shape const in = shape(input);
+    Node node{.kind = NodeKind::layer, .view = is_view<L>, .leaf = leaves++, .in = in};
+    node.name = L::name;
+    node.first_parameter = parameters;
+    if (in.valid()) {
+      if (Fault const fault = fault_of<L>(in); fault != Fault::none) {
+        fail(fault, in.rank == 3 ? in[1] : in.rank, in[0]);
+      } else {
+        node.out = L::output(in);
+        node.macs = macs_of<L>(in);
+        Parameters const list = parameters_of<L>(in);
+        node.parameters = list.count;
+        for (int p = 0; p < list.count; ++p, ++parameters) {
+          node.needs_gradient = node.needs_gradient || !frozen;
+          if constexpr (Keep) {
+            graph.parameter[parameters] = {list.item[p], nodes, frozen};
+          }
+        }
+      }
+    }
+    return add(node, {input});
+  }
+
+  template <class... Parts>
+  constexpr int walk(int input, Sequential<Parts...> const*) {
+    bool const outermost = path.depth == 0 && nodes == 1;
+    int index = 0;
+    int node = input;
+    [[maybe_unused]] auto const step = [&]<class Part>(Part const* part) {
+      if (outermost) {
+        top = index;
+      }
+      path.push(index++);
+      node = walk(node, part);
+      path.pop();
+    };
+    (step(static_cast<Parts const*>(nullptr)), ...);
+    if (outermost) {
+      graph.tops = index;
+    }
+    return node;
+  }
+
+  template <class... Branches>
+  constexpr int walk(int input, Concat<Branches...> const*) {
+    int index = 0;
+    auto const branch = [&]<class Part>(Part const* part) {
+      path.push(index++);
+      int const node = walk(input, part);
+      path.pop();
+      return node;
+    };
+    int const ends[] = {branch(static_cast<Branches const*>(nullptr))...};
+    Node join{.kind = NodeKind::concat, .in = shape(ends[0]), .out = shape(ends[0])};
+    join.name = "Concat";
+    for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
+      Shape const other = shape(ends[i]);
+      if (!other.valid() || !join.out.valid()) {
+        join.out = {};
+      } else if (other.rank != join.out.rank || other[1] != join.out[1] || other[2] != join.out[2]) {
+        fail(Fault::concat_shapes, join.in[1], other[1]);
+        join.out = {};
+      } else {
+        join.out.extent[0] += other[0];
+      }
+    }
+    int const first = edges;
+    int const node = add(join, {ends[0]});
+    for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
+      graph.source[edges++] = ends[i];
+      graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
+    }
+    graph.node[node].edges = edges - first;
+    return node;
+  }
+
+  template <class Body, class Shortcut>
+  constexpr int walk(int input, Residual<Body, Shortcut> const*) {
+    path.push(Path::body);
+    int const body = walk(input, static_cast<Body const*>(nullptr));
+    path.pop();
+    path.push(Path::shortcut);
+    int const shortcut = walk(input, static_cast<Shortcut const*>(nullptr));
+    path.pop();
+    if (shape(body).valid() && shape(shortcut).valid() && shape(body) != shape(shortcut)) {
+      fail(Fault::residual_shapes, shape(body)[0], shape(shortcut)[0]);
+    }
+    Node join{.kind = NodeKind::add, .in = shape(body), .out = shape(body)};
+    join.name = "Add";
+    return add(join, {body, shortcut});
+  }
+
+  template <class Body>
+  constexpr int walk(int input, Frozen<Body> const*) {
+    bool const before = frozen;
+    frozen = true;
+    int const node = walk(input, static_cast<Body const*>(nullptr));
+    frozen = before;
+    return node;
+  }
+};
+
+template <bool Keep, GraphSize Size, class Net, class Input>
+constexpr auto walk_network() {
+  GraphBuilder<Graph<Size>, Keep> builder;
+  Node input{.kind = NodeKind::input, .in = Input::shape, .out = Input::shape};
+  input.name = "Input";
+  builder.add(input, {});
+  builder.walk(0, static_cast<typename Net::body const*>(nullptr));
+  builder.graph.tops = builder.graph.tops > 0 ? builder.graph.tops : 1;
+  return builder;
+}
+
+// Each step a variable of its own: each has the compiler's whole budget.
+template <class Net, class Input>
+struct LowerNetwork {
+  static constexpr GraphSize parts =
+      CountParts::of(static_cast<typename Net::body const*>(nullptr));
+  static constexpr auto counted =
+      walk_network<false, GraphSize{parts.nodes + 1, parts.edges, 0}, Net, Input>();
+  static constexpr auto graph = walk_network<true,
+                                             GraphSize{parts.nodes + 1, parts.edges,
+                                                       counted.parameters},
+                                             Net, Input>()
+                                    .graph;
+};
+
+}  // namespace detail
+
+/// The graph of @p Net on inputs of type @p Input; not checked, so that a fault can be looked at.
+template <class Net, class Input = typename Net::input>
+inline constexpr auto const& unchecked_graph =
+    detail::LowerNetwork<Net, Input>::graph;
+
+/// The graph of a network: `static_assert(graph<Net>.parameter_elements() == 6'166'250)`.
+/// A network that cannot be is a compile error that says which layer and why.
+template <class Net, class Input = typename Net::input>
+inline constexpr auto const& graph =
+    detail::checked_graph<Net, unchecked_graph<Net, Input>>();
+
+}  // namespace tandem

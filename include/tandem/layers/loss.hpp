@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Losses and metrics: types beside the network, not layers of it.
+///
+/// A loss says what a target is and how many of them a sample has; its op gives the loss and the
+/// gradient of the network's output. The gradient is divided by the global batch once; everything
+/// after that is a sum. A metric counts something of the outputs; the engine sums it over samples.
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+
+#include <tandem/core/shape.hpp>
+
+namespace tandem {
+
+/// A loss: `Target`, the type of one target; `targets(Shape output)`, how many a sample.
+template <class L>
+concept Loss = requires(Shape out) {
+  typename L::Target;
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::targets(out) } -> std::same_as<int>;
+};
+
+/// A metric: `name`, and whether it fits a loss is decided where its op is found.
+template <class M>
+concept Metric = requires {
+  { M::name } -> std::convertible_to<std::string_view>;
+};
+
+/// -Σ_c q_c log softmax(y)_c, q = (1 - smoothing) [c = label] + smoothing / C, mean over the batch.
+///
+/// Shapes: output (B, C); one std::int32_t label in [0, C) a sample.
+template <class Smoothing = void>
+struct SoftmaxCrossEntropy {
+  using Target = std::int32_t;
+  static constexpr std::string_view name = "SoftmaxCrossEntropy";
+  static constexpr double smoothing = Smoothing::value;
+  static constexpr int targets(Shape) { return 1; }
+};
+template <>
+struct SoftmaxCrossEntropy<void> {
+  using Target = std::int32_t;
+  static constexpr std::string_view name = "SoftmaxCrossEntropy";
+  static constexpr double smoothing = 0.0;
+  static constexpr int targets(Shape) { return 1; }
+};
+
+/// (y - t)², mean over the batch and the elements of the output.
+///
+/// Shapes: output (B, …); as many float targets a sample as the output has elements.
+struct MeanSquaredError {
+  using Target = float;
+  static constexpr std::string_view name = "MeanSquaredError";
+  static constexpr int targets(Shape out) { return static_cast<int>(out.elements()); }
+};
+
+/// Share of samples whose label is among the K largest outputs; the lowest index wins a tie.
+template <int K>
+struct TopK {
+  static_assert(K >= 1, "TopK<K>: give a positive number");
+  static constexpr std::string_view name = "top-k accuracy";
+  static constexpr int k = K;
+};
+
+/// Share of samples whose largest output is at the label.
+struct Accuracy : TopK<1> {
+  static constexpr std::string_view name = "accuracy";
+};
+
+}  // namespace tandem

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Subsample2d: the parameter-free shortcut of the CIFAR residual networks ("option A").
+
+#include <tandem/core/geometry.hpp>
+#include <tandem/graph/layer.hpp>
+
+namespace tandem {
+
+/// y[c] = x[c - first] at every Step-th row and column, zero for the added channels, which stand
+/// half before and half after (first = (Out - C) / 2).
+///
+/// Shapes: x (B, C, H, W); y (B, Out, ceil(H / Step), ceil(W / Step)).
+/// Source: He, Zhang, Ren, Sun, arXiv:1512.03385, section 4.2.
+template <int Out, int Step>
+struct Subsample2d {
+  static_assert(Out >= 1 && Step >= 1, "Subsample2d<Out, Step>: give positive numbers");
+  static constexpr std::string_view name = "Subsample2d";
+  static constexpr int step = Step;
+
+  static constexpr Fault fault(Shape in) {
+    if (in.rank != 3) {
+      return Fault::not_an_image;
+    }
+    return in[0] <= Out ? Fault::none : Fault::channels;
+  }
+  static constexpr Shape output(Shape in) {
+    return image_shape(Out, (in[1] + Step - 1) / Step, (in[2] + Step - 1) / Step);
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Team: the threads of one Host device, and its parallel_for.
+///
+/// The calling thread is a member of its team, so a team of one starts no thread at all. Kernels
+/// split their *outputs* among the members and never a sum, so that no bit depends on the size.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+
+namespace tandem::host {
+
+/// A fixed set of threads that run the parts of one loop at a time. Not copyable, not movable.
+class Team {
+ public:
+  /// @pre threads >= 1
+  explicit Team(int threads = 1) : size_{threads} {
+    expects(threads >= 1, "Team: a device needs at least one thread");
+    members_.reserve(static_cast<std::size_t>(threads - 1));
+    for (int member = 1; member < threads; ++member) {
+      members_.emplace_back([this, member] { serve(member); });
+    }
+  }
+
+  Team(Team const&) = delete;
+  Team& operator=(Team const&) = delete;
+
+  ~Team() {
+    stop_.store(true, std::memory_order_relaxed);
+    loop_.fetch_add(1, std::memory_order_release);
+    loop_.notify_all();
+    for (std::thread& member : members_) {
+      member.join();
+    }
+  }
+
+  [[nodiscard]] int size() const noexcept { return size_; }
+
+  /// body(begin, end) on disjoint ranges that cover [0, n), one for each member; returns when all
+  /// have. No allocation. Called by the device's own thread only.
+  /// @pre body does not throw and does not call parallel_for
+  template <class Body>
+  void parallel_for(std::int64_t n, Body&& body) {
+    if (size_ == 1 || n <= 1) {
+      if (n > 0) {
+        body(std::int64_t{0}, n);
+      }
+      return;
+    }
+    count_ = n;
+    body_ = const_cast<void*>(static_cast<void const*>(std::addressof(body)));
+    call_ = [](void* object, std::int64_t begin, std::int64_t end) {
+      (*static_cast<std::remove_reference_t<Body>*>(object))(begin, end);
+    };
+    working_.store(size_ - 1, std::memory_order_relaxed);
+    loop_.fetch_add(1, std::memory_order_release);
+    loop_.notify_all();
+    run_part(0);
+    for (int left = working_.load(std::memory_order_acquire); left != 0;
+         left = working_.load(std::memory_order_acquire)) {
+      working_.wait(left, std::memory_order_acquire);
+    }
+  }
+
+ private:
+  void run_part(int member) const {
+    std::int64_t const begin = count_ * member / size_;
+    std::int64_t const end = count_ * (member + 1) / size_;
+    if (begin < end) {
+      call_(body_, begin, end);
+    }
+  }
+
+  void serve(int member) {
+    for (std::uint32_t seen = 0;; ++seen) {
+      loop_.wait(seen, std::memory_order_acquire);
+      if (stop_.load(std::memory_order_relaxed)) {
+        return;
+      }
+      run_part(member);
+      if (working_.fetch_sub(1, std::memory_order_release) == 1) {
+        working_.notify_one();
+      }
+    }
+  }
+
+  int size_;
+  std::int64_t count_ = 0;
+  void* body_ = nullptr;
+  void (*call_)(void*, std::int64_t, std::int64_t) = nullptr;
+  std::atomic<std::uint32_t> loop_{0};
+  std::atomic<int> working_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> members_;
+};
+
+}  // namespace tandem::host

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// SingleDevice and DataParallel: strategies as types, each lowered to a Batching.
+
+#include <tandem/strategy/options.hpp>
+
+namespace tandem {
+
+/// A way to train: `ranks` devices, and how the batch is spread over them.
+template <class S>
+concept Strategy = requires {
+  { S::ranks } -> std::convertible_to<int>;
+  { S::batching } -> std::convertible_to<Batching>;
+};
+
+/// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
+/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
+///
+///   rank 0 | parameters | F0 B0 F1 B1 … | update
+///
+/// The primary template is the error path.
+template <class... Options>
+struct SingleDevice {
+  static_assert((BatchingOption<Options> && ...),
+                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
+                "BucketBytes");
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+};
+
+template <class... Options>
+  requires(BatchingOption<Options> && ...)
+struct SingleDevice<Options...> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching = detail::gather_batching<1, Options...>();
+  static_assert(batching.shards == 0 || batching.microbatches % batching.shards == 0,
+                "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
+                "weights");
+  static_assert(detail::leaves_fit(batching),
+                "Reproducible<Leaves>: the leaves must be a power of two that divides the "
+                "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
+};
+
+/// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
+///
+///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
+///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
+///
+/// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
+/// statistics, in buckets in the order in which backward makes them, while it goes on.
+/// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
+/// Reproducible, BucketBytes. The primary template is the error path.
+template <int N, class... Options>
+struct DataParallel {
+  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
+  static_assert((BatchingOption<Options> && ...),
+                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible and "
+                "BucketBytes");
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+};
+
+template <int N, class... Options>
+  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
+struct DataParallel<N, Options...> {
+  static constexpr int ranks = N;
+  static constexpr Batching batching = detail::gather_batching<N, Options...>();
+  static_assert(batching.shards == 0 || batching.shards == N,
+                "DataParallel<N, Weighted<...>>: give N weights, one a device");
+  static_assert(detail::leaves_fit(batching),
+                "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
+                "that divides its microbatches; write Reproducible<N> for one leaf a replica");
+};
+
+}  // namespace tandem

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
+/// optimizer state, and which runs of it are reduced together.
+///
+/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
+/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
+/// gradient. Cost: one walk over the nodes, at compile time.
+
+#include <cstdint>
+
+#include <tandem/graph/graph.hpp>
+
+namespace tandem {
+
+/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
+inline constexpr int parameter_alignment = 16;
+
+template <int Nodes, int Parameters>
+struct ParameterLayout {
+  std::int64_t offset[Parameters > 0 ? Parameters : 1] = {};  ///< of a graph's parameter, in elements
+  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
+  std::int64_t elements = 0;  ///< all of them
+  int buckets = 0;
+  std::int64_t bucket_begin[Nodes + 1] = {};  ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
+};
+
+/// @param first, rest  a bucket closes when it has at least so many bytes: the first, the others
+template <GraphSize Size>
+constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
+                                  std::int64_t first, std::int64_t rest) {
+  ParameterLayout<Size.nodes, Size.parameters> layout;
+  auto const place = [&](int p) {
+    layout.offset[p] = layout.elements;
+    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
+    layout.elements +=
+        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
+  };
+  int last_trained = -1;
+  for (int n = Size.nodes - 1; n >= 0; --n) {
+    Node const& node = graph.node[n];
+    layout.closes[n] = -1;
+    if (node.parameters == 0 || node.frozen) {
+      continue;
+    }
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      place(p);
+    }
+    last_trained = n;
+    std::int64_t const bytes =
+        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
+    if (bytes >= (layout.buckets == 0 ? first : rest)) {
+      layout.closes[n] = static_cast<std::int16_t>(layout.buckets++);
+      layout.bucket_begin[layout.buckets] = layout.elements;
+    }
+  }
+  if (layout.elements > layout.bucket_begin[layout.buckets]) {  // what is left
+    layout.closes[last_trained] = static_cast<std::int16_t>(layout.buckets++);
+    layout.bucket_begin[layout.buckets] = layout.elements;
+  }
+  layout.trained = layout.elements;
+  for (int p = 0; p < Size.parameters; ++p) {
+    if (graph.parameter[p].frozen) {
+      place(p);
+    }
+  }
+  return layout;
+}
+
+}  // namespace tandem

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankThreads: a worker thread for each rank of this process, and what happens when one throws.
+///
+/// The main thread is no rank, also when there is only one. Nothing here knows communicators; what
+/// must be aborted when a rank fails is told by an OnError.
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
+
+namespace tandem {
+
+/// What to do as soon as the first rank has thrown: make the others stop waiting for it. Called
+/// once a run, on that rank's thread; it must not throw.
+struct OnError {
+  void (*call)(void* context, int rank, char const* what) = nullptr;
+  void* context = nullptr;
+};
+
+/// Aborts @p group, which must outlive the RankThreads, with the rank and its message.
+template <class Group>
+  requires requires(Group& group, int rank, char const* what) { group.abort(rank, what); }
+OnError abort_on_error(Group& group) {
+  return {[](void* context, int rank, char const* what) {
+            static_cast<Group*>(context)->abort(rank, what);
+          },
+          std::addressof(group)};
+}
+
+/// One persistent worker thread a rank. Not copyable, not movable; used by one thread.
+///
+/// What a rank's streams and buffers are held by should outlive run(): a Queue that dies while its
+/// rank's exception passes would wait for ranks that nobody has told yet.
+class RankThreads {
+ public:
+  /// @throws ContractError  ranks < 1
+  explicit RankThreads(int ranks, OnError on_error = {}) : on_error_{on_error} {
+    expects(ranks >= 1, "RankThreads: there must be at least one rank");
+    workers_.reserve(static_cast<std::size_t>(ranks));
+    try {
+      for (int rank = 0; rank < ranks; ++rank) {
+        workers_.emplace_back([this, rank] { serve(rank); });
+      }
+    } catch (...) {  // the system has no more threads
+      stop();
+      throw;
+    }
+  }
+
+  RankThreads(RankThreads const&) = delete;
+  RankThreads& operator=(RankThreads const&) = delete;
+
+  ~RankThreads() { stop(); }
+
+  /// f(rank) on every rank's thread, all at once; returns when all have returned. No allocation.
+  ///
+  /// If ranks throw, all of them are awaited nevertheless. Then the first exception that was no
+  /// AbortedError (or the first AbortedError, if there was nothing else) comes out as a RankError,
+  /// whatever its type was; std::rethrow_if_nested gives the original. Another run() may follow.
+  /// @pre    not called by a rank
+  /// @throws RankError  a rank has thrown
+  template <class F>
+  void run(F&& f) {
+    std::unique_lock lock{mutex_};
+    f_ = const_cast<void*>(static_cast<void const*>(std::addressof(f)));
+    call_ = [](void* object, int rank) {
+      (*static_cast<std::remove_reference_t<F>*>(object))(rank);
+    };
+    error_ = nullptr;
+    error_told_ = false;
+    running_ = size();
+    ++runs_;
+    start_.notify_all();
+    end_.wait(lock, [this] { return running_ == 0; });
+    if (error_ != nullptr) {
+      rethrow(error_rank_, std::exchange(error_, nullptr));
+    }
+  }
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(workers_.size()); }
+
+ private:
+  void serve(int rank) {
+    std::unique_lock lock{mutex_};
+    for (std::uint64_t seen = 0;; ++seen) {
+      start_.wait(lock, [this, seen] { return runs_ != seen || stop_; });
+      if (stop_) {
+        return;
+      }
+      lock.unlock();
+      run_rank(rank);
+      lock.lock();
+      if (--running_ == 0) {
+        end_.notify_one();
+      }
+    }
+  }
+
+  void run_rank(int rank) noexcept {
+    try {
+      call_(f_, rank);
+    } catch (AbortedError const& error) {
+      failed(rank, error.what(), true);
+    } catch (std::exception const& error) {
+      failed(rank, error.what(), false);
+    } catch (...) {
+      failed(rank, "an exception that is no std::exception", false);
+    }
+  }
+
+  /// Called while the rank's exception is being handled.
+  void failed(int rank, char const* what, bool aborted) {
+    bool tell = false;
+    {
+      std::lock_guard const lock{mutex_};
+      if (error_ == nullptr || (error_aborted_ && !aborted)) {
+        error_ = std::current_exception();
+        error_rank_ = rank;
+        error_aborted_ = aborted;
+      }
+      tell = !std::exchange(error_told_, true);
+    }
+    if (tell && on_error_.call != nullptr) {
+      on_error_.call(on_error_.context, rank, what);
+    }
+  }
+
+  [[noreturn]] static void rethrow(int rank, std::exception_ptr const& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (std::exception const& original) {
+      std::throw_with_nested(RankError{rank, original.what()});
+    } catch (...) {
+      std::throw_with_nested(RankError{rank, "an exception that is no std::exception"});
+    }
+  }
+
+  void stop() noexcept {
+    {
+      std::lock_guard const lock{mutex_};
+      stop_ = true;
+    }
+    start_.notify_all();
+    for (std::thread& worker : workers_) {
+      worker.join();
+    }
+  }
+
+  OnError on_error_;
+  std::mutex mutex_;  // guards all below; f_ and call_ do not change during a run
+  std::condition_variable start_;
+  std::condition_variable end_;
+  std::uint64_t runs_ = 0;
+  int running_ = 0;
+  bool stop_ = false;
+  void* f_ = nullptr;
+  void (*call_)(void*, int) = nullptr;
+  std::exception_ptr error_;
+  int error_rank_ = 0;
+  bool error_aborted_ = false;
+  bool error_told_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace tandem

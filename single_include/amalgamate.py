@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes tandem/tandem.hpp and all that it includes as one file.
+
+    amalgamate.py                 write tandem/tandem.hpp beside this script
+    amalgamate.py --check         exit 1 if that file is not what would be written
+    amalgamate.py --forward TREE  make TREE/tandem/**: each header of ours only includes the one file
+
+The result depends on the headers alone: it holds no date and no path of this machine. At its end it
+undefines our macros but for the version. Each header stands where it is first included; standard and
+foreign headers are gathered at the top, unless they stand inside #if.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PREAMBLE = """\
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// tandem in one file, written by single_include/amalgamate.py from include/tandem/. Do not edit.
+
+"""
+
+
+class AmalgamationError(Exception):
+    pass
+
+
+class Amalgamation:
+    def __init__(self, include):
+        self.include = pathlib.Path(include)
+        self.body = []
+        self.foreign = set()       # included outside #if: they go to the top
+        self.expanded = {}         # our header -> whether it stands inside an #if
+        self.macros = []
+
+    def expand(self, name, in_condition=False):
+        """Appends the header <name>, unless it is there already."""
+        if name in self.expanded:
+            if self.expanded[name] and not in_condition:
+                raise AmalgamationError(f"<{name}> stands first inside #if and is needed outside; "
+                                        "include it above that #if")
+            return
+        path = self.include / name
+        if not path.is_file():
+            raise AmalgamationError(f"<{name}> is included but does not exist")
+        self.expanded[name] = in_condition
+        self.body.append(f"// ---- {name}\n")
+        depth = 0
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+            directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
+            word, rest = directive.groups() if directive else ("", "")
+            if word == "pragma" and rest == "once" or number == 0 and "SPDX" in line:
+                continue
+            if word in ("if", "ifdef", "ifndef"):
+                depth += 1
+            elif word == "endif":
+                depth -= 1
+            elif word == "define":
+                macro = re.match(r"\w+", rest)[0]
+                if macro.startswith("TANDEM_") and not macro.startswith("TANDEM_VERSION"):
+                    self.macros.append(macro)
+            elif word == "include":
+                spelled = re.match(r'<[^>]+>|"[^"]+"', rest)[0]
+                ours = spelled[1:-1] if spelled.startswith("<tandem/") else None
+                conditional = in_condition or depth > 0
+                if ours and not ours.endswith(".cuh"):
+                    self.expand(ours, conditional)
+                    continue
+                if not ours and not conditional:
+                    self.foreign.add(spelled)
+                    continue
+            self.body.append(line + "\n")
+        self.body.append("\n")
+
+    def text(self):
+        standard = sorted(f for f in self.foreign if "." not in f and "/" not in f)
+        others = sorted(self.foreign - set(standard))
+        includes = "".join(f"#include {f}\n" for f in standard + others)
+        undefines = "".join(f"#undef {macro}\n" for macro in sorted(set(self.macros)))
+        body = re.sub(r"\n{3,}", "\n\n", "".join(self.body))
+        return PREAMBLE + includes + "\n" + body + undefines
+
+
+def amalgamate(include):
+    result = Amalgamation(include)
+    result.expand("tandem/tandem.hpp")
+    return result
+
+
+def write_if_changed(path, text):
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def forward(include, single, tree):
+    """Headers that are part of the one file include it; the others, such as those for one more
+    library, include the original."""
+    inside = amalgamate(include).expanded
+    for header in sorted((include / "tandem").rglob("*.[hc]*")):
+        name = header.relative_to(include).as_posix()
+        target = single if name in inside else header
+        write_if_changed(tree / name, f'#pragma once\n#include "{target.as_posix()}"\n')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--include", type=pathlib.Path, default=HERE.parent / "include")
+    parser.add_argument("--single", type=pathlib.Path, default=HERE / "tandem" / "tandem.hpp")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--forward", type=pathlib.Path)
+    options = parser.parse_args()
+    try:
+        if options.forward:
+            forward(options.include, options.single, options.forward)
+        elif options.check:
+            old = options.single.read_text(encoding="utf-8") if options.single.is_file() else ""
+            if old != amalgamate(options.include).text():
+                sys.exit("single_include/tandem/tandem.hpp is stale; run single_include/amalgamate.py")
+            print("single_include/tandem/tandem.hpp is up to date")
+        else:
+            write_if_changed(options.single, amalgamate(options.include).text())
+    except AmalgamationError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

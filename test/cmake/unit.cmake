@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# One executable `<prefix>_<folder>`, and one test of that name, for each folder of test/unit; they see the headers
+# through `library`. Sets `<prefix>_programs` to their names; more arguments are compile options.
+function(tandem_add_unit_tests prefix library)
+  file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true RELATIVE ${PROJECT_SOURCE_DIR}/test/unit
+       ${PROJECT_SOURCE_DIR}/test/unit/*)
+  set(programs "")
+  foreach(folder ${folders})
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/unit/${folder}/*_test.cpp)
+    if(NOT sources)
+      continue()
+    endif()
+    set(name ${prefix}_${folder})
+    add_executable(${name} ${sources} $<TARGET_OBJECTS:doctest_main>)
+    target_link_libraries(${name} PRIVATE ${library} doctest::doctest tandem_build_flags)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/test
+                                               ${PROJECT_SOURCE_DIR}/test/support)
+    target_compile_definitions(${name} PRIVATE
+      TANDEM_TEST_DATA="${PROJECT_SOURCE_DIR}/test/data"
+      TANDEM_FASHION_MNIST="${TANDEM_FASHION_MNIST}")
+    target_compile_options(${name} PRIVATE ${ARGN})
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS ${prefix})
+    list(APPEND programs ${name})
+  endforeach()
+  set(${prefix}_programs ${programs} PARENT_SCOPE)
+  add_custom_target(${prefix}_tests DEPENDS ${programs})
+endfunction()

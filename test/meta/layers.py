@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the headers of an include tree against the rules of the library.
+
+    layers.py INCLUDE_FOLDER
+
+Includes point down only; the rest are the rules on the form of a header. Prints one line for each
+fault, `file:line: what is wrong`, and exits 1 if there is any.
+"""
+
+import pathlib
+import re
+import sys
+
+# Bottom to top. A folder may include itself and what stands below it...
+ORDER = ["core", "graph", "layers", "strategy", "models", "data", "plan", "runtime", "kernels",
+         "comm", "optim", "ops", "engine", "train"]
+BELOW = {folder: set(ORDER[:place + 1]) for place, folder in enumerate(ORDER)}
+# ... but for these, which stand side by side.
+BELOW["strategy"] = {"core", "graph", "strategy"}
+BELOW["models"] = {"core", "graph", "layers", "models"}
+BELOW["data"] = {"core", "data"}
+
+DOORS = {"tandem.hpp", "cuda.cuh"}  # the umbrellas, which may include all and do so inside #if
+MACRO_HOMES = {"core/config.hpp", "core/contract.hpp"}
+MAX_LINES = 300
+
+# What a library may not do to its program; (pattern, name, paths that may).
+FORBIDDEN = [
+    (r"(?<![\w.>:])(?:(?:std)?::)?(?:exit|quick_exit|_Exit)\s*\(", "exit", ""),
+    (r"\bstd::abort\b|(?<!\w)::abort\b", "abort", ""),
+    (r"(?<!\w)v?f?printf\s*\(|(?<!\w)(?:puts|fputs|putchar)\s*\(", "printf", r"train/progress"),
+    (r"\bstd::(?:cout|cerr|clog)\b|#\s*include\s*<iostream>", "iostream", ""),
+    (r"\bgetenv\s*\(", "getenv", r"train/launch"),
+    (r"\bcudaDeviceSynchronize\b", "cudaDeviceSynchronize", ""),
+]
+
+
+def without_comments(text):
+    """The text with comments blanked and its lines kept; string literals are kept in includes only."""
+    token = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"([^()\\ ]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\'',
+        re.DOTALL)
+
+    def blank(match):
+        line = text[text.rfind("\n", 0, match.start()) + 1:match.start()]
+        if match[0][0] == '"' and re.match(r"\s*#\s*include\s*$", line):
+            return match[0]
+        return " " + "\n" * match[0].count("\n")
+
+    return token.sub(blank, text)
+
+
+def folder_of(path):
+    return path.split("/")[0] if "/" in path else None
+
+
+def check_include(path, spelled, depth, exists):
+    """The faults of `#include spelled` in the header `path`, `depth` #ifs deep."""
+    if spelled.startswith('"'):
+        yield f"write #include <tandem/...> and not {spelled}"
+        return
+    name = spelled[1:-1]
+    if not name.startswith("tandem/"):
+        return
+    name = name.removeprefix("tandem/")
+    if not exists(name):
+        yield f"<tandem/{name}> does not exist"
+    if path.endswith(".hpp") and name.endswith(".cuh"):
+        yield f"a .hpp may not include a .cuh, here <tandem/{name}>"
+    if path in DOORS:
+        return
+    if depth > 0:
+        yield f"<tandem/{name}> is included inside #if"
+    here, there = folder_of(path), folder_of(name)
+    if there is None:
+        yield f"<tandem/{name}> is for users; include what is needed from it"
+    elif there in BELOW and here in BELOW and there not in BELOW[here]:
+        yield f"{here}/ may not include {there}/, here <tandem/{name}>"
+
+
+def check_header(path, text, exists):
+    """Yields (line, fault) for the header at `path`, relative to include/tandem."""
+    lines = text.splitlines()
+    if not lines or lines[0] != "// SPDX-License-Identifier: Apache-2.0":
+        yield 1, "the first line must be the SPDX line"
+    if [line for line in lines if line.startswith("#pragma once")] != ["#pragma once"]:
+        yield 1, "one line must be #pragma once"
+    if len(lines) > MAX_LINES:
+        yield len(lines), f"{len(lines)} lines; split a header longer than {MAX_LINES}"
+    if "/" in path and folder_of(path) not in BELOW:
+        yield 1, f"the folder {folder_of(path)}/ has no place in the order of the layers"
+
+    depth = 0
+    for number, line in enumerate(without_comments(text).splitlines(), start=1):
+        if re.match(r"\s*#\s*if", line):
+            depth += 1
+        elif re.match(r"\s*#\s*endif", line):
+            depth -= 1
+        include = re.match(r'\s*#\s*include\s*(<[^>]*>|"[^"]*")', line)
+        if include:
+            for fault in check_include(path, include[1], depth, exists):
+                yield number, fault
+        if re.match(r"\s*#\s*define\b", line) and path not in MACRO_HOMES:
+            yield number, "macros are defined in core/config.hpp and core/contract.hpp only"
+        for pattern, name, allowed in FORBIDDEN:
+            if re.search(pattern, line) and not (allowed and re.match(allowed, path)):
+                yield number, f"{name} has no place in include/"
+
+
+def check_tree(include):
+    root = pathlib.Path(include) / "tandem"
+    headers = sorted(p for p in root.rglob("*") if p.suffix in {".hpp", ".cuh"})
+    faults = []
+    for header in headers:
+        path = header.relative_to(root).as_posix()
+        text = header.read_text(encoding="utf-8")
+        for line, fault in check_header(path, text, lambda name: (root / name).is_file()):
+            faults.append(f"include/tandem/{path}:{line}: {fault}")
+    return len(headers), faults
+
+
+def main():
+    headers, faults = check_tree(sys.argv[1])
+    print("\n".join(faults + [f"{headers} headers, {len(faults)} faults"]))
+    sys.exit(1 if faults or headers == 0 else 0)
+
+
+if __name__ == "__main__":
+    main()

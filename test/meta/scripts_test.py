@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the scripts that check the library: each rule must refuse a small tree that breaks it."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+HEAD = "// SPDX-License-Identifier: Apache-2.0\n#pragma once\n"
+sys.path[:0] = [str(HERE), str(ROOT / "single_include")]
+
+import amalgamate  # noqa: E402
+import check_output  # noqa: E402
+import layers  # noqa: E402
+
+
+class Tree(unittest.TestCase):
+    """A folder `include` that lives as long as the test."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.include = self.root / "include"
+
+    def header(self, name, text, head=HEAD):
+        path = self.include / "tandem" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(head + text, encoding="utf-8")
+
+
+class Layers(Tree):
+    def faults(self):
+        return "\n".join(layers.check_tree(self.include)[1])
+
+    def refuses(self, fault, text, name="graph/a.hpp", head=HEAD):
+        self.header("core/base.hpp", "")
+        self.header("train/loop.hpp", "")
+        self.header(name, text, head)
+        self.assertIn(fault, self.faults())
+
+    def accepts(self, text, name="graph/a.hpp"):
+        self.header("core/base.hpp", "")
+        self.header(name, text)
+        self.assertEqual("", self.faults())
+
+    def test_upward(self):
+        self.refuses("graph/ may not include train/", "#include <tandem/train/loop.hpp>\n")
+
+    def test_sideways(self):
+        self.header("graph/b.hpp", "")
+        self.refuses("data/ may not include graph/", "#include <tandem/graph/b.hpp>\n", "data/a.hpp")
+
+    def test_downward(self):
+        self.accepts("#include <vector>\n\n#include <tandem/core/base.hpp>\n")
+
+    def test_same_folder(self):
+        self.header("graph/b.hpp", "")
+        self.accepts("#include <tandem/graph/b.hpp>\n")
+
+    def test_umbrella_may_all(self):
+        self.header("train/loop.hpp", "")
+        self.accepts("#if 1\n#include <tandem/train/loop.hpp>\n#endif\n", "tandem.hpp")
+
+    def test_umbrella_is_for_users(self):
+        self.header("tandem.hpp", "")
+        self.refuses("is for users", "#include <tandem/tandem.hpp>\n")
+
+    def test_comments_do_not_count(self):
+        self.accepts("// #include <tandem/train/loop.hpp>\n/* exit(1);\n std::abort(); */\n")
+
+    def test_strings_do_not_count(self):
+        self.accepts('char const* text = "exit(1)";\nint big = 1\'000; char q = \'"\';\n')
+
+    def test_missing(self):
+        self.refuses("<tandem/core/none.hpp> does not exist", "#include <tandem/core/none.hpp>\n")
+
+    def test_quoted(self):
+        self.refuses("write #include <tandem/...>", '#include "base.hpp"\n')
+
+    def test_unknown_folder(self):
+        self.refuses("no place in the order", "", "misc/a.hpp")
+
+    def test_cuh(self):
+        self.header("core/k.cuh", "")
+        self.refuses("may not include a .cuh", "#include <tandem/core/k.cuh>\n")
+
+    def test_conditional(self):
+        self.refuses("inside #if", "#if 1\n#include <tandem/core/base.hpp>\n#endif\n")
+
+    def test_spdx(self):
+        self.refuses("SPDX", "", head="#pragma once\n")
+
+    def test_pragma_once(self):
+        self.refuses("#pragma once", "", head=HEAD.splitlines()[0] + "\n")
+
+    def test_length(self):
+        self.refuses("301 lines", "\n" * 299)
+
+    def test_macros(self):
+        self.refuses("macros are defined in", "#define MINE 1\n")
+
+    def test_forbidden(self):
+        for call in ["exit(1)", "std::exit(1)", "std::abort()", "std::printf(\"\")", "printf(\"\")",
+                     "std::fprintf(stderr, \"\")", "std::cerr << 1", "std::getenv(\"A\")"]:
+            with self.subTest(call):
+                self.refuses("has no place in include/", f"inline void f() {{ {call}; }}\n")
+
+    def test_permitted(self):
+        self.accepts("inline void f() { group.abort(); std::snprintf(b, 1, \"\"); on_exit(); }\n")
+        self.accepts("inline void f() { std::fprintf(stderr, \"\"); }\n", "train/progress.hpp")
+
+    def test_nothing_there(self):
+        run = subprocess.run([sys.executable, HERE / "layers.py", self.include], capture_output=True)
+        self.assertEqual(1, run.returncode)
+
+
+class Amalgamation(Tree):
+    def text(self):
+        return amalgamate.amalgamate(self.include).text()
+
+    def test_each_header_once_and_in_order(self):
+        self.header("core/a.hpp", "#include <vector>\nint a;\n")
+        self.header("core/b.hpp", "#include <tandem/core/a.hpp>\nint b;\n")
+        self.header("tandem.hpp", "#include <tandem/core/b.hpp>\n#include <tandem/core/a.hpp>\n")
+        text = self.text()
+        self.assertEqual([1, 1, 1], [text.count(s) for s in ("int a;", "int b;", "<vector>")])
+        self.assertLess(text.index("int a;"), text.index("int b;"))
+        self.assertNotIn("<tandem/", text)
+        self.assertEqual(1, text.count("#pragma once"))
+        self.assertNotIn(str(self.root), text)
+
+    def test_macros_end_with_the_file(self):
+        self.header("core/a.hpp", "#define TANDEM_A 1\n#define TANDEM_VERSION_MAJOR 1\n")
+        self.header("tandem.hpp", "#include <tandem/core/a.hpp>\n")
+        self.assertTrue(self.text().endswith("#undef TANDEM_A\n"))
+        self.assertNotIn("#undef TANDEM_VERSION", self.text())
+
+    def test_foreign_headers_stay_inside_their_condition(self):
+        self.header("core/a.hpp", "#if X\n#include <zlib.h>\n#endif\n")
+        self.header("tandem.hpp", "#include <tandem/core/a.hpp>\n")
+        self.assertIn("#if X\n#include <zlib.h>\n#endif\n", self.text())
+
+    def test_a_header_first_inside_a_condition_is_refused(self):
+        self.header("core/a.hpp", "")
+        self.header("core/b.hpp", "#include <tandem/core/a.hpp>\n")
+        self.header("tandem.hpp", "#if X\n#include <tandem/core/a.hpp>\n#endif\n"
+                                  "#include <tandem/core/b.hpp>\n")
+        with self.assertRaisesRegex(amalgamate.AmalgamationError, "inside #if"):
+            self.text()
+
+    def test_a_stale_file_is_refused(self):
+        self.header("tandem.hpp", "int a;\n")
+        single = self.root / "single.hpp"
+        script = [sys.executable, ROOT / "single_include" / "amalgamate.py", "--include",
+                  self.include, "--single", single]
+        statuses = []
+        for arguments in (["--check"], [], ["--check"]):
+            statuses.append(subprocess.run(script + arguments, capture_output=True).returncode)
+        self.header("tandem.hpp", "int b;\n")
+        statuses.append(subprocess.run(script + ["--check"], capture_output=True).returncode)
+        self.assertEqual([1, 0, 0, 1], statuses)
+
+
+class CompileFail(Tree):
+    GOOD = "#ifdef TANDEM_COMPILE_FAIL\nstatic_assert(false, \"Cut: write a number\");\n#endif\n"
+
+    def status(self, text):
+        source = self.root / "source.cpp"
+        source.write_text(text + "int main() {}\n")
+        script = [sys.executable, HERE / "compile_fail.py", source, "c++"]
+        return subprocess.run(script, capture_output=True).returncode
+
+    def test_the_expected_sentence(self):
+        self.assertEqual(0, self.status("// expect-error: Cut: write a number\n" + self.GOOD))
+
+    def test_another_sentence(self):
+        self.assertEqual(1, self.status("// expect-error: Cut: write a type\n" + self.GOOD))
+
+    def test_not_the_first_error(self):
+        other = "#ifdef TANDEM_COMPILE_FAIL\nint x = nothing;\n#endif\n"
+        self.assertEqual(1, self.status("// expect-error: Cut: write a number\n" + other + self.GOOD))
+
+    def test_no_error(self):
+        self.assertEqual(1, self.status("// expect-error: Cut: write a number\n"))
+
+    def test_never_compiles(self):
+        self.assertEqual(1, self.status("// expect-error: Cut: write a number\nint x = nothing;\n"
+                                        + self.GOOD))
+
+    def test_no_expectation(self):
+        self.assertEqual(1, self.status(self.GOOD))
+
+
+class CheckOutput(unittest.TestCase):
+    def test_lines_in_order(self):
+        lines = ["a 1", "b", "c 22"]
+        self.assertIsNone(check_output.first_unmatched([r"a \d", r"c \d+"], lines))
+        self.assertEqual(r"a \d", check_output.first_unmatched(["b", r"a \d"], lines))
+        self.assertEqual("c", check_output.first_unmatched(["c"], lines))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds and tests everything: the suite, then the unit tests under the sanitizers. All output of the
+# build is in build/. Exits 0 only if all passed; what is not installed and cannot be is skipped.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+require_toolchain
+require doctest-dev python3
+wish_for libbenchmark-dev dataset-fashion-mnist clang clang-format
+
+results=$root/build/results
+rm -rf "$results"
+mkdir -p "$results"
+status=0
+
+# suite PRESET: configures, builds and tests as CMakePresets.json says. A build that fails ends the script,
+# a test that fails does not.
+suite() {
+  local begin=$SECONDS
+  echo "---- $1: build"
+  cmake --preset "$1" -G "$generator" >"$results/$1.configure" ||
+    { cat "$results/$1.configure"; fail "$1: CMake failed"; }
+  cmake --build --preset "$1" -j "$jobs" || fail "$1: the build failed"
+  echo "---- $1: built in $((SECONDS - begin)) s; test"
+  ctest --preset "$1" -j "$jobs" --no-tests=error --output-junit "$results/$1.xml" || status=1
+  echo "---- $1: $((SECONDS - begin)) s"
+}
+
+suite release
+suite asan
+suite tsan
+
+python3 test/meta/summary.py "$results"/*.xml || status=1
+if [ "$status" = 0 ]; then
+  echo "tandem: all tests passed ($((SECONDS / 60)) min $((SECONDS % 60)) s)"
+else
+  echo "tandem: some tests FAILED; see above, or the files in build/results"
+fi
+exit "$status"
