@@ -4,7 +4,9 @@
 
     amalgamate.py                 write tandem/tandem.hpp beside this script
     amalgamate.py --check         exit 1 if that file is not what would be written
-    amalgamate.py --forward TREE  make TREE/tandem/**: each header of ours only includes the one file
+    amalgamate.py --forward TREE --tests TEST
+                                  make TREE/tandem/**, where each header only includes the one file, and
+                                  print the tests of the folder TEST that need a header outside of it
 
 The result depends on the headers alone: it holds no date and no path of this machine. At its end it
 undefines our macros but for the version. Each header stands where it is first included; standard and
@@ -99,13 +101,35 @@ def write_if_changed(path, text):
 
 
 def forward(include, single, tree):
-    """Headers that are part of the one file include it; the others, such as those for one more
-    library, include the original."""
+    """Writes a tree of headers that include the one file, if they are part of it, and returns the names
+    of those that are."""
     inside = amalgamate(include).expanded
     for header in sorted((include / "tandem").rglob("*.[hc]*")):
         name = header.relative_to(include).as_posix()
-        target = single if name in inside else header
-        write_if_changed(tree / name, f'#pragma once\n#include "{target.as_posix()}"\n')
+        line = (f'#include "{single.as_posix()}"' if name in inside else
+                f'#error "<{name}> is not part of the single header"')
+        write_if_changed(tree / name, f"#pragma once\n{line}\n")
+    return set(inside)
+
+
+def headers_of(source, folders, seen):
+    """The names of our headers that a test includes, itself or by the headers of the tests."""
+    names = set()
+    for name in re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', source.read_text("utf-8"), re.M):
+        if name.startswith("tandem/"):
+            names.add(name)
+            continue
+        for path in (folder / name for folder in [source.parent, *folders]):
+            if path.is_file() and path not in seen:
+                seen.add(path)
+                names |= headers_of(path, folders, seen)
+    return names
+
+
+def left_out(tests, inside):
+    folders = [tests, tests / "support"]
+    return [source for source in sorted((tests / "unit").rglob("*_test.cpp"))
+            if headers_of(source, folders, set()) - inside]
 
 
 def main():
@@ -114,10 +138,12 @@ def main():
     parser.add_argument("--single", type=pathlib.Path, default=HERE / "tandem" / "tandem.hpp")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--forward", type=pathlib.Path)
+    parser.add_argument("--tests", type=pathlib.Path)
     options = parser.parse_args()
     try:
         if options.forward:
-            forward(options.include, options.single, options.forward)
+            inside = forward(options.include, options.single, options.forward)
+            print(";".join(path.as_posix() for path in left_out(options.tests, inside)), end="")
         elif options.check:
             old = options.single.read_text(encoding="utf-8") if options.single.is_file() else ""
             if old != amalgamate(options.include).text():

@@ -6,7 +6,8 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-require clang libclang-rt-14-dev
+require clang g++
+require "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
 wish_for zlib1g-dev
 seconds=${1:-600}
 [[ $seconds =~ ^[0-9]+$ ]] || fail "usage: test/fuzz.sh [SECONDS [NAME ...]]"

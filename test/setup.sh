@@ -19,7 +19,7 @@ is_there() {
     doctest-dev) has_header doctest/doctest.h ;;
     libbenchmark-dev) has_header benchmark/benchmark.h ;;
     zlib1g-dev) has_header zlib.h ;;
-    libclang-rt-14-dev) fuzzer_links ;;
+    libclang-rt-*-dev) fuzzer_links ;;
     dataset-fashion-mnist) ls /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
     *) fail "setup.sh cannot tell whether '$1' is installed" ;;
   esac >/dev/null 2>&1
@@ -58,11 +58,11 @@ install() {
 # require PACKAGE ...: installs those that are missing, or says what to install and ends.
 require() {
   local missing
-  missing=$(missing_of "$@" | tr '\n' ' ')
+  missing=$(missing_of "$@" | xargs)
   [ -n "$missing" ] || return 0
   echo "tandem: installing $missing"
   install $missing || true
-  missing=$(missing_of $missing | tr '\n' ' ')
+  missing=$(missing_of $missing | xargs)
   [ -z "$missing" ] || fail "these packages are needed: run 'apt-get install $missing' as root"
 }
 

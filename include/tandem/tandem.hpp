@@ -2,10 +2,30 @@
 #pragma once
 
 /// @file
-/// All of tandem that a plain C++20 compiler takes.
+/// The whole library for plain C++: networks, strategies, the Host backend, data and training.
 
+#include <tandem/comm/transport.hpp>
 #include <tandem/core/config.hpp>
-#include <tandem/core/contract.hpp>
-#include <tandem/core/error.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/core/shape.hpp>
+#include <tandem/data/augment.hpp>
+#include <tandem/data/cifar10.hpp>
+#include <tandem/data/loader.hpp>
+#include <tandem/data/mnist.hpp>
+#include <tandem/data/tensor_dataset.hpp>
+#include <tandem/engine/rank.hpp>
+#include <tandem/graph/lower.hpp>
+#include <tandem/layers/activation.hpp>
+#include <tandem/layers/batch_norm2d.hpp>
+#include <tandem/layers/conv2d.hpp>
+#include <tandem/layers/linear.hpp>
+#include <tandem/layers/loss.hpp>
+#include <tandem/layers/pool.hpp>
+#include <tandem/layers/subsample2d.hpp>
+#include <tandem/models/googlenet.hpp>
+#include <tandem/models/resnet_cifar.hpp>
+#include <tandem/models/small_cnn.hpp>
+#include <tandem/ops/host/all.hpp>
+#include <tandem/ops/null.hpp>
+#include <tandem/strategy/data_parallel.hpp>
+#include <tandem/train/trainer.hpp>

@@ -33,9 +33,10 @@ def main():
     bad = compile_with(compiler, flags + ["-DTANDEM_COMPILE_FAIL"], source)
     if bad.returncode == 0:
         sys.exit(f"{source} compiles with TANDEM_COMPILE_FAIL")
-    errors = re.findall(r"\berror: .*", bad.stderr)
+    messages = bad.stderr.replace('\\"', '"')  # clang escapes the quotes in a sentence
+    errors = re.findall(r"\berror: .*", messages)
     if not errors or expected[1] not in errors[0]:
-        where = "no error" if expected[1] not in bad.stderr else "not the first error, but a later line"
+        where = "no error" if expected[1] not in messages else "not the first error, but a later line"
         sys.exit(f"{where} says: {expected[1]}\n{bad.stderr}")
     print(f"{errors[0]}\n({len(errors)} errors)")
 

@@ -25,6 +25,10 @@ DOORS = {"tandem.hpp", "cuda.cuh"}  # the umbrellas, which may include all and d
 MACRO_HOMES = {"core/config.hpp", "core/contract.hpp"}
 MAX_LINES = 300
 
+# Headers that bind another library or backend are included by those who want them; all others are
+# reached from tandem.hpp.
+OPTIONAL = r"(^|/)(cuda|nccl|mpi|onednn|testing)(/|\.hpp$|_)"
+
 # What a library may not do to its program; (pattern, name, paths that may).
 FORBIDDEN = [
     (r"(?<![\w.>:])(?:(?:std)?::)?(?:exit|quick_exit|_Exit)\s*\(", "exit", ""),
@@ -39,7 +43,10 @@ FORBIDDEN = [
 def without_comments(text):
     """The text with comments blanked and its lines kept; string literals are kept in includes only."""
     token = re.compile(
-        r'//[^\n]*|/\*.*?\*/|R"([^()\\ ]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\'',
+        r"//[^\n]*|/\*.*?\*/"                      # comments
+        r'|R"([^()\\ ]{0,16})\(.*?\)\1"'            # raw strings
+        r'|"(?:\\.|[^"\\\n])*"'                    # strings
+        r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'",   # characters, but not the ' of 1'000
         re.DOTALL)
 
     def blank(match):
@@ -108,6 +115,18 @@ def check_header(path, text, exists):
                 yield number, f"{name} has no place in include/"
 
 
+def unreached(root, headers):
+    """The headers that tandem.hpp should include and does not, through however many others."""
+    todo, seen = ["tandem.hpp"], set()
+    while todo:
+        name = todo.pop()
+        if name not in seen and (root / name).is_file():
+            seen.add(name)
+            text = without_comments((root / name).read_text(encoding="utf-8"))
+            todo += re.findall(r"#\s*include\s*<tandem/([^>]+)>", text)
+    return [h for h in headers if h.endswith(".hpp") and h not in seen and not re.search(OPTIONAL, h)]
+
+
 def check_tree(include):
     root = pathlib.Path(include) / "tandem"
     headers = sorted(p for p in root.rglob("*") if p.suffix in {".hpp", ".cuh"})
@@ -117,6 +136,9 @@ def check_tree(include):
         text = header.read_text(encoding="utf-8")
         for line, fault in check_header(path, text, lambda name: (root / name).is_file()):
             faults.append(f"include/tandem/{path}:{line}: {fault}")
+    if (root / "tandem.hpp").is_file():
+        for path in unreached(root, [h.relative_to(root).as_posix() for h in headers]):
+            faults.append(f"include/tandem/tandem.hpp:1: <tandem/{path}> is not reached from here")
     return len(headers), faults
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the scripts that check the library: each rule must refuse a small tree that breaks it."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -44,7 +45,8 @@ class Layers(Tree):
         self.assertIn(fault, self.faults())
 
     def accepts(self, text, name="graph/a.hpp"):
-        self.header("core/base.hpp", "")
+        if name != "tandem.hpp":
+            self.header("core/base.hpp", "")
         self.header(name, text)
         self.assertEqual("", self.faults())
 
@@ -114,6 +116,15 @@ class Layers(Tree):
         self.accepts("inline void f() { group.abort(); std::snprintf(b, 1, \"\"); on_exit(); }\n")
         self.accepts("inline void f() { std::fprintf(stderr, \"\"); }\n", "train/progress.hpp")
 
+    def test_umbrella_reaches_all(self):
+        self.header("core/b.hpp", "")
+        self.header("core/c.hpp", "")
+        self.header("core/a.hpp", "#include <tandem/core/b.hpp>\n")
+        self.header("comm/mpi.hpp", "")
+        self.header("tandem.hpp", "#include <tandem/core/a.hpp>\n")
+        self.assertEqual("include/tandem/tandem.hpp:1: <tandem/core/c.hpp> is not reached from here",
+                         self.faults())
+
     def test_nothing_there(self):
         run = subprocess.run([sys.executable, HERE / "layers.py", self.include], capture_output=True)
         self.assertEqual(1, run.returncode)
@@ -153,6 +164,21 @@ class Amalgamation(Tree):
         with self.assertRaisesRegex(amalgamate.AmalgamationError, "inside #if"):
             self.text()
 
+    def test_tests_that_need_more_are_left_out(self):
+        self.header("core/a.hpp", "")
+        self.header("core/b.hpp", "")
+        self.header("tandem.hpp", "#include <tandem/core/a.hpp>\n")
+        unit = self.root / "unit" / "core"
+        unit.mkdir(parents=True)
+        (unit / "a_test.cpp").write_text("#include <tandem/core/a.hpp>\n")
+        (unit / "b_test.cpp").write_text("#include <tandem/core/b.hpp>\n")
+        (unit / "c_test.cpp").write_text('#include "c.hpp"\n')
+        (unit / "c.hpp").write_text("#include <tandem/core/b.hpp>\n")
+        inside = amalgamate.forward(self.include, self.root / "single.hpp", self.root / "tree")
+        self.assertEqual([unit / "b_test.cpp", unit / "c_test.cpp"],
+                         amalgamate.left_out(self.root, inside))
+        self.assertIn("#error", (self.root / "tree" / "tandem" / "core" / "b.hpp").read_text())
+
     def test_a_stale_file_is_refused(self):
         self.header("tandem.hpp", "int a;\n")
         single = self.root / "single.hpp"
@@ -172,11 +198,15 @@ class CompileFail(Tree):
     def status(self, text):
         source = self.root / "source.cpp"
         source.write_text(text + "int main() {}\n")
-        script = [sys.executable, HERE / "compile_fail.py", source, "c++"]
+        script = [sys.executable, HERE / "compile_fail.py", source, os.environ.get("CXX", "c++")]
         return subprocess.run(script, capture_output=True).returncode
 
     def test_the_expected_sentence(self):
         self.assertEqual(0, self.status("// expect-error: Cut: write a number\n" + self.GOOD))
+
+    def test_quotes_in_the_sentence(self):
+        text = self.GOOD.replace("a number", 'a \\"number\\"')
+        self.assertEqual(0, self.status('// expect-error: Cut: write a "number"\n' + text))
 
     def test_another_sentence(self):
         self.assertEqual(1, self.status("// expect-error: Cut: write a type\n" + self.GOOD))

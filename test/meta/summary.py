@@ -7,23 +7,24 @@
 Exits 1 unless at least one test passed and none failed.
 """
 
+import pathlib
 import sys
 import xml.etree.ElementTree
 
 
 def main():
     passed, failed, skipped = 0, 0, 0
-    for path in sys.argv[1:]:
+    for path in map(pathlib.Path, sys.argv[1:]):
         for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
             if case.get("status") == "run":
                 passed += 1
             elif case.find("skipped") is not None and case.find("skipped").get("message") in (
                     "SKIP_RETURN_CODE=77", "Disabled"):
                 skipped += 1
-                print(f"skipped: {case.get('name')}")
+                print(f"skipped: {path.stem}: {case.get('name')}")
             else:  # among them "not run", because what it depends on failed
                 failed += 1
-                print(f"FAILED: {case.get('name')}")
+                print(f"FAILED: {path.stem}: {case.get('name')}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     sys.exit(0 if passed and not failed else 1)
 

@@ -15,7 +15,6 @@
 #include <type_traits>
 
 #include <tandem/comm/reduction.hpp>
-#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {

@@ -18,6 +18,7 @@
 #include <tandem/comm/fixed_tree.hpp>
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/reduction.hpp>
+#include <tandem/comm/threads_call.hpp>
 #include <tandem/comm/threads_group.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/runtime/host/queue.hpp>
@@ -25,10 +26,6 @@
 namespace tandem {
 
 namespace detail {
-
-/// Its address identifies an element type and an operation at run time.
-template <class T, class Op>
-inline constexpr char type_mark = 0;
 
 /// A rank's share of @p count elements: whole cache lines, so that no two ranks write to one.
 struct Share {

@@ -21,7 +21,7 @@
 #include <string_view>
 
 #include <tandem/comm/fixed_tree.hpp>
-#include <tandem/comm/operation.hpp>
+#include <tandem/comm/threads_call.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
@@ -40,26 +40,6 @@ struct ThreadsOptions {
   /// Begins the group's messages if not null: with several groups, ranks alone are ambiguous.
   char const* name = nullptr;
 };
-
-namespace detail {
-
-/// What one rank brings to a collective. `type` identifies element type and operation.
-struct Call {
-  Operation operation = Operation::barrier;
-  Label label{};
-  void const* type = nullptr;
-  std::size_t count = 0;
-  int root = 0;
-  void const* in = nullptr;
-  void* out = nullptr;
-
-  [[nodiscard]] bool matches(Call const& other) const noexcept {
-    return operation == other.operation && type == other.type && count == other.count &&
-           root == other.root;
-  }
-};
-
-}  // namespace detail
 
 /// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
 /// uses its communicator(rank). Not copyable, not movable.
@@ -93,8 +73,10 @@ class ThreadsGroup {
   void reset() {
     std::lock_guard const lock{mutex_};
     for (int rank = 0; rank < ranks_; ++rank) {
-      expects(!slots_[rank].inside, "ThreadsGroup::reset: a rank is still inside a collective");
-      slots_[rank].waiting = false;
+      expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
+    }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      slot(rank).waiting = false;
     }
     failure_ = Failure::none;
     waiting_ = 0;
@@ -103,7 +85,7 @@ class ThreadsGroup {
   /// Where @p rank notes what it is doing, for time-out messages; see describe_progress. Never read
   /// otherwise. @pre rank is in [0, size())
   [[nodiscard]] std::atomic<std::uint64_t>& progress(int rank) noexcept {
-    return slots_[rank].progress;
+    return slot(rank).progress;
   }
 
   [[nodiscard]] int size() const noexcept { return ranks_; }
@@ -130,7 +112,7 @@ class ThreadsGroup {
   /// First meeting. Afterwards call_of(r) may be read for every r, until leave().
   void meet(int rank, detail::Call const& call) {
     std::unique_lock lock{mutex_};
-    Slot& mine = slots_[rank];
+    Slot& mine = slot(rank);
     if (failure_ != Failure::none) {
       throw AbortedError{message_};
     }
@@ -159,21 +141,21 @@ class ThreadsGroup {
     } else {
       met_.wait(lock, [this, now = meetings_] { return meetings_ != now; });
     }
-    slots_[rank].inside = false;
+    slot(rank).inside = false;
   }
 
-  [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slots_[rank].call; }
+  [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
 
   /// The last rank has come: all go on, with one verdict. The next one needs all of them again.
   void begin() {
     ++collectives_;
     mismatch_.clear();
     for (int rank = ranks_ - 1; rank >= 0; --rank) {
-      slots_[rank].waiting = false;
-      if (!slots_[rank].call.matches(slots_[0].call)) {
+      slot(rank).waiting = false;
+      if (!slot(rank).call.matches(slot(0).call)) {
         mismatch_ = prefix() + "ranks 0 and " + std::to_string(rank) + " disagree on collective #" +
-                    std::to_string(collectives_) + ": " + describe(slots_[0].call) + ", but " +
-                    describe(slots_[rank].call) +
+                    std::to_string(collectives_) + ": " + to_string(slot(0).call) + ", but " +
+                    to_string(slot(rank).call) +
                     "; all ranks must make the same calls in the same order";
       }
     }
@@ -210,34 +192,22 @@ class ThreadsGroup {
         ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
     std::string text;
     for (int rank = 0; rank < ranks_; ++rank) {
-      Slot const& slot = slots_[rank];
-      if (slot.waiting) {
+      Slot const& other = slot(rank);
+      if (other.waiting) {
         continue;
       }
       text += (text.empty() ? "rank " : "; rank ") + std::to_string(rank) + " did not reach " +
               numbered(awaited, collectives_ + 1) + " within " + time + "; it was last in " +
-              (slot.used ? numbered(slot.call, collectives_) : "no collective");
+              (other.used ? numbered(other.call, collectives_) : "no collective");
       if (options_.describe_progress != nullptr) {
-        text += ", " + options_.describe_progress(rank, slot.progress.load());
+        text += ", " + options_.describe_progress(rank, other.progress.load());
       }
     }
     return text;
   }
 
-  /// "all-reduce #17 (bucket 2)"
-  static std::string numbered(detail::Call const& call, std::uint64_t number) {
-    std::string const label = to_string(call.label);
-    return std::string{name(call.operation)} + " #" + std::to_string(number) +
-           (label.empty() ? "" : " (" + label + ")");
-  }
-
-  /// "all-reduce (bucket 2) of 10 elements"
-  static std::string describe(detail::Call const& call) {
-    std::string const label = to_string(call.label);
-    return std::string{name(call.operation)} + (label.empty() ? "" : " (" + label + ")") + " of " +
-           std::to_string(call.count) + " elements" +
-           (call.operation == Operation::broadcast ? " from rank " + std::to_string(call.root)
-                                                   : "");
+  [[nodiscard]] Slot& slot(int rank) const noexcept {
+    return slots_[static_cast<std::size_t>(rank)];
   }
 
   [[nodiscard]] std::string prefix() const {

@@ -64,7 +64,7 @@ class Cifar10Split {
 
   /// @pre 0 <= index < size(), x.size() == 3072, y.size() == 1
   void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
-    expects(index >= 0 && index < size_, "Cifar10Split::read: the index must be below size()");
+    expects(index >= 0 && index < size_, "Cifar10Split::read: the index must be in [0, size())");
     expects(x.size() == cifar10_record - 1 && y.size() == 1,
             "Cifar10Split::read: x takes 3072 numbers, y takes one label");
     std::uint8_t const* const record =

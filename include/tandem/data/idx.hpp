@@ -131,7 +131,7 @@ class IdxSplit {
   /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
   void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
     std::size_t const pixels = static_cast<std::size_t>(shape().elements());
-    expects(index >= 0 && index < size(), "IdxSplit::read: the index must be below size()");
+    expects(index >= 0 && index < size(), "IdxSplit::read: the index must be in [0, size())");
     expects(x.size() == pixels && y.size() == 1,
             "IdxSplit::read: x takes rows * columns numbers, y takes one label");
     std::uint8_t const* const image =

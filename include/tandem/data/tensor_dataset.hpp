@@ -44,7 +44,7 @@ class TensorDataset<T> {
 
   /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == targets()
   void read(std::int64_t index, std::span<float> x, std::span<T> y) const {
-    expects(index >= 0 && index < size(), "TensorDataset::read: the index must be below size()");
+    expects(index >= 0 && index < size(), "TensorDataset::read: the index must be in [0, size())");
     expects(x.size() == elements() && y.size() == width(),
             "TensorDataset::read: x takes shape().elements() numbers, y takes targets()");
     auto const at = static_cast<std::size_t>(index);

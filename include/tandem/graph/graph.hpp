@@ -39,6 +39,7 @@ struct Node {
   bool frozen = false;         ///< its parameters are constants
   bool needs_gradient = false; ///< something at or before it is trained
   bool view = false;           ///< output is the input's memory under another shape
+  bool normalizes = false;     ///< uses statistics of the microbatch, so one value is too few
   int leaf = -1;               ///< which layer type, in the order of the leaves
   int top = 0;                 ///< index of its top-level part, what Split counts
   int first_edge = 0;          ///< its inputs are edges [first_edge, first_edge + edges)

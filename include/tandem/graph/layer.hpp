@@ -38,6 +38,7 @@ struct Parameter {
   Shape shape{};
   Init init{};
   Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
 };
 
 /// The parameters of a layer, in the order in which its op sees them; at most four.

@@ -21,10 +21,21 @@ namespace detail {
 template <class... A, class... B>
 TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>);
 
+// A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
+template <class L>
+struct Canonical {
+  using type = L;
+};
+template <class L>
+  requires requires { typename L::layer; }
+struct Canonical<L> {
+  using type = typename L::layer;
+};
+
 // Declared before use: each part of a composite may be any of the others.
 struct Flatten {
   template <Layer L>
-  static TypeList<L> of(L const*);
+  static TypeList<typename Canonical<L>::type> of(L const*);
   template <class... Parts>
   static auto of(Sequential<Parts...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});

@@ -91,6 +91,9 @@ struct GraphBuilder {
     Shape const in = shape(input);
     Node node{.kind = NodeKind::layer, .view = is_view<L>, .leaf = leaves++, .in = in};
     node.name = L::name;
+    if constexpr (requires { L::normalizes_over_batch; }) {
+      node.normalizes = L::normalizes_over_batch && !frozen;
+    }
     node.first_parameter = parameters;
     if (in.valid()) {
       if (Fault const fault = fault_of<L>(in); fault != Fault::none) {

@@ -10,6 +10,7 @@ namespace tandem {
 
 /// y = max(x, 0). Its gradient is taken from y, so x need not be kept.
 struct ReLU {
+  using layer = ReLU;
   static constexpr std::string_view name = "ReLU";
   static constexpr Shape output(Shape in) { return in; }
 };
@@ -27,6 +28,7 @@ struct Percent {
 /// Source: Srivastava et al., JMLR 15 (2014).
 template <class Rate = Percent<50>>
 struct Dropout {
+  using layer = Dropout;
   static constexpr std::string_view name = "Dropout";
   static constexpr double rate = Rate::value;
   static constexpr Shape output(Shape in) { return in; }

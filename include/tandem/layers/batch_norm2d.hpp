@@ -30,6 +30,7 @@ struct BatchNorm2d {
 template <class... Options>
   requires(NormOption<Options> && ...)
 struct BatchNorm2d<Options...> {
+  using layer = BatchNorm2d;
   static constexpr std::string_view name = "BatchNorm2d";
   static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
   static constexpr double epsilon = options.epsilon;
@@ -45,9 +46,10 @@ struct BatchNorm2d<Options...> {
     Shape const channels = vector_shape(in[0]);
     Init const zero = Init::constant(0.0F);
     Init const one = Init::constant(1.0F);
+    auto const rate = static_cast<float>(momentum);
     return Parameters{Parameter{"weight", channels, one}, Parameter{"bias", channels, zero},
-                      Parameter{"running_mean", channels, zero, Role::statistic},
-                      Parameter{"running_var", channels, one, Role::statistic}};
+                      Parameter{"running_mean", channels, zero, Role::statistic, rate},
+                      Parameter{"running_var", channels, one, Role::statistic, rate}};
   }
 };
 

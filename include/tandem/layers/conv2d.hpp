@@ -29,6 +29,7 @@ struct Conv2d {
 template <int Out, class... Options>
   requires(Out >= 1 && (ConvolutionOption<Options> && ...))
 struct Conv2d<Out, Options...> {
+  using layer = Conv2d;
   static constexpr std::string_view name = "Conv2d";
   static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
   static constexpr bool bias = options.bias;

@@ -29,6 +29,7 @@ struct Linear {
 template <int Out, class... Options>
   requires(Out >= 1 && (LinearOption<Options> && ...))
 struct Linear<Out, Options...> {
+  using layer = Linear;
   static constexpr std::string_view name = "Linear";
   static constexpr bool bias = sizeof...(Options) == 0;
 
@@ -50,6 +51,7 @@ struct Linear<Out, Options...> {
 
 /// The same numbers as one vector. Shapes: x (B, C, H, W); y (B, C H W). A view: nothing is copied.
 struct Flatten {
+  using layer = Flatten;
   static constexpr std::string_view name = "Flatten";
   static constexpr bool is_view = true;
   static constexpr Shape output(Shape in) { return vector_shape(static_cast<int>(in.elements())); }

@@ -55,6 +55,7 @@ struct MaxPool2d {
 template <class... Options>
   requires(WindowOption<Options> && ...)
 struct MaxPool2d<Options...> : detail::PoolLayer<Options...> {
+  using layer = MaxPool2d;
   static constexpr std::string_view name = "MaxPool2d";
 };
 
@@ -73,11 +74,13 @@ struct AvgPool2d {
 template <class... Options>
   requires(AveragePoolOption<Options> && ...)
 struct AvgPool2d<Options...> : detail::PoolLayer<Options...> {
+  using layer = AvgPool2d;
   static constexpr std::string_view name = "AvgPool2d";
 };
 
 /// The average of each channel. Shapes: x (B, C, H, W); y (B, C), a vector that Linear takes.
 struct GlobalAvgPool {
+  using layer = GlobalAvgPool;
   static constexpr std::string_view name = "GlobalAvgPool";
   static constexpr Fault fault(Shape in) {
     return in.rank == 3 ? Fault::none : Fault::not_an_image;

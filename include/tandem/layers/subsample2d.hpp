@@ -17,6 +17,7 @@ namespace tandem {
 template <int Out, int Step>
 struct Subsample2d {
   static_assert(Out >= 1 && Step >= 1, "Subsample2d<Out, Step>: give positive numbers");
+  using layer = Subsample2d;
   static constexpr std::string_view name = "Subsample2d";
   static constexpr int step = Step;
 

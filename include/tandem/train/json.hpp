@@ -5,8 +5,9 @@
 /// JsonReader: reads the JSON that the caller expects, value by value, and refuses any other.
 ///
 /// It knows objects, arrays, strings and non-negative integers, which is what the header of a
-/// safetensors file holds; floats, `true`, `false` and `null` are errors. It builds no tree and never
-/// calls itself: values nest as deep as the caller's own calls do, so a deep file costs no stack.
+/// safetensors file holds; floats, `true`, `false` and `null` are errors. It builds no tree and
+/// never calls itself: values nest as deep as the caller's own calls do, so a deep file costs no
+/// stack.
 
 #include <cstddef>
 #include <cstdint>
@@ -120,8 +121,8 @@ class JsonReader {
 
   /// @throws FileError  always: "the header is wrong at byte N: @p what"
   [[noreturn]] void fail(std::string const& what) const {
-    throw FileError{path_,
-                    "the header is wrong at byte " + std::to_string(first_byte_ + at_) + ": " + what};
+    throw FileError{
+        path_, "the header is wrong at byte " + std::to_string(first_byte_ + at_) + ": " + what};
   }
 
  private:

@@ -2,8 +2,10 @@
 #pragma once
 
 /// @file
-/// What a safetensors file says of a tensor: its name, type and shape; and how many bytes they take.
+/// What a safetensors file says of a tensor: its name, type and shape; and how many bytes they
+/// take.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -45,16 +47,22 @@ inline constexpr std::string_view metadata_key = "__metadata__";
 /// Longest header, in bytes, that readers of this format accept.
 inline constexpr std::uint64_t longest_header = 100'000'000;
 
+/// One of @p names that occurs twice, if there is one.
+inline std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  auto const place = std::adjacent_find(names.begin(), names.end());
+  return place == names.end() ? std::nullopt : std::optional{*place};
+}
+
 }  // namespace detail
 
-/// Bytes of a tensor of this type and shape; nothing if an extent is negative or the number of bytes,
-/// multiplied up from the left, goes beyond 2^63 - 1.
+/// Bytes of a tensor of this type and shape; nothing if an extent is negative or the number of
+/// bytes, multiplied up from the left, goes beyond 2^63 - 1.
 constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
                                                    std::span<std::int64_t const> shape) {
   std::int64_t product = dtype_bytes(dtype);
   for (std::int64_t const extent : shape) {
-    if (extent < 0 ||
-        (extent > 0 && product > std::numeric_limits<std::int64_t>::max() / extent)) {
+    if (extent < 0 || (extent > 0 && product > std::numeric_limits<std::int64_t>::max() / extent)) {
       return std::nullopt;
     }
     product *= extent;

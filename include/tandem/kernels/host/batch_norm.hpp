@@ -18,21 +18,6 @@ namespace tandem::host {
 
 namespace detail {
 
-/// The sum of term(i) over the elements i of one channel of a (B, C, pixels) tensor.
-///
-/// Order: each map in 16 lanes in T, then the samples in order in double.
-template <class T, class Term>
-double channel_sum(int batch, int channels, std::int64_t pixels, std::int64_t channel,
-                   Term const& term) {
-  double total = 0;
-  for (std::int64_t s = 0; s < batch; ++s) {
-    std::int64_t const first = (s * channels + channel) * pixels;
-    total +=
-        static_cast<double>(lane_sum<T>(pixels, [&](std::int64_t i) { return term(first + i); }));
-  }
-  return total;
-}
-
 /// Calls f(i) for each element i of one channel.
 template <class Function>
 void each_of_channel(int batch, int channels, std::int64_t pixels, std::int64_t channel,

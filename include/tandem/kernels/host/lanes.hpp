@@ -42,4 +42,19 @@ T lane_sum(std::int64_t n, Term const& term) {
   return add_lanes(lane);
 }
 
+/// The sum of term(i) over the elements i of one channel of a (B, C, pixels) tensor.
+///
+/// Order: each map in 16 lanes in T, then the samples in order in double.
+template <class T, class Term>
+double channel_sum(int batch, int channels, std::int64_t pixels, std::int64_t channel,
+                   Term const& term) {
+  double total = 0;
+  for (std::int64_t s = 0; s < batch; ++s) {
+    std::int64_t const first = (s * channels + channel) * pixels;
+    total +=
+        static_cast<double>(lane_sum<T>(pixels, [&](std::int64_t i) { return term(first + i); }));
+  }
+  return total;
+}
+
 }  // namespace tandem::host::detail

@@ -86,7 +86,7 @@ class Queue {
 
   /// Blocks until the task with this @p ticket is done, or some task has thrown.
   /// @pre ticket <= last()
-  /// Throws what the first failed task threw; all tasks posted so far are then done or skipped.
+  /// Throws what the first failed task threw; of the tasks posted so far none runs any more.
   void wait(Ticket ticket) {
     std::unique_lock lock{mutex_};
     progress_.wait(lock, [this, ticket] { return done_ >= ticket || error_ != nullptr; });

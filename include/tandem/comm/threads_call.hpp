@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// detail::Call: what one thread-rank brings to a collective, and the words for it.
+///
+/// Ranks compare their calls before any of them touches a buffer.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <tandem/comm/operation.hpp>
+
+namespace tandem::detail {
+
+/// One rank's arguments. `type` identifies the element type and the reduction.
+struct Call {
+  Operation operation = Operation::barrier;
+  Label label{};
+  void const* type = nullptr;
+  std::size_t count = 0;
+  int root = 0;
+  void const* in = nullptr;
+  void* out = nullptr;
+
+  /// Whether what must agree on all ranks does.
+  [[nodiscard]] bool matches(Call const& other) const noexcept {
+    return operation == other.operation && type == other.type && count == other.count &&
+           root == other.root;
+  }
+};
+
+/// Its address identifies an element type and a reduction at run time.
+template <class T, class Op>
+inline constexpr char type_mark = 0;
+
+/// " (bucket 2)", or "".
+inline std::string in_brackets(Label label) {
+  std::string const text = to_string(label);
+  return text.empty() ? text : " (" + text + ")";
+}
+
+/// "all-reduce #17 (bucket 2)"
+inline std::string numbered(Call const& call, std::uint64_t number) {
+  return name(call.operation) + (" #" + std::to_string(number)) + in_brackets(call.label);
+}
+
+/// "all-reduce (bucket 2) of 10 elements"
+inline std::string to_string(Call const& call) {
+  std::string text = name(call.operation) + in_brackets(call.label);
+  if (call.operation != Operation::barrier) {
+    text += " of " + std::to_string(call.count) + " elements";
+  }
+  if (call.operation == Operation::broadcast) {
+    text += " from rank " + std::to_string(call.root);
+  }
+  return text;
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include <tandem/engine/memory_plan.hpp>
+#include <tandem/ops/op.hpp>
+
+namespace tandem {
+
+/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
+struct MemoryReport {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;        ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t kept = 0;             ///< activations that backward reads, for each live microbatch
+  std::int64_t transient = 0;        ///< other activations and their gradients, sharing memory
+  std::int64_t scratch = 0;
+
+  [[nodiscard]] std::int64_t total() const {
+    return parameters + gradients + optimizer_state + kept + transient + scratch;
+  }
+};
+
+template <class Program, class Backend>
+class RankMemory {
+ public:
+  using T = typename Backend::Scalar;
+  using Buffer = typename Backend::Buffer;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr auto const& layout = Program::layout;
+  /// Sums of finished leaves that wait for their sibling in the tree.
+  static constexpr int waiting_leaves =
+      std::bit_width(static_cast<unsigned>(Program::batching.leaves)) - 1;
+
+  RankMemory(MemoryPlan const& plan, std::int64_t scratch_bytes, int states)
+      : plan_{plan},
+        parameters_{bytes(layout.elements)},
+        gradients_{bytes(layout.trained) * (1 + waiting_leaves)},
+        states_{bytes(layout.trained) * static_cast<std::size_t>(states)},
+        kept_{static_cast<std::size_t>(plan.kept_bytes)},
+        transient_{static_cast<std::size_t>(plan.transient_bytes)},
+        scratch_{static_cast<std::size_t>(scratch_bytes)} {
+    point_parameters();
+    point_activations();
+  }
+
+  [[nodiscard]] T* parameters() const { return parameters_.template as<T>(); }
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] T* gradients(int buffer = 0) const {
+    return gradients_.template as<T>() + buffer * layout.trained;
+  }
+  [[nodiscard]] T* state(int s) const { return states_.template as<T>() + s * layout.trained; }
+  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
+
+  [[nodiscard]] Operands<T> const& operands(int node) const {
+    return operands_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] T* gradient_of(int node) const {
+    return at(transient_, plan_.node_gradient[static_cast<std::size_t>(node)]);
+  }
+  /// The gradients of the edges that carry a node's output, in the order of the edges.
+  [[nodiscard]] T const* const* forks(int node) const {
+    return forks_.data() + first_fork_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] T* loss_gradient() const { return at(transient_, plan_.loss_gradient); }
+  [[nodiscard]] T const* output() const { return output_; }
+
+  /// Points every edge that carries the network's input to @p x.
+  void set_input(T const* x) {
+    for (T const** edge : input_edges_) {
+      *edge = x;
+    }
+    if (plan_.root[static_cast<std::size_t>(graph.nodes - 1)] == 0) {
+      output_ = x;
+    }
+  }
+
+  [[nodiscard]] MemoryReport report() const {
+    auto const size = [](Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); };
+    return {size(parameters_), size(gradients_), size(states_),
+            size(kept_),       size(transient_), size(scratch_)};
+  }
+
+ private:
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(T);
+  }
+  static T* at(Buffer const& arena, std::int64_t offset) {
+    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + offset);
+  }
+  [[nodiscard]] T* value_of(int node) const {
+    auto const root = static_cast<std::size_t>(plan_.root[static_cast<std::size_t>(node)]);
+    return at(plan_.kept[root] ? kept_ : transient_, plan_.value[root]);
+  }
+
+  void point_parameters() {
+    for (int p = 0; p < graph.parameters; ++p) {
+      parameter_.push_back(parameters() + layout.offset[p]);
+      gradient_.push_back(graph.parameter[p].frozen ? nullptr : gradients() + layout.offset[p]);
+    }
+  }
+
+  void point_activations() {
+    for (int e = 0; e < graph.edges; ++e) {
+      edge_value_.push_back(value_of(graph.source[e]));
+      edge_gradient_.push_back(at(transient_, plan_.edge_gradient[static_cast<std::size_t>(e)]));
+    }
+    for (int e = 0; e < graph.edges; ++e) {
+      if (plan_.root[static_cast<std::size_t>(graph.source[e])] == 0) {
+        input_edges_.push_back(&edge_value_[static_cast<std::size_t>(e)]);
+      }
+    }
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      first_fork_.push_back(forks_.size());
+      for (int e = 0; e < graph.edges; ++e) {
+        if (graph.source[e] == n) {
+          forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
+        }
+      }
+      operands_.push_back(
+          {.x = edge_value_.data() + node.first_edge,
+           .y = value_of(n),
+           .dy = gradient_of(n),
+           .dx = edge_gradient_.data() + node.first_edge,
+           .parameter = parameter_.data() + node.first_parameter,
+           .gradient = gradient_.data() + node.first_parameter,
+           .saved = reinterpret_cast<std::byte*>(
+               at(kept_, plan_.saved[static_cast<std::size_t>(n)]))});
+    }
+    output_ = value_of(graph.nodes - 1);
+  }
+
+  MemoryPlan plan_;
+  Buffer parameters_;
+  Buffer gradients_;
+  Buffer states_;
+  Buffer kept_;
+  Buffer transient_;
+  Buffer scratch_;
+  std::vector<T*> parameter_;
+  std::vector<T*> gradient_;
+  std::vector<T const*> edge_value_;
+  std::vector<T*> edge_gradient_;
+  std::vector<T const**> input_edges_;
+  std::vector<T const*> forks_;
+  std::vector<std::size_t> first_fork_;
+  std::vector<Operands<T>> operands_;
+  T const* output_ = nullptr;
+};
+
+}  // namespace tandem

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <tandem/engine/state.hpp>
+#include <tandem/ops/verbs.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/parameter_group.hpp>
+
+namespace tandem {
+
+inline int states_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return o.states(); }, optimizer);
+}
+
+/// Every replica runs it on the same summed gradients and gets the same parameters.
+template <class T>
+class Update {
+ public:
+  Update(Optimizer optimizer, std::vector<UpdateRun> runs)
+      : optimizer_{std::move(optimizer)}, runs_{std::move(runs)} {}
+
+  /// Updates all parameters; no allocation. Returns the global norm of the weights' gradient where
+  /// clipping is on, else 0. Cost: one pass over parameters, gradients and states.
+  template <class Backend, class Memory>
+  double run(typename Backend::Device& device, Memory const& memory, StepState const& state) const {
+    double norm = 0.0;
+    double scale = 1.0;
+    if (state.clip_norm > 0.0) {
+      norm = gradient_norm<Backend>(device, memory);
+      scale = norm > state.clip_norm ? state.clip_norm / norm : 1.0;
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            update_run<Backend>(device, memory, state, scale, optimizer, r);
+          }
+        },
+        optimizer_);
+    return norm;
+  }
+
+ private:
+  template <class Backend, class Memory>
+  double gradient_norm(typename Backend::Device& device, Memory const& memory) const {
+    double sum = 0.0;
+    for (UpdateRun const& r : runs_) {
+      if (r.role == Role::weight && !r.frozen) {
+        sum += Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin,
+                                              r.end - r.begin);
+      }
+    }
+    return std::sqrt(sum);
+  }
+
+  template <class Backend, class Memory, class O>
+  void update_run(typename Backend::Device& device, Memory const& memory, StepState const& state,
+                  double scale, O const& optimizer, UpdateRun const& r) const {
+    if (r.frozen) {
+      return;
+    }
+    ParameterRun<T> run{.parameter = memory.parameters() + r.begin,
+                        .gradient = memory.gradients() + r.begin};
+    if (r.role == Role::statistic) {
+      Verbs<Backend>::each(device, r.end - r.begin,
+                           AverageUpdate<T>{run, static_cast<T>(r.rate)});
+      return;
+    }
+    for (int s = 0; s < optimizer.states(); ++s) {
+      run.state[s] = memory.state(s) + r.begin;
+    }
+    UpdateSettings const settings{
+        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
+        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .gradient_scale = scale,
+        .step = state.step + 1};
+    Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
+  }
+
+  Optimizer optimizer_;
+  std::vector<UpdateRun> runs_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ReLU and Dropout on Host, portable kernels.
+
+#include <tandem/kernels/host/activation.hpp>
+#include <tandem/kernels/host/dropout.hpp>
+#include <tandem/layers/activation.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+namespace host {
+
+template <class T>
+class ReluOp {
+ public:
+  explicit ReluOp(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    relu_forward(p.device.team, o.x[0], o.y, p.batch * elements_);
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.batch * elements_);
+  }
+
+ private:
+  std::int64_t elements_;
+};
+
+template <class T>
+class DropoutOp {
+ public:
+  DropoutOp(OpSetup const& setup, double rate)
+      : elements_{setup.node.out.elements()},
+        layer_{static_cast<std::uint32_t>(setup.index)},
+        rate_{static_cast<float>(rate)} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    dropout_forward(p.device.team, p.batch, elements_, place(p), p.training ? rate_ : 0.0F, o.x[0],
+                    o.y);
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    dropout_gradient(p.device.team, p.batch, elements_, place(p), rate_, o.dy, o.dx[0]);
+  }
+
+ private:
+  [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
+    return {p.seed, static_cast<std::uint32_t>(p.step), layer_,
+            static_cast<std::uint32_t>(p.first_sample)};
+  }
+
+  std::int64_t elements_;
+  std::uint32_t layer_;
+  float rate_;
+};
+
+}  // namespace host
+
+template <class Precision>
+struct Op<ReLU, BasicHost<Portable, Precision>> : host::ReluOp<typename Precision::Scalar> {
+  using host::ReluOp<typename Precision::Scalar>::ReluOp;
+};
+
+template <class Rate, class Precision>
+struct Op<Dropout<Rate>, BasicHost<Portable, Precision>>
+    : host::DropoutOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup)
+      : host::DropoutOp<typename Precision::Scalar>{setup, Dropout<Rate>::rate} {}
+};
+
+}  // namespace tandem

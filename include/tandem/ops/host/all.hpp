@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// All ops of the portable Host backend.
+
+#include <tandem/ops/host/activation.hpp>
+#include <tandem/ops/host/batch_norm.hpp>
+#include <tandem/ops/host/convolution.hpp>
+#include <tandem/ops/host/join.hpp>
+#include <tandem/ops/host/loss.hpp>
+#include <tandem/ops/host/pool.hpp>
+#include <tandem/ops/host/user_layer.hpp>

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The joins of a graph on Host: Concat copies channels, Add sums its inputs.
+
+#include <vector>
+
+#include <tandem/kernels/host/concat.hpp>
+#include <tandem/kernels/host/elementwise.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+template <class Precision>
+class Op<ConcatJoin, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup) : whole_{setup.node.out.elements()} {
+    for (int i = 0; i < setup.node.edges; ++i) {
+      parts_.push_back(setup.inputs[i].elements());
+    }
+  }
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < parts_.size(); offset += parts_[i], ++i) {
+      host::concat_forward(p.device.team, p.batch, parts_[i], offset, whole_, o.x[i], o.y);
+    }
+  }
+  void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < parts_.size(); offset += parts_[i], ++i) {
+      if (o.dx[i] != nullptr) {
+        host::concat_gradient(p.device.team, p.batch, parts_[i], offset, whole_, o.dy, o.dx[i]);
+      }
+    }
+  }
+
+ private:
+  std::int64_t whole_;
+  std::vector<std::int64_t> parts_;  // elements of each input, a sample
+};
+
+/// Its gradient is a view: the engine gives both inputs the gradient of the sum.
+template <class Precision>
+class Op<AddJoin, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
+    host::sum(p.device.team, o.x, 2, o.y, p.batch * elements_);
+  }
+
+ private:
+  std::int64_t elements_;
+};
+
+}  // namespace tandem

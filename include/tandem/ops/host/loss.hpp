@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// SoftmaxCrossEntropy, MeanSquaredError and top-k accuracy on Host, portable kernels.
+
+#include <type_traits>
+
+#include <tandem/kernels/host/mean_squared_error.hpp>
+#include <tandem/kernels/host/softmax_cross_entropy.hpp>
+#include <tandem/layers/loss.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+/// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
+/// @p scale, which the engine sets to 1 / global batch.
+template <class Smoothing, class Precision>
+class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+  using L = SoftmaxCrossEntropy<Smoothing>;
+
+ public:
+  LossOp(Shape output, int batch)
+      : classes_{static_cast<int>(output.elements())},
+        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+
+  void forward(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+               double* loss) const {
+    ClassificationSums sums{};
+    host::softmax_cross_entropy_forward(p.device.team, p.batch, classes_, output, labels,
+                                        L::smoothing, 1, p.device.template scratch_as<double>(),
+                                        sums);
+    *loss = sums.loss;
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+                double scale, T* dy) const {
+    host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_, output, labels,
+                                         L::smoothing, scale, dy);
+  }
+
+ private:
+  int classes_;
+  std::int64_t scratch_;
+};
+
+template <class Precision>
+class LossOp<MeanSquaredError, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  LossOp(Shape output, int batch) : elements_{output.elements()}, batch_{batch} {}
+
+  // Losses in double, then the targets in T.
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    return batch_ * (static_cast<std::int64_t>(sizeof(double)) +
+                     elements_ * static_cast<std::int64_t>(sizeof(T)));
+  }
+
+  void forward(Pass<host::Device> const& p, T const* output, float const* targets,
+               double* loss) const {
+    double total = 0.0;
+    host::mean_squared_error_forward(p.device.team, p.batch, elements_, output,
+                                     converted(p, targets),
+                                     p.device.template scratch_as<double>(), total);
+    *loss = total / static_cast<double>(elements_);
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, float const* targets, double scale,
+                T* dy) const {
+    host::mean_squared_error_gradient(p.device.team, output, converted(p, targets),
+                                      static_cast<T>(scale / static_cast<double>(elements_)), dy,
+                                      p.batch * elements_);
+  }
+
+ private:
+  T const* converted(Pass<host::Device> const& p, float const* targets) const {
+    if constexpr (std::is_same_v<T, float>) {
+      return targets;
+    } else {
+      T* const copy = reinterpret_cast<T*>(p.device.template scratch_as<double>() + batch_);
+      for (std::int64_t i = 0; i < p.batch * elements_; ++i) {
+        copy[i] = static_cast<T>(targets[i]);
+      }
+      return copy;
+    }
+  }
+
+  std::int64_t elements_;
+  std::int64_t batch_;
+};
+
+/// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
+template <class M, class L, class Kernels, class Precision>
+  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t>)
+class MetricOp<M, L, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit MetricOp(Shape output) : classes_{static_cast<int>(output.elements())} {}
+
+  void count(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+             double* sum) const {
+    std::int64_t right = 0;
+    for (int s = 0; s < p.batch; ++s) {
+      T const* const y = output + std::int64_t{s} * classes_;
+      T const own = y[labels[s]];
+      int ahead = own == own ? 0 : M::k;  // outputs that come before the label's
+      for (int c = 0; c < classes_; ++c) {
+        ahead += !(y[c] <= own) || (y[c] == own && c < labels[s]) ? 1 : 0;
+      }
+      right += ahead < M::k ? 1 : 0;
+    }
+    *sum = static_cast<double>(right);
+  }
+
+ private:
+  int classes_;
+};
+
+}  // namespace tandem

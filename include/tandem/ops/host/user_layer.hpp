@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// A user's own layer, loss and metric on Host: static functions of the type itself become ops.
+///
+/// A layer gives `forward(auto const& call)`, `input_gradient(auto const& call)` and, with
+/// parameters, `weight_gradient(auto const& call)`, where call is a LayerCall<float> or <double>.
+
+#include <algorithm>
+#include <span>
+
+#include <tandem/layers/loss.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+/// What a user's layer sees of one pass over one microbatch of `batch` samples.
+///
+/// forward writes y; input_gradient writes dx; weight_gradient *adds* to gradient(i). x and y are
+/// there in all three.
+template <class T>
+struct LayerCall {
+  int batch = 0;
+  Shape in{};
+  Shape out{};
+  bool training = true;
+  std::span<T const> x{};   ///< (batch, in)
+  std::span<T> y{};         ///< (batch, out)
+  std::span<T const> dy{};  ///< (batch, out)
+  std::span<T> dx{};        ///< (batch, in)
+  T* const* parameter_memory = nullptr;
+  T* const* gradient_memory = nullptr;
+  Parameters const* list = nullptr;
+
+  [[nodiscard]] std::span<T const> parameter(int i) const {
+    return {parameter_memory[i], elements(i)};
+  }
+  [[nodiscard]] std::span<T> gradient(int i) const { return {gradient_memory[i], elements(i)}; }
+
+ private:
+  [[nodiscard]] std::size_t elements(int i) const {
+    return static_cast<std::size_t>(list->item[i].shape.elements());
+  }
+};
+
+/// A layer that brings its own passes for Host.
+template <class L, class T>
+concept HostLayer = Layer<L> && requires(LayerCall<T> const& call) {
+  L::forward(call);
+  L::input_gradient(call);
+};
+
+template <class L, class Precision>
+  requires HostLayer<L, typename Precision::Scalar>
+class Op<L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup)
+      : in_{setup.node.in}, out_{setup.node.out}, list_{parameters_of<L>(setup.node.in)} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true, .output = true}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
+    L::forward(call(o, p));
+  }
+  void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+    L::input_gradient(call(o, p));
+  }
+  void weight_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+    LayerCall<T> const c = call(o, p);
+    if (!p.accumulate) {
+      for (int i = 0; i < list_.count; ++i) {
+        std::ranges::fill(c.gradient(i), T{0});
+      }
+    }
+    L::weight_gradient(c);
+  }
+
+ private:
+  [[nodiscard]] LayerCall<T> call(Operands<T> const& o, Pass<host::Device> const& p) const {
+    auto const in = static_cast<std::size_t>(p.batch * in_.elements());
+    auto const out = static_cast<std::size_t>(p.batch * out_.elements());
+    T* const dx = o.dx != nullptr ? o.dx[0] : nullptr;
+    return {.batch = p.batch,
+            .in = in_,
+            .out = out_,
+            .training = p.training,
+            .x = {o.x[0], in},
+            .y = {o.y, out},
+            .dy = {o.dy, o.dy != nullptr ? out : 0},
+            .dx = {dx, dx != nullptr ? in : 0},
+            .parameter_memory = o.parameter,
+            .gradient_memory = o.gradient,
+            .list = &list_};
+  }
+
+  Shape in_;
+  Shape out_;
+  Parameters list_;
+};
+
+/// A loss that brings `double value(output, target)` and `void gradient(output, target, dy)` of one
+/// sample, spans of T and Target; dy is to be written, not scaled by the batch.
+template <class L, class T>
+concept HostLoss = Loss<L> && requires(std::span<T const> output,
+                                       std::span<typename L::Target const> target, std::span<T> dy) {
+  { L::value(output, target) } -> std::convertible_to<double>;
+  L::gradient(output, target, dy);
+};
+
+template <class L, class Precision>
+  requires HostLoss<L, typename Precision::Scalar>
+class LossOp<L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+  using Target = typename L::Target;
+
+ public:
+  LossOp(Shape output, int /*batch*/)
+      : outputs_{static_cast<std::size_t>(output.elements())},
+        targets_{static_cast<std::size_t>(L::targets(output))} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return 0; }
+
+  void forward(Pass<host::Device> const& p, T const* output, Target const* target,
+               double* loss) const {
+    *loss = 0.0;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
+      *loss += L::value(std::span{output + s * outputs_, outputs_},
+                        std::span{target + s * targets_, targets_});
+    }
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, Target const* target, double scale,
+                T* dy) const {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
+      std::span<T> const sample{dy + s * outputs_, outputs_};
+      L::gradient(std::span{output + s * outputs_, outputs_},
+                  std::span{target + s * targets_, targets_}, sample);
+      for (T& element : sample) {
+        element *= static_cast<T>(scale);
+      }
+    }
+  }
+
+ private:
+  std::size_t outputs_;
+  std::size_t targets_;
+};
+
+/// A metric that brings `double value(output, target)` of one sample.
+template <class M, class L, class T>
+concept HostMetric =
+    Metric<M> && requires(std::span<T const> output, std::span<typename L::Target const> target) {
+      { M::value(output, target) } -> std::convertible_to<double>;
+    };
+
+template <class M, class L, class Precision>
+  requires HostMetric<M, L, typename Precision::Scalar>
+class MetricOp<M, L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit MetricOp(Shape output)
+      : outputs_{static_cast<std::size_t>(output.elements())},
+        targets_{static_cast<std::size_t>(L::targets(output))} {}
+
+  void count(Pass<host::Device> const& p, T const* output, typename L::Target const* target,
+             double* sum) const {
+    *sum = 0.0;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
+      *sum += M::value(std::span{output + s * outputs_, outputs_},
+                       std::span{target + s * targets_, targets_});
+    }
+  }
+
+ private:
+  std::size_t outputs_;
+  std::size_t targets_;
+};
+
+/// No metric: nothing is counted.
+struct NoMetric {
+  static constexpr std::string_view name = "";
+  template <class T, class Target>
+  static double value(std::span<T const>, std::span<Target const>) {
+    return 0.0;
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
+///
+/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
+/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
+/// communicator. Gradients of activations are overwritten; the engine adds where a value forks.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tandem/graph/graph.hpp>
+
+namespace tandem {
+
+/// What an op is prepared for.
+struct OpSetup {
+  Node node{};
+  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
+  Shape const* inputs = nullptr;  ///< of each input
+  int batch = 0;                  ///< samples in the largest microbatch
+  int threads = 1;                ///< of its device
+};
+
+/// The memory that an op wants for a microbatch of OpSetup::batch samples.
+struct OpNeeds {
+  bool input = false;             ///< backward reads x
+  bool output = false;            ///< backward reads y
+  std::int64_t saved_bytes = 0;   ///< kept from forward to backward
+  std::int64_t scratch_bytes = 0; ///< of any one pass, not kept
+};
+
+/// One node's memory for one live microbatch. B is the microbatch's size.
+template <class T>
+struct Operands {
+  T const* const* x = nullptr;         ///< each input, (B, its shape)
+  T* y = nullptr;                      ///< (B, out)
+  T const* dy = nullptr;               ///< gradient of y
+  T* const* dx = nullptr;              ///< gradient of each input; null where none is wanted
+  T* const* parameter = nullptr;       ///< each parameter, in the layer's order
+  T* const* gradient = nullptr;        ///< of each parameter; of a statistic: what is averaged
+  std::byte* saved = nullptr;
+};
+
+/// What a pass over one microbatch may depend on.
+template <class Device>
+struct Pass {
+  Device& device;
+  int batch = 0;                   ///< samples in this microbatch
+  std::int64_t first_sample = 0;   ///< position of its first sample in the global batch
+  double share = 1.0;              ///< its samples over those of the global batch
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+  bool training = true;
+  bool accumulate = false;         ///< add to parameter gradients instead of overwriting them
+};
+
+namespace detail {
+
+template <class L, class Backend>
+inline constexpr bool has_op = false;  // what the primary template's assert depends on
+
+}  // namespace detail
+
+/// The primary template is the error path.
+template <class L, class Backend>
+struct Op {
+  static_assert(detail::has_op<L, Backend>,
+                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
+                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+};
+
+/// The joins of a graph, which are no layers of the user's.
+struct ConcatJoin {};
+struct AddJoin {};
+
+/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
+template <class L, class Backend>
+struct LossOp {
+  static_assert(detail::has_op<L, Backend>,
+                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
+                "value(output, target) and gradient(output, target, dy), both of one sample");
+};
+
+/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
+template <class M, class L, class Backend>
+struct MetricOp {
+  static_assert(detail::has_op<M, Backend>,
+                "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+                "has no kernels for this backend; give it static value(output, target) of one sample");
+};
+
+}  // namespace tandem

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
+///
+/// A functor updates element i of one flat run of parameters; backends call it for every i. The
+/// arithmetic and its order are PyTorch's.
+
+#include <cmath>
+#include <cstdint>
+#include <variant>
+
+#include <tandem/core/config.hpp>
+
+namespace tandem {
+
+/// Stochastic gradient descent with heavy-ball or Nesterov momentum and L2 weight decay.
+///
+/// g += weight_decay p; v = momentum v + g; p -= learning_rate (nesterov ? g + momentum v : v).
+struct Sgd {
+  float learning_rate = 0.01F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;
+  bool nesterov = false;
+
+  [[nodiscard]] constexpr int states() const { return momentum != 0.0F ? 1 : 0; }
+  static constexpr char const* state_name(int /*state*/) { return "momentum_buffer"; }
+};
+
+/// Adam with L2 weight decay. Source: Kingma, Ba, arXiv:1412.6980.
+struct Adam {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;
+
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) { return state == 0 ? "exp_avg" : "exp_avg_sq"; }
+};
+
+/// Adam with decoupled weight decay. Source: Loshchilov, Hutter, arXiv:1711.05101.
+struct AdamW {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.01F;
+
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) { return Adam::state_name(state); }
+};
+
+using Optimizer = std::variant<Sgd, Adam, AdamW>;
+
+/// One flat run of parameters with its gradients and optimizer states.
+template <class T>
+struct ParameterRun {
+  T* parameter = nullptr;
+  T const* gradient = nullptr;
+  T* state[2] = {};
+};
+
+/// What changes from step to step and from group to group.
+struct UpdateSettings {
+  double learning_rate = 0.0;
+  double weight_decay = 0.0;
+  double gradient_scale = 1.0;  ///< of clipping
+  std::int64_t step = 1;        ///< counted from 1
+};
+
+template <class T>
+struct SgdUpdate {
+  ParameterRun<T> run;
+  T learning_rate, momentum, weight_decay, scale;
+  bool nesterov;
+
+  SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
+      : run{r},
+        learning_rate{static_cast<T>(s.learning_rate)},
+        momentum{static_cast<T>(o.momentum)},
+        weight_decay{static_cast<T>(s.weight_decay)},
+        scale{static_cast<T>(s.gradient_scale)},
+        nesterov{o.nesterov} {}
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    T g = run.gradient[i] * scale + weight_decay * run.parameter[i];
+    if (run.state[0] != nullptr) {
+      T const v = momentum * run.state[0][i] + g;
+      run.state[0][i] = v;
+      g = nesterov ? g + momentum * v : v;
+    }
+    run.parameter[i] -= learning_rate * g;
+  }
+};
+
+template <class T>
+struct AdamUpdate {
+  ParameterRun<T> run;
+  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
+
+  template <class O>
+  AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r, bool decoupled)
+      : run{r},
+        step_size{static_cast<T>(
+            s.learning_rate /
+            (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
+        beta1{static_cast<T>(o.beta1)},
+        beta2{static_cast<T>(o.beta2)},
+        epsilon{static_cast<T>(o.epsilon)},
+        root_correction{static_cast<T>(
+            1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
+        l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
+        shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
+        scale{static_cast<T>(s.gradient_scale)} {}
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    T const p = run.parameter[i] * shrink;
+    T const g = run.gradient[i] * scale + l2 * p;
+    T const m = beta1 * run.state[0][i] + (T{1} - beta1) * g;
+    T const v = beta2 * run.state[1][i] + (T{1} - beta2) * g * g;
+    run.state[0][i] = m;
+    run.state[1][i] = v;
+    using std::sqrt;
+    run.parameter[i] = p - step_size * m / (sqrt(v) * root_correction + epsilon);
+  }
+};
+
+/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
+template <class T>
+struct AverageUpdate {
+  ParameterRun<T> run;
+  T rate;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    run.parameter[i] = (T{1} - rate) * run.parameter[i] + rate * run.gradient[i];
+  }
+};
+
+template <class T>
+SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s, ParameterRun<T> run) {
+  return {o, s, run};
+}
+template <class T>
+AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s, ParameterRun<T> run) {
+  return {o, s, run, false};
+}
+template <class T>
+AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s, ParameterRun<T> run) {
+  return {o, s, run, true};
+}
+
+}  // namespace tandem

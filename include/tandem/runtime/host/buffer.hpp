@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Buffer: aligned host memory that starts as zeros, owned and move-only.
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <tandem/core/error.hpp>
+
+namespace tandem::host {
+
+/// `bytes` of memory aligned to 64, zero at first.
+class Buffer {
+ public:
+  Buffer() = default;
+
+  /// @throws Error  the machine has not so much memory; the message says how much was asked for
+  explicit Buffer(std::size_t bytes) : bytes_{bytes} {
+    if (bytes == 0) {
+      return;
+    }
+    std::size_t const rounded = (bytes + 63) / 64 * 64;
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
+    if (!data_) {
+      throw Error{"out of memory: a host device asked for " + std::to_string(bytes) +
+                  " bytes; use a smaller batch or more microbatches"};
+    }
+    std::memset(data_.get(), 0, rounded);
+  }
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  template <class T>
+  [[nodiscard]] T* as() const noexcept {
+    return reinterpret_cast<T*>(data_.get());
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+
+  std::unique_ptr<std::byte, Free> data_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tandem::host

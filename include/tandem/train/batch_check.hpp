@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
+
+#include <concepts>
+#include <span>
+#include <string>
+
+#include <tandem/core/error.hpp>
+#include <tandem/strategy/split.hpp>
+
+namespace tandem {
+
+/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a batch
+///                        norm with one value a channel
+template <class Program>
+void check_training_batch(int batch) {
+  Batching const& batching = Program::batching;
+  int const all = batching.all_microbatches();
+  if (batch < all) {
+    throw ContractError{"a training batch of " + std::to_string(batch) + " samples cannot be split into " +
+                        std::to_string(all) +
+                        " microbatches; use a larger batch, fewer microbatches or devices, or "
+                        ".drop_last = true for the last batch of an epoch"};
+  }
+  for (int n = 0; n < Program::graph.nodes; ++n) {
+    Node const& node = Program::graph.node[n];
+    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
+      continue;
+    }
+    for (int m = 0; m < all; ++m) {
+      if (microbatch_size(batch, m, batching) == 1) {
+        throw ContractError{"batch norm '" + to_string(node.path) + "' has one value a channel in microbatch " +
+                            std::to_string(m) + " of a batch of " + std::to_string(batch) +
+                            " samples: it has no variance; use a larger batch or fewer "
+                            "microbatches, or .drop_last = true"};
+      }
+    }
+  }
+}
+
+/// Integer targets are labels: each must be the index of an output.
+/// @throws ContractError  one is not; the message names the sample of the batch
+template <class Target>
+void check_labels(std::span<Target const> labels, std::int64_t outputs) {
+  if constexpr (std::integral<Target>) {
+    for (std::size_t s = 0; s < labels.size(); ++s) {
+      if (labels[s] < 0 || labels[s] >= outputs) {
+        throw ContractError{"label " + std::to_string(labels[s]) + " of sample " + std::to_string(s) +
+                            " of the batch is out of range: the network has " +
+                            std::to_string(outputs) + " outputs"};
+      }
+    }
+  }
+}
+
+}  // namespace tandem

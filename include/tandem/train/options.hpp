@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/parameter_group.hpp>
+#include <tandem/optim/schedule.hpp>
+
+namespace tandem {
+
+/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
+struct TrainerOptions {
+  int batch = 128;                ///< global batch: the strategy splits it, never multiplies it
+  Optimizer optimizer = Sgd{};
+  Schedule schedule{};            ///< factor of the learning rate by step
+  double clip_norm = 0.0;         ///< largest global norm of the gradient; 0: no clipping
+  std::vector<ParameterGroup> groups{};
+  std::uint64_t seed = 0;         ///< of initial weights, order, augmentation and dropout
+  bool shuffle = true;
+  bool drop_last = false;         ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;     ///< 0: the machine's threads shared out evenly
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};  ///< for a rank to reach a collective
+};
+
+/// One pass over the training data.
+struct EpochResult {
+  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
+  double accuracy = 0.0;  ///< of the trainer's metric, likewise
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+
+  [[nodiscard]] double samples_per_second() const {
+    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+  }
+};
+
+/// One pass over evaluation data.
+struct Evaluation {
+  double loss = 0.0;
+  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
+  std::int64_t samples = 0;
+};
+
+/// Which epoch of how many.
+struct Epoch {
+  std::int64_t index = 0;
+  std::int64_t total = 0;
+
+  constexpr Epoch() = default;
+  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
+};
+
+/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+class Epochs {
+ public:
+  struct Iterator {
+    Epoch epoch;
+    constexpr Epoch operator*() const { return epoch; }
+    constexpr Iterator& operator++() {
+      ++epoch.index;
+      return *this;
+    }
+    constexpr bool operator!=(Iterator const& other) const {
+      return epoch.index != other.epoch.index;
+    }
+  };
+
+  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
+  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
+
+ private:
+  std::int64_t count_;
+};
+
+constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
+
+}  // namespace tandem

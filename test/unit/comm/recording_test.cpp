@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <tandem/comm/recording.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tandem/comm/reduction.hpp>
+#include <tandem/comm/self.hpp>
+#include <tandem/comm/threads.hpp>
+
+#include "ranks.hpp"
+#include "watchdog.hpp"
+
+namespace tandem {
+namespace {
+
+static_assert(all_reduce_bytes(1, 1000) == 0);
+static_assert(all_reduce_bytes(2, 1000) == 1000);
+static_assert(all_reduce_bytes(4, 1000) == 1500);
+static_assert(all_reduce_bytes(3, 1000) == 1334);  // 1333.3
+static_assert(all_reduce_bytes(8, 0) == 0);
+static_assert(all_reduce_bytes(1024, std::int64_t{1} << 40) ==
+              (std::int64_t{1} << 41) - (std::int64_t{1} << 31));
+static_assert(broadcast_bytes(1, 1000) == 0);
+static_assert(broadcast_bytes(4, 1000) == 750);
+static_assert(bytes_sent(Operation::all_reduce, 4, 1000) == 1500);
+static_assert(bytes_sent(Operation::broadcast, 4, 1000) == 750);
+static_assert(bytes_sent(Operation::barrier, 4, 1000) == 0);
+
+TEST_CASE("a record in words") {
+  CHECK(to_string(Record{Operation::all_reduce, 4, 1000, 4000, {"bucket", 2}}) ==
+        "all-reduce (bucket 2): 1000 elements, 4000 bytes, 4 ranks, 6000 bytes sent");
+  CHECK(to_string(Record{Operation::barrier, 1, 0, 0, {}}) ==
+        "barrier: 0 elements, 0 bytes, 1 rank, 0 bytes sent");
+  CHECK(to_string(Label{}).empty());
+  CHECK(to_string(Label{"loss"}) == "loss");
+  CHECK(to_string(Label{nullptr, 3}) == "3");
+}
+
+TEST_CASE("each rank's log has the bytes of the formula") {
+  test::Watchdog const watchdog{"recording"};
+  constexpr std::int64_t buckets[] = {1000, 24, 0, 333};
+  ThreadsGroup group{3};
+  std::vector<std::vector<Record>> logs(3);
+  auto const errors = test::on_ranks(group, [&](ThreadsCommunicator& end, host::Queue& stream) {
+    Recording<ThreadsCommunicator> recording{end};
+    std::vector<double> data(1000, 1.0);
+    int bucket = 0;
+    for (std::int64_t const elements : buckets) {
+      std::span<double> const part{data.data(), static_cast<std::size_t>(elements)};
+      recording.all_reduce(part, part, Sum{}, stream, {"bucket", bucket++});
+    }
+    recording.broadcast(std::span{data}, 1, stream);
+    recording.barrier(stream);
+    stream.synchronize();
+    CHECK(data[0] == 27.0);  // part of three buckets that are not empty
+    CHECK(recording.size() == 3);
+    logs[static_cast<std::size_t>(recording.rank())].assign(recording.log().begin(),
+                                                            recording.log().end());
+  });
+  REQUIRE(test::all_well(errors));
+  std::int64_t expected = broadcast_bytes(3, 8000);
+  for (std::int64_t const elements : buckets) {
+    expected += all_reduce_bytes(3, elements * 8);
+  }
+  for (std::vector<Record> const& log : logs) {
+    REQUIRE(log.size() == 6);
+    CHECK(bytes_sent(log) == expected);
+    CHECK(log[1].operation == Operation::all_reduce);
+    CHECK(log[1].elements == 24);
+    CHECK(log[1].bytes == 192);
+    CHECK(log[1].ranks == 3);
+    CHECK(to_string(log[1].label) == "bucket 1");
+    CHECK(log[4].operation == Operation::broadcast);
+    CHECK(log[4].bytes == 8000);
+    CHECK(log[5].operation == Operation::barrier);
+  }
+}
+
+TEST_CASE("a full log counts what it missed") {
+  Recording<SelfCommunicator> recording{SelfCommunicator{}, 2};
+  host::Queue stream;
+  for (int i = 0; i < 5; ++i) {
+    recording.barrier(stream);
+  }
+  CHECK(recording.log().size() == 2);
+  CHECK(recording.missed() == 3);
+  recording.clear();
+  CHECK(recording.log().empty());
+  CHECK(recording.missed() == 0);
+}
+
+}  // namespace
+}  // namespace tandem

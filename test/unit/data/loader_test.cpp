@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/core/error.hpp>
+#include <tandem/data/augment.hpp>
+#include <tandem/data/loader.hpp>
+#include <tandem/data/order.hpp>
+#include <tandem/data/tensor_dataset.hpp>
+
+namespace {
+
+using doctest::Contains;
+using tandem::Batch;
+using tandem::Loader;
+using tandem::LoaderOptions;
+using tandem::Randomness;
+
+using Data = tandem::TensorDataset<float>;
+
+/// Samples of 2 x 3 pixels and two targets, all numbers different.
+Data numbers(std::size_t samples) {
+  std::vector<float> x(samples * 6);
+  std::vector<float> y(samples * 2);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i) + 0.25F;
+  }
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    y[i] = -static_cast<float>(i);
+  }
+  return {tandem::image_shape(1, 2, 3), std::move(x), std::move(y), 2};
+}
+
+/// All that a loader returns.
+struct Epoch {
+  std::vector<float> x;
+  std::vector<float> y;
+  std::vector<int> sizes;
+  std::vector<std::int64_t> firsts;
+
+  bool operator==(Epoch const&) const = default;
+};
+
+template <class D, class Scalar>
+Epoch collect(Loader<D, Scalar>& loader) {
+  Epoch epoch;
+  Batch<Scalar, float> batch;
+  while (loader.next(batch)) {
+    auto const size = static_cast<std::size_t>(batch.size);
+    for (std::size_t i = 0; i < size * 6; ++i) {
+      epoch.x.push_back(static_cast<float>(batch.x[i]));
+    }
+    epoch.y.insert(epoch.y.end(), batch.y, batch.y + size * 2);
+    epoch.sizes.push_back(batch.size);
+    epoch.firsts.push_back(batch.first);
+  }
+  CHECK(batch.size == 0);
+  CHECK_FALSE(loader.next(batch));  // and it stays at the end
+  return epoch;
+}
+
+template <class D>
+Epoch collect(D const& data, LoaderOptions const& options) {
+  Loader<D> loader{data, options};
+  return collect(loader);
+}
+
+/// The same without a thread and without batches.
+template <class D>
+Epoch read_directly(D const& data, LoaderOptions const& options) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
+  if (options.shuffle) {
+    tandem::shuffled_order(order, options.seed, options.epoch);
+  } else {
+    tandem::ascending_order(order);
+  }
+  Epoch epoch;
+  std::vector<float> x(6);
+  std::vector<float> y(2);
+  for (std::int64_t place = options.first; place < data.size(); ++place) {
+    std::int64_t const index = order[static_cast<std::size_t>(place)];
+    if (options.augment) {
+      tandem::read_sample(data, index, x, y, Randomness{options.seed, options.epoch, index});
+    } else {
+      data.read(index, x, y);
+    }
+    epoch.x.insert(epoch.x.end(), x.begin(), x.end());
+    epoch.y.insert(epoch.y.end(), y.begin(), y.end());
+  }
+  return epoch;
+}
+
+/// Counts reads, and throws at one of them.
+struct Failing {
+  using Target = float;
+  std::int64_t fail_at = -1;
+  std::chrono::milliseconds pause{0};
+  std::atomic<int>* reads = nullptr;
+
+  [[nodiscard]] std::int64_t size() const { return 1000; }
+  [[nodiscard]] tandem::Shape shape() const { return tandem::vector_shape(6); }
+  [[nodiscard]] int targets() const { return 2; }
+  void read(std::int64_t index, std::span<float> x, std::span<float> y) const {
+    if (index == fail_at) {
+      throw std::runtime_error{"sample " + std::to_string(index) + " is bad"};
+    }
+    std::this_thread::sleep_for(pause);
+    x[0] = static_cast<float>(index);
+    y[0] = y[1] = 0.0F;
+    if (reads != nullptr) {
+      ++*reads;
+    }
+  }
+};
+
+static_assert(!std::is_copy_constructible_v<Loader<Data>>);
+static_assert(!std::is_constructible_v<Loader<Data>, Data, LoaderOptions>, "data must outlive it");
+static_assert(std::is_constructible_v<Loader<Data>, Data const&, LoaderOptions>);
+static_assert(std::is_same_v<Loader<Data, double>::BatchType, Batch<double, float>>);
+
+TEST_CASE("Loader returns what reading directly returns") {
+  Data const data = numbers(23);
+  for (int const batch : {1, 4, 23, 100}) {
+    for (bool const shuffle : {false, true}) {
+      LoaderOptions const options{.batch = batch, .seed = 3, .epoch = 2, .shuffle = shuffle};
+      Epoch const epoch = collect(data, options);
+      Epoch const expected = read_directly(data, options);
+      CHECK(epoch.x == expected.x);
+      CHECK(epoch.y == expected.y);
+      CHECK(epoch == collect(data, options));
+    }
+  }
+}
+
+TEST_CASE("Loader orders by seed and epoch") {
+  Data const data = numbers(23);
+  Epoch const base = collect(data, {.batch = 4, .seed = 3, .epoch = 2});
+  CHECK(base.x != collect(data, {.batch = 4, .seed = 4, .epoch = 2}).x);
+  CHECK(base.x != collect(data, {.batch = 4, .seed = 3, .epoch = 3}).x);
+  CHECK(base.x != collect(data, {.batch = 4, .shuffle = false}).x);
+  CHECK(base.x == collect(data, {.batch = 5, .seed = 3, .epoch = 2}).x);
+}
+
+TEST_CASE("Loader makes the last batch smaller, or drops it") {
+  Data const data = numbers(10);
+  Epoch const all = collect(data, {.batch = 4});
+  CHECK(all.sizes == std::vector<int>{4, 4, 2});
+  CHECK(all.firsts == std::vector<std::int64_t>{0, 4, 8});
+  Epoch const whole = collect(data, {.batch = 4, .drop_last = true});
+  CHECK(whole.sizes == std::vector<int>{4, 4});
+  CHECK(whole.x == std::vector<float>(all.x.begin(), all.x.begin() + 8 * 6));
+  CHECK(collect(data, {.batch = 5, .drop_last = true}).sizes == std::vector<int>{5, 5});
+  CHECK(collect(data, {.batch = 11, .drop_last = true}).sizes.empty());
+}
+
+TEST_CASE("Loader of nothing is at its end at once") {
+  CHECK(collect(numbers(0), {.batch = 4}).sizes.empty());
+  CHECK(collect(numbers(8), {.batch = 4, .first = 8}).sizes.empty());
+}
+
+TEST_CASE("Loader resumes in the middle of an epoch") {
+  Data const data = numbers(23);
+  auto const augmented = tandem::augment(data, tandem::RandomFlip{});
+  LoaderOptions options{.batch = 4, .seed = 5, .epoch = 1};
+  Epoch const all = collect(augmented, options);
+  Loader interrupted{augmented, options};
+  Batch<float, float> batch;
+  REQUIRE(interrupted.next(batch));
+  REQUIRE(interrupted.next(batch));
+  options.first = batch.first + batch.size;
+  Epoch const rest = collect(augmented, options);
+  CHECK(rest.x == std::vector<float>(all.x.begin() + 8 * 6, all.x.end()));
+  CHECK(rest.y == std::vector<float>(all.y.begin() + 8 * 2, all.y.end()));
+  CHECK(rest.sizes == std::vector<int>{4, 4, 4, 3});
+  CHECK(rest.firsts == std::vector<std::int64_t>{8, 12, 16, 20});
+}
+
+TEST_CASE("Loader augments for training and not for evaluation") {
+  auto const data = tandem::augment(numbers(23), tandem::RandomFlip{});
+  LoaderOptions options{.batch = 4, .seed = 5, .epoch = 1};
+  Epoch const training = collect(data, options);
+  CHECK(training.x == read_directly(data, options).x);
+  options.augment = false;
+  Epoch const evaluation = collect(data, options);
+  CHECK(evaluation.x == read_directly(data, options).x);
+  CHECK(evaluation.x != training.x);
+  CHECK(evaluation.y == training.y);
+}
+
+TEST_CASE("Loader converts to double") {
+  Data const data = numbers(23);
+  LoaderOptions const options{.batch = 4, .seed = 5};
+  Loader<Data, double> loader{data, options};
+  CHECK(collect(loader) == collect(data, options));
+}
+
+TEST_CASE("Loader leaves a batch alone until the following next()") {
+  Data const data = numbers(40);
+  Loader loader{data, {.batch = 2, .shuffle = false}};
+  Batch<float, float> batch;
+  for (int i = 0; loader.next(batch); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{2});  // the thread fills what it may
+    CHECK(batch.first == 2 * i);
+    CHECK(batch.x[0] == static_cast<float>(12 * i) + 0.25F);
+    CHECK(batch.x[11] == static_cast<float>(12 * i + 11) + 0.25F);
+    CHECK(batch.y[3] == -static_cast<float>(4 * i + 3));
+  }
+}
+
+TEST_CASE("Loader reads ahead by its three batches and no more") {
+  std::atomic<int> reads = 0;
+  Failing data;
+  data.reads = &reads;
+  Loader loader{data, {.batch = 10, .shuffle = false}};
+  auto const settles_at = [&](int expected) {
+    for (int wait = 0; wait < 2000 && reads != expected; ++wait) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    return reads == expected;
+  };
+  CHECK(settles_at(30));
+  Batch<float, float> batch;
+  REQUIRE(loader.next(batch));
+  CHECK(settles_at(30));  // the first is lent
+  REQUIRE(loader.next(batch));
+  CHECK(settles_at(40));
+}
+
+TEST_CASE("Loader throws what read throws, after the batches before it") {
+  Failing data;
+  data.fail_at = 57;
+  Loader loader{data, {.batch = 10, .shuffle = false}};
+  Batch<float, float> batch;
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE(loader.next(batch));
+    CHECK(batch.x[0] == static_cast<float>(10 * i));
+  }
+  CHECK_THROWS_WITH_AS(static_cast<void>(loader.next(batch)), "sample 57 is bad",
+                       std::runtime_error);
+  CHECK(batch.size == 0);
+  CHECK_THROWS_WITH_AS(static_cast<void>(loader.next(batch)), "sample 57 is bad",
+                       std::runtime_error);
+}
+
+TEST_CASE("Loader may be destroyed at any time, and an error with it") {
+  for (int taken = 0; taken < 4; ++taken) {
+    Failing data;
+    data.fail_at = 57;
+    Loader loader{data, {.batch = 10, .shuffle = false}};
+    Batch<float, float> batch;
+    for (int i = 0; i < taken; ++i) {
+      REQUIRE(loader.next(batch));
+    }
+  }
+}
+
+TEST_CASE("Loader stops reading within one sample") {
+  std::atomic<int> reads = 0;
+  Failing data;
+  data.reads = &reads;
+  data.pause = std::chrono::milliseconds{5};
+  {
+    Loader const loader{data, {.batch = 1000, .shuffle = false}};
+    while (reads == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+  }
+  CHECK(reads < 500);  // a batch would take 5 s
+}
+
+TEST_CASE("Loader checks its options") {
+  Data const data = numbers(3);
+  auto const refused = [&](LoaderOptions const& options, char const* sentence) {
+    CHECK_THROWS_WITH_AS((Loader{data, options}), Contains(sentence), tandem::ContractError);
+  };
+  refused({.batch = 0}, "batch must be at least 1");
+  refused({.batch = 1, .epoch = -1}, "epoch must be in [0, 2^32)");
+  refused({.batch = 1, .epoch = std::int64_t{1} << 32}, "epoch must be in [0, 2^32)");
+  refused({.batch = 1, .first = -1}, "first must be in [0, size of the dataset]");
+  refused({.batch = 1, .first = 4}, "first must be in [0, size of the dataset]");
+}
+
+}  // namespace
