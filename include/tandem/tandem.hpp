@@ -25,6 +25,7 @@
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/models/small_cnn.hpp>
+#include <tandem/ops/check_layer.hpp>
 #include <tandem/ops/host/all.hpp>
 #include <tandem/ops/null.hpp>
 #include <tandem/strategy/data_parallel.hpp>

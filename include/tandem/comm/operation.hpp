@@ -37,7 +37,8 @@ struct Label {
 inline std::string to_string(Label label) {
   std::string text = label.text != nullptr ? label.text : "";
   if (label.index >= 0) {
-    text += (text.empty() ? "" : " ") + std::to_string(label.index);
+    text += text.empty() ? "" : " ";
+    text += std::to_string(label.index);
   }
   return text;
 }

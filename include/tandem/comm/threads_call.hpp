@@ -43,17 +43,18 @@ inline std::string in_brackets(Label label) {
 
 /// "all-reduce #17 (bucket 2)"
 inline std::string numbered(Call const& call, std::uint64_t number) {
-  return name(call.operation) + (" #" + std::to_string(number)) + in_brackets(call.label);
+  return std::string{name(call.operation)} + " #" + std::to_string(number) +
+         in_brackets(call.label);
 }
 
 /// "all-reduce (bucket 2) of 10 elements"
 inline std::string to_string(Call const& call) {
   std::string text = name(call.operation) + in_brackets(call.label);
   if (call.operation != Operation::barrier) {
-    text += " of " + std::to_string(call.count) + " elements";
+    text.append(" of ").append(std::to_string(call.count)).append(" elements");
   }
   if (call.operation == Operation::broadcast) {
-    text += " from rank " + std::to_string(call.root);
+    text.append(" from rank ").append(std::to_string(call.root));
   }
   return text;
 }

@@ -196,11 +196,12 @@ class ThreadsGroup {
       if (other.waiting) {
         continue;
       }
-      text += (text.empty() ? "rank " : "; rank ") + std::to_string(rank) + " did not reach " +
-              numbered(awaited, collectives_ + 1) + " within " + time + "; it was last in " +
-              (other.used ? numbered(other.call, collectives_) : "no collective");
+      text.append(text.empty() ? "rank " : "; rank ").append(std::to_string(rank));
+      text.append(" did not reach ").append(numbered(awaited, collectives_ + 1));
+      text.append(" within ").append(time).append("; it was last in ");
+      text += other.used ? numbered(other.call, collectives_) : "no collective";
       if (options_.describe_progress != nullptr) {
-        text += ", " + options_.describe_progress(rank, other.progress.load());
+        text.append(", ").append(options_.describe_progress(rank, other.progress.load()));
       }
     }
     return text;

@@ -55,7 +55,9 @@ class RecordingTransport : public ThreadsTransport<Ranks> {
   using Communicator = Recording<typename Base::Communicator>;
   using Base::Base;
 
-  [[nodiscard]] Communicator communicator(int rank) { return Communicator{Base::communicator(rank)}; }
+  [[nodiscard]] Communicator communicator(int rank) {
+    return Communicator{Base::communicator(rank)};
+  }
 };
 
 }  // namespace tandem

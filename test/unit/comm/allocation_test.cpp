@@ -56,7 +56,7 @@ TEST_CASE("a step's collectives and the launch of a step allocate nothing") {
     ends[r].barrier(streams[r]);
     streams[r].synchronize();
   };
-  threads.run(step);  // starts the streams' threads
+  threads.run(step);              // starts the streams' threads
   CHECK(allocations.load() > 0);  // the counter counts
   long const before = allocations.load();
   for (int i = 0; i < 100; ++i) {

@@ -11,7 +11,10 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include <tandem/core/error.hpp>
 #include <tandem/train/atomic_file.hpp>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -40,6 +42,13 @@ TEST_CASE("is_utf8: refuses what is malformed") {
     CAPTURE(in_json(text));
     CHECK(!is_utf8(text));
     CHECK(!is_utf8("a" + std::string{text}));
+  }
+}
+
+TEST_CASE("utf8_length does not look beyond the text") {
+  constexpr std::string_view whole = "\xF0\x90\x80\x80";
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CHECK(utf8_length(whole.substr(0, size)) == 0);
   }
 }
 

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <optional>
+#include <type_traits>
 
 #include <tandem/train/safetensors_dtype.hpp>
 

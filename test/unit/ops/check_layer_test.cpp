@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <tandem/layers/activation.hpp>
+#include <tandem/layers/batch_norm2d.hpp>
+#include <tandem/layers/conv2d.hpp>
+#include <tandem/layers/linear.hpp>
+#include <tandem/layers/pool.hpp>
+#include <tandem/layers/subsample2d.hpp>
+#include <tandem/ops/check_layer.hpp>
+#include <tandem/ops/host/all.hpp>
+
+using namespace tandem;
+
+namespace {
+
+template <class L, class Input>
+void holds() {
+  LayerCheck const check = check_layer<L, Input>();
+  CHECK_MESSAGE(check.ok(), check.problem);
+}
+
+/// y = a x², with each mistake that check_layer must see, by its number.
+template <int Mistake>
+struct Square {
+  static constexpr std::string_view name = "Square";
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Parameters parameters(Shape) {
+    return Parameters{Parameter{"a", vector_shape(1), Init::constant(1.0F)}};
+  }
+  static void forward(auto const& c) {
+    for (std::size_t i = 0; i < c.x.size() - (Mistake == 1 ? 1 : 0); ++i) {
+      c.y[i] = c.parameter(0)[0] * c.x[i] * c.x[i];
+    }
+  }
+  static void input_gradient(auto const& c) {
+    for (std::size_t i = 0; i < c.x.size() - (Mistake == 2 ? 1 : 0); ++i) {
+      c.dx[i] = (Mistake == 3 ? 1 : 2) * c.parameter(0)[0] * c.x[i] * c.dy[i];
+    }
+  }
+  static void weight_gradient(auto const& c) {
+    c.gradient(0)[0] *= Mistake == 4 ? 0 : 1;
+    for (std::size_t i = 0; i < c.x.size(); ++i) {
+      c.gradient(0)[0] += c.x[i] * c.x[i] * c.dy[i] * (Mistake == 5 ? 2 : 1);
+    }
+  }
+};
+
+template <int Mistake>
+std::string problem() {
+  return check_layer<Square<Mistake>, Vector<7>>().problem;
+}
+
+bool contains(std::string const& text, char const* part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("convolutions pass finite differences") {
+  holds<Conv2d<5, Kernel<3>, Padding<1>>, Image<3, 6, 5>>();
+  holds<Conv2d<4, Kernel<1>>, Image<3, 5, 5>>();
+  holds<Conv2d<4, Kernel<3>, Stride<2>, Padding<1>, NoBias>, Image<3, 7, 6>>();
+  holds<Conv2d<6, Kernel<1, 3>, Padding<0, 1>, Groups<2>>, Image<4, 5, 6>>();
+  holds<Conv2d<6, Kernel<5, 2>, Stride<3, 1>, Padding<2, 0>, Groups<3>>, Image<3, 9, 5>>();
+}
+
+TEST_CASE("the other layers pass finite differences") {
+  holds<BatchNorm2d<>, Image<3, 4, 5>>();
+  holds<BatchNorm2d<Epsilon<1, 10>, Momentum<1, 5>>, Image<2, 3, 3>>();
+  holds<ReLU, Image<2, 4, 4>>();
+  holds<Dropout<Percent<30>>, Vector<33>>();
+  holds<MaxPool2d<Kernel<3>, Stride<2>, Padding<1>>, Image<2, 7, 6>>();
+  holds<MaxPool2d<Kernel<2>>, Image<2, 6, 4>>();
+  holds<AvgPool2d<Kernel<3>, Stride<1>, Padding<1>>, Image<2, 5, 4>>();
+  holds<AvgPool2d<Kernel<3, 2>, Stride<2, 1>, Padding<1, 1>, ExcludePadding>, Image<2, 5, 4>>();
+  holds<GlobalAvgPool, Image<4, 3, 5>>();
+  holds<Linear<7>, Vector<13>>();
+  holds<Linear<3, NoBias>, Vector<1>>();
+  holds<Subsample2d<6, 2>, Image<3, 5, 4>>();
+}
+
+TEST_CASE("a right layer of the user's passes, and each mistake is named") {
+  CHECK(problem<0>() == "");
+  CHECK(contains(problem<1>(), "forward leaves an element of y unwritten"));
+  CHECK(contains(problem<2>(), "input_gradient leaves an element of dx unwritten"));
+  CHECK(contains(problem<3>(), "the gradient of x at element 0 is"));
+  CHECK(contains(problem<4>(), "a second, accumulating gradient of a"));
+  CHECK(contains(problem<5>(), "the gradient of a at element 0 is"));
+}
