@@ -49,10 +49,8 @@ struct Net : td::Network<td::Vector<1>, td::Sequential<td::Linear<16>, Swish, td
 int main() {
   std::printf("check_layer %s\n", td::check_layer<Swish, td::Vector<8>>().ok() ? "ok" : "failed");
   std::vector<float> x, y;
-  for (int i = 0; i < 512; ++i) {
-    x.push_back(static_cast<float>(i) / 128 - 2);
-    y.push_back(std::sin(2 * x.back()));
-  }
+  for (float a = -2; a < 2; a += 1.0F / 128)
+    x.push_back(a), y.push_back(std::sin(2 * a));
   td::TensorDataset<float> const sine{td::vector_shape(1), x, y, 1};
   td::Trainer<Net, td::DataParallel<2>, td::Host, LogCosh, WithinTenth> trainer{
       {.batch = 64, .optimizer = td::Adam{.learning_rate = 0.02F}}};

@@ -192,10 +192,9 @@ def trained_norms(network):
 
 
 def parts(samples, microbatches):
-    """tandem's microbatches: as even as can be, the larger ones first."""
-    sizes = [samples // microbatches + (i < samples % microbatches) for i in range(microbatches)]
-    ends = np.cumsum(sizes)
-    return [slice(end - size, end) for size, end in zip(sizes, ends)]
+    """tandem's microbatches: number i begins at sample i samples / microbatches, rounded up."""
+    begins = [-(-i * samples // microbatches) for i in range(microbatches + 1)]
+    return [slice(begin, end) for begin, end in zip(begins, begins[1:])]
 
 
 def backward(network, loss, x, targets, microbatches):

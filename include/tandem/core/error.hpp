@@ -4,8 +4,9 @@
 /// @file
 /// The exceptions that tandem throws; all derive from Error.
 ///
-/// A broken contract (the program is wrong) is a ContractError; a broken world (files, ranks, numbers
-/// that overflow) has a type of its own. Every message is one sentence that says what to do.
+/// A broken contract (the program is wrong) is a ContractError; a broken world (files, ranks,
+/// numbers that overflow) has a type of its own. Every message is one sentence that says what to
+/// do.
 
 #include <stdexcept>
 #include <string>

@@ -21,7 +21,8 @@ struct Extent2d {
   friend constexpr bool operator==(Extent2d const&, Extent2d const&) = default;
 };
 
-/// A window of `kernel` cells that moves by `stride` over an image padded by `padding` on each side.
+/// A window of `kernel` cells that moves by `stride` over an image padded by `padding` on each
+/// side.
 struct Window {
   Extent2d kernel{};
   Extent2d stride{};

@@ -32,10 +32,9 @@ TANDEM_HOST_DEVICE constexpr Random4 philox(std::uint64_t seed, RandomUse use, s
   for (int round = 0; round < 10; ++round) {
     std::uint64_t const a = 0xD2511F53ULL * r.word[0];
     std::uint64_t const b = 0xCD9E8D57ULL * r.word[2];
-    r = Random4{{static_cast<std::uint32_t>(b >> 32) ^ r.word[1] ^ key0,
-                 static_cast<std::uint32_t>(b),
-                 static_cast<std::uint32_t>(a >> 32) ^ r.word[3] ^ key1,
-                 static_cast<std::uint32_t>(a)}};
+    r = Random4{
+        {static_cast<std::uint32_t>(b >> 32) ^ r.word[1] ^ key0, static_cast<std::uint32_t>(b),
+         static_cast<std::uint32_t>(a >> 32) ^ r.word[3] ^ key1, static_cast<std::uint32_t>(a)}};
     key0 += 0x9E3779B9U;
     key1 += 0xBB67AE85U;
   }

@@ -152,8 +152,7 @@ class MemoryPlanner {
       int& death = dies[static_cast<std::size_t>(n)];
       death = time(n);
       for (int e = 0; passes_on(node) && e < node.edges; ++e) {
-        death = std::max(death, dies[static_cast<std::size_t>(
-                                    graph_.source[node.first_edge + e])]);
+        death = std::max(death, dies[static_cast<std::size_t>(graph_.source[node.first_edge + e])]);
       }
     }
     detail::FirstFit transient;
@@ -185,9 +184,9 @@ class MemoryPlanner {
       int const source = graph_.source[e];
       if (graph_.node[source].needs_gradient) {
         plan_.edge_gradient[static_cast<std::size_t>(e)] =
-            passes_on(node) ? plan_.node_gradient[i]
-                            : transient.place(bytes(source), time(n),
-                                              dies[static_cast<std::size_t>(source)]);
+            passes_on(node)
+                ? plan_.node_gradient[i]
+                : transient.place(bytes(source), time(n), dies[static_cast<std::size_t>(source)]);
       }
     }
   }

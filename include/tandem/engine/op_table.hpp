@@ -38,9 +38,9 @@ struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
 };
 
 template <class Program, class Backend, int I>
-using OpAt = typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].view,
-                               typename Program::Network, Backend,
-                               Program::graph.node[I].leaf>::type;
+using OpAt =
+    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].view,
+                      typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
 
 template <int I, class O>
 struct OpSlot {
@@ -62,9 +62,7 @@ struct OpSlots<Program, Backend, std::integer_sequence<int, I...>>
   explicit OpSlots(std::vector<OpSetup> const& setup)
       : OpSlot<I, OpAt<Program, Backend, I>>{setup[static_cast<std::size_t>(I)]}... {}
 
-  [[nodiscard]] std::vector<OpNeeds> needs() {
-    return {slot<I>(*this).needs()...};
-  }
+  [[nodiscard]] std::vector<OpNeeds> needs() { return {slot<I>(*this).needs()...}; }
 };
 
 }  // namespace detail

@@ -16,10 +16,10 @@ namespace tandem {
 /// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
 struct MemoryReport {
   std::int64_t parameters = 0;
-  std::int64_t gradients = 0;        ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
   std::int64_t optimizer_state = 0;
-  std::int64_t kept = 0;             ///< activations that backward reads, for each live microbatch
-  std::int64_t transient = 0;        ///< other activations and their gradients, sharing memory
+  std::int64_t kept = 0;       ///< activations that backward reads, for each live microbatch
+  std::int64_t transient = 0;  ///< other activations and their gradients, sharing memory
   std::int64_t scratch = 0;
 
   [[nodiscard]] std::int64_t total() const {
@@ -124,15 +124,14 @@ class RankMemory {
           forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
         }
       }
-      operands_.push_back(
-          {.x = edge_value_.data() + node.first_edge,
-           .y = value_of(n),
-           .dy = gradient_of(n),
-           .dx = edge_gradient_.data() + node.first_edge,
-           .parameter = parameter_.data() + node.first_parameter,
-           .gradient = gradient_.data() + node.first_parameter,
-           .saved = reinterpret_cast<std::byte*>(
-               at(kept_, plan_.saved[static_cast<std::size_t>(n)]))});
+      operands_.push_back({.x = edge_value_.data() + node.first_edge,
+                           .y = value_of(n),
+                           .dy = gradient_of(n),
+                           .dx = edge_gradient_.data() + node.first_edge,
+                           .parameter = parameter_.data() + node.first_parameter,
+                           .gradient = gradient_.data() + node.first_parameter,
+                           .saved = reinterpret_cast<std::byte*>(
+                               at(kept_, plan_.saved[static_cast<std::size_t>(n)]))});
     }
     output_ = value_of(graph.nodes - 1);
   }

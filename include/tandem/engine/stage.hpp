@@ -30,7 +30,8 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
   return uses;
 }
 
-/// @tparam Rank  has `ops`, `operands(node)`, `forks(node)`, `gradient_of(node)`, `bucket_ready(bucket)`
+/// @tparam Rank  has `ops`, `operands(node)`, `forks(node)`, `gradient_of(node)`,
+/// `bucket_ready(bucket)`
 template <class Rank, class Program, class Backend>
 struct Stage {
   using PassType = typename Rank::PassType;
@@ -47,9 +48,7 @@ struct Stage {
   }
 
  private:
-  static constexpr int in_block(int first) {
-    return nodes - first < block ? nodes - first : block;
-  }
+  static constexpr int in_block(int first) { return nodes - first < block ? nodes - first : block; }
 
   template <int... B>
   static void forward_blocks(Rank& rank, PassType const& pass, std::integer_sequence<int, B...>) {
@@ -108,8 +107,8 @@ struct Stage {
     Node const& node = Program::graph.node[n];
     bool wanted = false;
     for (int e = 0; e < node.edges; ++e) {
-      wanted = wanted ||
-               Program::graph.node[Program::graph.source[node.first_edge + e]].needs_gradient;
+      wanted =
+          wanted || Program::graph.node[Program::graph.source[node.first_edge + e]].needs_gradient;
     }
     return wanted && node.kind != NodeKind::add && !node.view;
   }

@@ -15,10 +15,6 @@
 
 namespace tandem {
 
-inline int states_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return o.states(); }, optimizer);
-}
-
 /// Every replica runs it on the same summed gradients and gets the same parameters.
 template <class T>
 class Update {
@@ -52,8 +48,8 @@ class Update {
     double sum = 0.0;
     for (UpdateRun const& r : runs_) {
       if (r.role == Role::weight && !r.frozen) {
-        sum += Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin,
-                                              r.end - r.begin);
+        sum +=
+            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
       }
     }
     return std::sqrt(sum);
@@ -68,8 +64,7 @@ class Update {
     ParameterRun<T> run{.parameter = memory.parameters() + r.begin,
                         .gradient = memory.gradients() + r.begin};
     if (r.role == Role::statistic) {
-      Verbs<Backend>::each(device, r.end - r.begin,
-                           AverageUpdate<T>{run, static_cast<T>(r.rate)});
+      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<T>{run, static_cast<T>(r.rate)});
       return;
     }
     for (int s = 0; s < optimizer.states(); ++s) {

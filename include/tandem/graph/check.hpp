@@ -11,8 +11,8 @@ namespace tandem {
 
 namespace detail {
 
-// Where the layers do not fit: the type at fault, its node in the graph, and the two numbers that do
-// not meet are template arguments, so that the compiler prints them. `value` is always true: the
+// Where the layers do not fit: the type at fault, its node in the graph, and the two numbers that
+// do not meet are template arguments, so that the compiler prints them. `value` is always true: the
 // sentence stays the only error.
 template <Fault Why, class Where, int NodeIndex, int A, int B>
 struct NetworkIsSound {
@@ -24,9 +24,10 @@ struct NetworkIsSound {
                 "GlobalAvgPool, Flatten or Linear");
   static_assert(Why != Fault::not_a_vector,
                 "Linear wants a vector: put GlobalAvgPool or Flatten before it");
-  static_assert(Why != Fault::window_too_large,
-                "the kernel is larger than its padded input: use a smaller kernel, more padding, or "
-                "fewer strides before it");
+  static_assert(
+      Why != Fault::window_too_large,
+      "the kernel is larger than its padded input: use a smaller kernel, more padding, or "
+      "fewer strides before it");
   static_assert(Why != Fault::groups,
                 "Conv2d: input and output channels must be multiples of Groups");
   static_assert(Why != Fault::padding, "a pool's padding must be at most half of its kernel");

@@ -4,8 +4,9 @@
 /// @file
 /// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
 ///
-/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays, and
-/// no strings: constant evaluation of a network of 200 nodes stays far below the compilers' limits.
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
+/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
+/// limits.
 
 #include <cstdint>
 #include <string>
@@ -36,19 +37,19 @@ struct Path {
 /// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
 struct Node {
   NodeKind kind = NodeKind::input;
-  bool frozen = false;         ///< its parameters are constants
-  bool needs_gradient = false; ///< something at or before it is trained
-  bool view = false;           ///< output is the input's memory under another shape
-  bool normalizes = false;     ///< uses statistics of the microbatch, so one value is too few
-  int leaf = -1;               ///< which layer type, in the order of the leaves
-  int top = 0;                 ///< index of its top-level part, what Split counts
-  int first_edge = 0;          ///< its inputs are edges [first_edge, first_edge + edges)
+  bool frozen = false;          ///< its parameters are constants
+  bool needs_gradient = false;  ///< something at or before it is trained
+  bool view = false;            ///< output is the input's memory under another shape
+  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
+  int leaf = -1;                ///< which layer type, in the order of the leaves
+  int top = 0;                  ///< index of its top-level part, what Split counts
+  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
   int edges = 0;
   int first_parameter = 0;
   int parameters = 0;
-  Shape in{};                  ///< of the first input
+  Shape in{};  ///< of the first input
   Shape out{};
-  std::int64_t macs = 0;       ///< of one sample's forward pass
+  std::int64_t macs = 0;  ///< of one sample's forward pass
   std::string_view name{};
   Path path{};
 };
@@ -76,7 +77,8 @@ struct Graph {
   static constexpr int parameters = Size.parameters;
 
   Node node[Size.nodes] = {};
-  int source[Size.edges > 0 ? Size.edges : 1] = {};  ///< of an edge: the node whose output it carries
+  int source[Size.edges > 0 ? Size.edges : 1] =
+      {};  ///< of an edge: the node whose output it carries
   GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
   int tops = 0;  ///< top-level parts
   Fault fault = Fault::none;
@@ -90,7 +92,8 @@ struct Graph {
   [[nodiscard]] constexpr std::int64_t parameter_elements() const {
     std::int64_t sum = 0;
     for (int p = 0; p < parameters; ++p) {
-      sum += parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
+      sum +=
+          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
     }
     return sum;
   }

@@ -56,19 +56,20 @@ struct Parameters {
 /// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
 enum class Fault : std::uint8_t {
   none,
-  rejected,         ///< the layer's output(shape) is no shape
-  not_an_image,     ///< wants (C, H, W)
-  not_a_vector,     ///< wants (N)
-  window_too_large, ///< kernel larger than the padded input
-  groups,           ///< channels are no multiple of the groups
-  padding,          ///< a pool's padding exceeds half of its kernel
-  concat_shapes,    ///< branches differ in height or width
-  residual_shapes,  ///< body and shortcut differ in shape
-  channels,         ///< a shortcut that would drop channels
+  rejected,          ///< the layer's output(shape) is no shape
+  not_an_image,      ///< wants (C, H, W)
+  not_a_vector,      ///< wants (N)
+  window_too_large,  ///< kernel larger than the padded input
+  groups,            ///< channels are no multiple of the groups
+  padding,           ///< a pool's padding exceeds half of its kernel
+  concat_shapes,     ///< branches differ in height or width
+  residual_shapes,   ///< body and shortcut differ in shape
+  channels,          ///< a shortcut that would drop channels
 };
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
-/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, and `is_view` (y is x under another shape).
+/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, and `is_view` (y is x under another
+/// shape).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;

@@ -77,9 +77,8 @@ using Leaves = decltype(detail::Flatten::of(static_cast<Part const*>(nullptr)));
 
 /// The leaves of a network under a short name, for look-up by index in O(1) instantiations.
 template <class Net>
-struct LeafTable
-    : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
-                          Leaves<typename Net::body>> {};
+struct LeafTable : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
+                                       Leaves<typename Net::body>> {};
 
 /// The @p I-th layer type of a network.
 template <class Net, int I>

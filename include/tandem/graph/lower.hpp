@@ -150,7 +150,8 @@ struct GraphBuilder {
       Shape const other = shape(ends[i]);
       if (!other.valid() || !join.out.valid()) {
         join.out = {};
-      } else if (other.rank != join.out.rank || other[1] != join.out[1] || other[2] != join.out[2]) {
+      } else if (other.rank != join.out.rank || other[1] != join.out[1] ||
+                 other[2] != join.out[2]) {
         fail(Fault::concat_shapes, join.in[1], other[1]);
         join.out = {};
       } else {
@@ -211,24 +212,20 @@ struct LowerNetwork {
       CountParts::of(static_cast<typename Net::body const*>(nullptr));
   static constexpr auto counted =
       walk_network<false, GraphSize{parts.nodes + 1, parts.edges, 0}, Net, Input>();
-  static constexpr auto graph = walk_network<true,
-                                             GraphSize{parts.nodes + 1, parts.edges,
-                                                       counted.parameters},
-                                             Net, Input>()
-                                    .graph;
+  static constexpr auto graph =
+      walk_network<true, GraphSize{parts.nodes + 1, parts.edges, counted.parameters}, Net, Input>()
+          .graph;
 };
 
 }  // namespace detail
 
 /// The graph of @p Net on inputs of type @p Input; not checked, so that a fault can be looked at.
 template <class Net, class Input = typename Net::input>
-inline constexpr auto const& unchecked_graph =
-    detail::LowerNetwork<Net, Input>::graph;
+inline constexpr auto const& unchecked_graph = detail::LowerNetwork<Net, Input>::graph;
 
 /// The graph of a network: `static_assert(graph<Net>.parameter_elements() == 6'166'250)`.
 /// A network that cannot be is a compile error that says which layer and why.
 template <class Net, class Input = typename Net::input>
-inline constexpr auto const& graph =
-    detail::checked_graph<Net, unchecked_graph<Net, Input>>();
+inline constexpr auto const& graph = detail::checked_graph<Net, unchecked_graph<Net, Input>>();
 
 }  // namespace tandem

@@ -2,10 +2,12 @@
 #pragma once
 
 /// @file
-/// The words of a network type: Sequential, Concat, Residual, Frozen, and Network, which adds the input.
+/// The words of a network type: Sequential, Concat, Residual, Frozen, and Network, which adds the
+/// input.
 ///
-/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a network
-/// a short name of its own, which keeps symbols and compiler messages short; do the same for blocks.
+/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
+/// network a short name of its own, which keeps symbols and compiler messages short; do the same
+/// for blocks.
 
 #include <tandem/graph/layer.hpp>
 
@@ -29,7 +31,7 @@ struct Sequential : detail::Composite {
 };
 
 template <class... Parts>
-  requires(NetworkPart<Parts> && ...)
+  requires(NetworkPart<Parts>&&...)
 struct Sequential<Parts...> : detail::Composite {
   static_assert(sizeof...(Parts) <= 256,
                 "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
@@ -51,13 +53,14 @@ struct Concat<Branches...> : detail::Composite {};
 /// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
 template <class Body, class Shortcut = Sequential<>>
 struct Residual : detail::Composite {
-  static_assert(NetworkPart<Body> && NetworkPart<Shortcut>,
-                "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
-                "Frozen of such parts");
+  static_assert(
+      NetworkPart<Body> && NetworkPart<Shortcut>,
+      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
+      "Frozen of such parts");
 };
 
 template <class Body, class Shortcut>
-  requires(NetworkPart<Body> && NetworkPart<Shortcut>)
+  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
 struct Residual<Body, Shortcut> : detail::Composite {};
 
 /// Body with parameters and statistics that training leaves as they are; a frozen batch norm
@@ -70,7 +73,8 @@ struct Frozen : detail::Composite {
 
 template <class Body>
   requires NetworkPart<Body>
-struct Frozen<Body> : detail::Composite {};
+struct Frozen<Body> : detail::Composite {
+};
 
 /// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
 template <class Input, class Body>

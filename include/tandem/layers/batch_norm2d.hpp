@@ -15,8 +15,8 @@ namespace tandem {
 /// Saves:  mean and 1 / sqrt(var + epsilon) of the microbatch, 2 C elements, until backward.
 /// Cost:   forward reads x three times and writes y; bound by memory.
 /// The microbatch is the unit of statistics under every strategy. Running statistics move once a
-/// step, by Momentum (default 1/10), towards the average over the step's microbatches, each weighted
-/// by its samples; evaluation uses them. Options: Epsilon<1, 100000>, Momentum<1, 10>.
+/// step, by Momentum (default 1/10), towards the average over the step's microbatches, each
+/// weighted by its samples; evaluation uses them. Options: Epsilon<1, 100000>, Momentum<1, 10>.
 /// Source: Ioffe, Szegedy, arXiv:1502.03167; variance in running_var unbiased, as PyTorch.
 /// The primary template is the error path.
 template <class... Options>
@@ -28,7 +28,7 @@ struct BatchNorm2d {
 };
 
 template <class... Options>
-  requires(NormOption<Options> && ...)
+  requires(NormOption<Options>&&...)
 struct BatchNorm2d<Options...> {
   using layer = BatchNorm2d;
   static constexpr std::string_view name = "BatchNorm2d";

@@ -53,7 +53,8 @@ struct ExcludePadding {
 /// Numerator / Denominator, as the small number that a batch norm adds to a variance.
 template <long Numerator, long Denominator>
 struct Epsilon {
-  static constexpr double epsilon = static_cast<double>(Numerator) / static_cast<double>(Denominator);
+  static constexpr double epsilon =
+      static_cast<double>(Numerator) / static_cast<double>(Denominator);
 };
 
 /// Weight of the newest batch in a running average.
@@ -117,17 +118,28 @@ constexpr LayerOptions gather_pool_options() {
 }  // namespace detail
 
 template <class Option>
-concept WindowOption = requires { Option::kernel; } || requires { Option::stride; } ||
-                       requires { Option::padding; };
+concept WindowOption = requires {
+  Option::kernel;
+}
+|| requires { Option::stride; }
+|| requires { Option::padding; };
 
 template <class Option>
-concept ConvolutionOption = WindowOption<Option> || requires { Option::groups; } ||
-                            requires { Option::bias; };
+concept ConvolutionOption = WindowOption<Option> || requires {
+  Option::groups;
+} || requires {
+  Option::bias;
+};
 
 template <class Option>
-concept AveragePoolOption = WindowOption<Option> || requires { Option::count_padding; };
+concept AveragePoolOption = WindowOption<Option> || requires {
+  Option::count_padding;
+};
 
 template <class Option>
-concept NormOption = requires { Option::epsilon; } || requires { Option::momentum; };
+concept NormOption = requires {
+  Option::epsilon;
+}
+|| requires { Option::momentum; };
 
 }  // namespace tandem

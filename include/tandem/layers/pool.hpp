@@ -53,7 +53,7 @@ struct MaxPool2d {
 };
 
 template <class... Options>
-  requires(WindowOption<Options> && ...)
+  requires(WindowOption<Options>&&...)
 struct MaxPool2d<Options...> : detail::PoolLayer<Options...> {
   using layer = MaxPool2d;
   static constexpr std::string_view name = "MaxPool2d";
@@ -72,7 +72,7 @@ struct AvgPool2d {
 };
 
 template <class... Options>
-  requires(AveragePoolOption<Options> && ...)
+  requires(AveragePoolOption<Options>&&...)
 struct AvgPool2d<Options...> : detail::PoolLayer<Options...> {
   using layer = AvgPool2d;
   static constexpr std::string_view name = "AvgPool2d";

@@ -34,21 +34,20 @@ using HalvePool = MaxPool2d<Kernel<3>, Stride<2>, Padding<1>>;
 /// Source: Szegedy et al., arXiv:1409.4842; widths and the two 3×3 in the 5×5 branch as in the
 /// widely used CIFAR version, convolution biases included.
 template <int Classes>
-struct GoogLeNet
-    : Network<Image<3, 32, 32>,
-              Sequential<ConvNormReLU<192, Kernel<3>, Padding<1>>,  // 0
-                         Inception<64, 96, 128, 16, 32, 32>,        // 1  (256, 32, 32)
-                         Inception<128, 128, 192, 32, 96, 64>,      // 2  (480, 32, 32)
-                         HalvePool,                                 // 3  (480, 16, 16)
-                         Inception<192, 96, 208, 16, 48, 64>,       // 4  (512, 16, 16)
-                         Inception<160, 112, 224, 24, 64, 64>,      // 5
-                         Inception<128, 128, 256, 24, 64, 64>,      // 6
-                         Inception<112, 144, 288, 32, 64, 64>,      // 7  (528, 16, 16)
-                         Inception<256, 160, 320, 32, 128, 128>,    // 8  (832, 16, 16)
-                         HalvePool,                                 // 9  (832, 8, 8)
-                         Inception<256, 160, 320, 32, 128, 128>,    // 10
-                         Inception<384, 192, 384, 48, 128, 128>,    // 11 (1024, 8, 8)
-                         GlobalAvgPool,                             // 12 (1024)
-                         Linear<Classes>>> {};                      // 13
+struct GoogLeNet : Network<Image<3, 32, 32>,
+                           Sequential<ConvNormReLU<192, Kernel<3>, Padding<1>>,  // 0
+                                      Inception<64, 96, 128, 16, 32, 32>,        // 1  (256, 32, 32)
+                                      Inception<128, 128, 192, 32, 96, 64>,      // 2  (480, 32, 32)
+                                      HalvePool,                                 // 3  (480, 16, 16)
+                                      Inception<192, 96, 208, 16, 48, 64>,       // 4  (512, 16, 16)
+                                      Inception<160, 112, 224, 24, 64, 64>,      // 5
+                                      Inception<128, 128, 256, 24, 64, 64>,      // 6
+                                      Inception<112, 144, 288, 32, 64, 64>,      // 7  (528, 16, 16)
+                                      Inception<256, 160, 320, 32, 128, 128>,    // 8  (832, 16, 16)
+                                      HalvePool,                                 // 9  (832, 8, 8)
+                                      Inception<256, 160, 320, 32, 128, 128>,    // 10
+                                      Inception<384, 192, 384, 48, 128, 128>,    // 11 (1024, 8, 8)
+                                      GlobalAvgPool,                             // 12 (1024)
+                                      Linear<Classes>>> {};                      // 13
 
 }  // namespace tandem::models

@@ -21,8 +21,8 @@ struct Conv3x3 : Conv2d<Out, Kernel<3>, Stride<Step>, Padding<1>, NoBias> {};
 
 // Two 3×3 convolutions; the ReLU after the sum follows in BasicBlock.
 template <int Out, int Step>
-struct BasicBody : Sequential<Conv3x3<Out, Step>, BatchNorm2d<>, ReLU, Conv3x3<Out>,
-                              BatchNorm2d<>> {};
+struct BasicBody
+    : Sequential<Conv3x3<Out, Step>, BatchNorm2d<>, ReLU, Conv3x3<Out>, BatchNorm2d<>> {};
 
 // Where the shape changes, a 1×1 convolution with batch norm.
 template <int Out, int Step>
@@ -53,15 +53,14 @@ struct ResNet20
 /// Source: He, Zhang, Ren, Sun, arXiv:1512.03385, as widely adapted to 32×32 images.
 template <int Classes>
 struct ResNet18
-    : Network<Image<3, 32, 32>,
-              Sequential<detail::Conv3x3<64>, BatchNorm2d<>, ReLU,  //
-                         detail::SameBlock<64>, detail::SameBlock<64>,
-                         detail::BasicBlock<128, 2, detail::Projection<128, 2>>,
-                         detail::SameBlock<128>,
-                         detail::BasicBlock<256, 2, detail::Projection<256, 2>>,
-                         detail::SameBlock<256>,
-                         detail::BasicBlock<512, 2, detail::Projection<512, 2>>,
-                         detail::SameBlock<512>,  //
-                         GlobalAvgPool, Linear<Classes>>> {};
+    : Network<
+          Image<3, 32, 32>,
+          Sequential<detail::Conv3x3<64>, BatchNorm2d<>, ReLU,  //
+                     detail::SameBlock<64>, detail::SameBlock<64>,
+                     detail::BasicBlock<128, 2, detail::Projection<128, 2>>, detail::SameBlock<128>,
+                     detail::BasicBlock<256, 2, detail::Projection<256, 2>>, detail::SameBlock<256>,
+                     detail::BasicBlock<512, 2, detail::Projection<512, 2>>,
+                     detail::SameBlock<512>,  //
+                     GlobalAvgPool, Linear<Classes>>> {};
 
 }  // namespace tandem::models

@@ -42,7 +42,10 @@ class LayerChecker {
  public:
   LayerChecker(Shape in, LayerCheckOptions const& options)
       : options_{options},
-        node_{.kind = NodeKind::layer, .needs_gradient = true, .edges = 1, .in = in,
+        node_{.kind = NodeKind::layer,
+              .needs_gradient = true,
+              .edges = 1,
+              .in = in,
               .out = L::output(in)},
         list_{parameters_of<L>(in)},
         device_{1},
@@ -98,12 +101,19 @@ class LayerChecker {
   }
 
   [[nodiscard]] Pass<host::Device> pass(bool accumulate) {
-    return {.device = device_, .batch = options_.batch, .seed = options_.seed,
+    return {.device = device_,
+            .batch = options_.batch,
+            .seed = options_.seed,
             .accumulate = accumulate};
   }
   Operands<double> operands(double const* const* x, double* const* dx) {
-    return {.x = x, .y = y_.data(), .dy = weights_.data(), .dx = dx,
-            .parameter = parameter_.data(), .gradient = gradient_.data(), .saved = saved_.data()};
+    return {.x = x,
+            .y = y_.data(),
+            .dy = weights_.data(),
+            .dx = dx,
+            .parameter = parameter_.data(),
+            .gradient = gradient_.data(),
+            .saved = saved_.data()};
   }
 
   double objective() {

@@ -26,21 +26,21 @@ struct OpSetup {
 
 /// The memory that an op wants for a microbatch of OpSetup::batch samples.
 struct OpNeeds {
-  bool input = false;             ///< backward reads x
-  bool output = false;            ///< backward reads y
-  std::int64_t saved_bytes = 0;   ///< kept from forward to backward
-  std::int64_t scratch_bytes = 0; ///< of any one pass, not kept
+  bool input = false;              ///< backward reads x
+  bool output = false;             ///< backward reads y
+  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
 };
 
 /// One node's memory for one live microbatch. B is the microbatch's size.
 template <class T>
 struct Operands {
-  T const* const* x = nullptr;         ///< each input, (B, its shape)
-  T* y = nullptr;                      ///< (B, out)
-  T const* dy = nullptr;               ///< gradient of y
-  T* const* dx = nullptr;              ///< gradient of each input; null where none is wanted
-  T* const* parameter = nullptr;       ///< each parameter, in the layer's order
-  T* const* gradient = nullptr;        ///< of each parameter; of a statistic: what is averaged
+  T const* const* x = nullptr;    ///< each input, (B, its shape)
+  T* y = nullptr;                 ///< (B, out)
+  T const* dy = nullptr;          ///< gradient of y
+  T* const* dx = nullptr;         ///< gradient of each input; null where none is wanted
+  T* const* parameter = nullptr;  ///< each parameter, in the layer's order
+  T* const* gradient = nullptr;   ///< of each parameter; of a statistic: what is averaged
   std::byte* saved = nullptr;
 };
 
@@ -48,13 +48,13 @@ struct Operands {
 template <class Device>
 struct Pass {
   Device& device;
-  int batch = 0;                   ///< samples in this microbatch
-  std::int64_t first_sample = 0;   ///< position of its first sample in the global batch
-  double share = 1.0;              ///< its samples over those of the global batch
+  int batch = 0;                  ///< samples in this microbatch
+  std::int64_t first_sample = 0;  ///< position of its first sample in the global batch
+  double share = 1.0;             ///< its samples over those of the global batch
   std::uint64_t seed = 0;
   std::int64_t step = 0;
   bool training = true;
-  bool accumulate = false;         ///< add to parameter gradients instead of overwriting them
+  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
 };
 
 namespace detail {
@@ -87,9 +87,10 @@ struct LossOp {
 /// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
 template <class M, class L, class Backend>
 struct MetricOp {
-  static_assert(detail::has_op<M, Backend>,
-                "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
-                "has no kernels for this backend; give it static value(output, target) of one sample");
+  static_assert(
+      detail::has_op<M, Backend>,
+      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+      "has no kernels for this backend; give it static value(output, target) of one sample");
 };
 
 }  // namespace tandem

@@ -9,7 +9,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include <tandem/core/config.hpp>
 
@@ -37,7 +39,9 @@ struct Adam {
   float weight_decay = 0.0F;
 
   [[nodiscard]] static constexpr int states() { return 2; }
-  static constexpr char const* state_name(int state) { return state == 0 ? "exp_avg" : "exp_avg_sq"; }
+  static constexpr char const* state_name(int state) {
+    return state == 0 ? "exp_avg" : "exp_avg_sq";
+  }
 };
 
 /// Adam with decoupled weight decay. Source: Loshchilov, Hutter, arXiv:1711.05101.
@@ -53,6 +57,34 @@ struct AdamW {
 };
 
 using Optimizer = std::variant<Sgd, Adam, AdamW>;
+
+/// "Sgd", "Adam" or "AdamW".
+inline std::string optimizer_name(Optimizer const& optimizer) {
+  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
+  return names[optimizer.index()];
+}
+
+inline double learning_rate_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
+}
+
+/// Arrays of the parameters' size that the optimizer keeps between steps.
+inline int states_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return o.states(); }, optimizer);
+}
+
+/// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
+inline std::vector<std::string> state_names(Optimizer const& optimizer) {
+  return std::visit(
+      [](auto const& o) {
+        std::vector<std::string> names;
+        for (int s = 0; s < o.states(); ++s) {
+          names.emplace_back(o.state_name(s));
+        }
+        return names;
+      },
+      optimizer);
+}
 
 /// One flat run of parameters with its gradients and optimizer states.
 template <class T>
@@ -103,9 +135,8 @@ struct AdamUpdate {
   template <class O>
   AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r, bool decoupled)
       : run{r},
-        step_size{static_cast<T>(
-            s.learning_rate /
-            (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
+        step_size{static_cast<T>(s.learning_rate /
+                                 (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
         beta1{static_cast<T>(o.beta1)},
         beta2{static_cast<T>(o.beta2)},
         epsilon{static_cast<T>(o.epsilon)},

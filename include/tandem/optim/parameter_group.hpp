@@ -22,7 +22,8 @@ struct ParameterGroup {
   std::string pattern;
   float learning_rate_scale = 1.0F;
   std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
-  bool frozen = false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
+  bool frozen =
+      false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
 };
 
 /// A run of neighbouring parameters that are updated alike.
@@ -37,8 +38,8 @@ struct UpdateRun {
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
     return role == other.role && rate == other.rate &&
-           learning_rate_scale == other.learning_rate_scale &&
-           weight_decay == other.weight_decay && frozen == other.frozen;
+           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
+           frozen == other.frozen;
   }
 };
 
@@ -75,9 +76,9 @@ constexpr bool matches(std::string_view pattern, std::string_view name) {
 /// The trained parameters as runs in the order of the layout, neighbours with like settings merged.
 /// @throws ContractError  a pattern matches no parameter
 template <GraphSize Size>
-std::vector<UpdateRun> update_runs(
-    Graph<Size> const& graph, ParameterLayout<Size.nodes, Size.parameters> const& layout,
-    std::vector<ParameterGroup> const& groups) {
+std::vector<UpdateRun> update_runs(Graph<Size> const& graph,
+                                   ParameterLayout<Size.nodes, Size.parameters> const& layout,
+                                   std::vector<ParameterGroup> const& groups) {
   std::vector<bool> used(groups.size(), false);
   std::vector<UpdateRun> runs;
   for (int n = Size.nodes - 1; n >= 0; --n) {  // the layout's order

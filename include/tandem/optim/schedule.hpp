@@ -38,8 +38,7 @@ struct Cosine {
   double final = 0.0;
   [[nodiscard]] double at(std::int64_t step) const {
     expects(steps >= 1, "Cosine: `steps` must be 1 or more");
-    double const part =
-        step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
+    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
     return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
   }
 };

@@ -31,13 +31,14 @@ struct SingleDevice {
 };
 
 template <class... Options>
-  requires(BatchingOption<Options> && ...)
+  requires(BatchingOption<Options>&&...)
 struct SingleDevice<Options...> {
   static constexpr int ranks = 1;
   static constexpr Batching batching = detail::gather_batching<1, Options...>();
-  static_assert(batching.shards == 0 || batching.microbatches % batching.shards == 0,
-                "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
-                "weights");
+  static_assert(
+      batching.shards == 0 || batching.microbatches % batching.shards == 0,
+      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
+      "weights");
   static_assert(detail::leaves_fit(batching),
                 "Reproducible<Leaves>: the leaves must be a power of two that divides the "
                 "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
@@ -69,9 +70,10 @@ struct DataParallel<N, Options...> {
   static constexpr Batching batching = detail::gather_batching<N, Options...>();
   static_assert(batching.shards == 0 || batching.shards == N,
                 "DataParallel<N, Weighted<...>>: give N weights, one a device");
-  static_assert(detail::leaves_fit(batching),
-                "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
-                "that divides its microbatches; write Reproducible<N> for one leaf a replica");
+  static_assert(
+      detail::leaves_fit(batching),
+      "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
+      "that divides its microbatches; write Reproducible<N> for one leaf a replica");
 };
 
 }  // namespace tandem

@@ -54,7 +54,7 @@ struct Batching {
   int shards = 0;        ///< weighted shards; 0: all microbatches alike
   int weight[64] = {};
   bool reproducible = false;
-  int leaves = 1;        ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -62,9 +62,12 @@ struct Batching {
 };
 
 template <class Option>
-concept BatchingOption =
-    requires { Option::microbatches; } || requires { Option::weights; } ||
-    requires { Option::leaves; } || requires { Option::first_bucket; };
+concept BatchingOption = requires {
+  Option::microbatches;
+}
+|| requires { Option::weights; }
+|| requires { Option::leaves; }
+|| requires { Option::first_bucket; };
 
 namespace detail {
 

@@ -20,11 +20,13 @@ inline constexpr int parameter_alignment = 16;
 
 template <int Nodes, int Parameters>
 struct ParameterLayout {
-  std::int64_t offset[Parameters > 0 ? Parameters : 1] = {};  ///< of a graph's parameter, in elements
+  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
+      {};                     ///< of a graph's parameter, in elements
   std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
   std::int64_t elements = 0;  ///< all of them
   int buckets = 0;
-  std::int64_t bucket_begin[Nodes + 1] = {};  ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  std::int64_t bucket_begin[Nodes + 1] =
+      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
   std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
 };
 

@@ -21,8 +21,8 @@ struct Program {
   static constexpr auto const& graph = tandem::graph<Net>;
   static constexpr Batching batching = S::batching;
   static constexpr int ranks = S::ranks;
-  static constexpr auto layout = lay_out_parameters(
-      graph, ElementBytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  static constexpr auto layout =
+      lay_out_parameters(graph, ElementBytes, batching.first_bucket_bytes, batching.bucket_bytes);
   static constexpr auto training =
       training_row<training_length(batching, layout.buckets)>(batching, layout.buckets);
   static constexpr auto forward = forward_row<forward_length(batching)>(batching);

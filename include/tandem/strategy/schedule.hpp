@@ -13,8 +13,8 @@
 
 namespace tandem {
 
-/// Actions of a training step of one stage: F0 B0 F1 B1 …, reductions if there are several replicas,
-/// update.
+/// Actions of a training step of one stage: F0 B0 F1 B1 …, reductions if there are several
+/// replicas, update.
 constexpr int training_length(Batching const& batching, int buckets) {
   return 2 * batching.microbatches + (batching.replicas > 1 ? buckets + 1 : 0) + 1;
 }

@@ -7,21 +7,25 @@
 #include <concepts>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include <tandem/core/error.hpp>
+#include <tandem/data/dataset.hpp>
+#include <tandem/graph/graph.hpp>
 #include <tandem/strategy/split.hpp>
 
 namespace tandem {
 
-/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a batch
+/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
+/// batch
 ///                        norm with one value a channel
 template <class Program>
 void check_training_batch(int batch) {
   Batching const& batching = Program::batching;
   int const all = batching.all_microbatches();
   if (batch < all) {
-    throw ContractError{"a training batch of " + std::to_string(batch) + " samples cannot be split into " +
-                        std::to_string(all) +
+    throw ContractError{"a training batch of " + std::to_string(batch) +
+                        " samples cannot be split into " + std::to_string(all) +
                         " microbatches; use a larger batch, fewer microbatches or devices, or "
                         ".drop_last = true for the last batch of an epoch"};
   }
@@ -32,8 +36,9 @@ void check_training_batch(int batch) {
     }
     for (int m = 0; m < all; ++m) {
       if (microbatch_size(batch, m, batching) == 1) {
-        throw ContractError{"batch norm '" + to_string(node.path) + "' has one value a channel in microbatch " +
-                            std::to_string(m) + " of a batch of " + std::to_string(batch) +
+        throw ContractError{"batch norm '" + to_string(node.path) +
+                            "' has one value a channel in microbatch " + std::to_string(m) +
+                            " of a batch of " + std::to_string(batch) +
                             " samples: it has no variance; use a larger batch or fewer "
                             "microbatches, or .drop_last = true"};
       }
@@ -48,11 +53,39 @@ void check_labels(std::span<Target const> labels, std::int64_t outputs) {
   if constexpr (std::integral<Target>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
       if (labels[s] < 0 || labels[s] >= outputs) {
-        throw ContractError{"label " + std::to_string(labels[s]) + " of sample " + std::to_string(s) +
-                            " of the batch is out of range: the network has " +
+        throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
+                            std::to_string(s) + " of the batch is out of range: the network has " +
                             std::to_string(outputs) + " outputs"};
       }
     }
+  }
+}
+
+/// Every batch of an epoch over @p samples, the last one included unless it is dropped.
+/// @throws ContractError  as check_training_batch
+template <class Program>
+void check_epoch(std::int64_t samples, int batch, bool drop_last) {
+  if (samples >= batch) {
+    check_training_batch<Program>(batch);
+  }
+  auto const last = static_cast<int>(samples % batch);
+  if (last != 0 && !(drop_last && samples >= batch)) {
+    check_training_batch<Program>(last);
+  }
+}
+
+/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
+template <class LossType, Dataset D>
+void check_dataset(D const& data, Shape input, Shape output) {
+  static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
+                "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
+                "SoftmaxCrossEntropy, float for MeanSquaredError");
+  if (data.shape() != input || data.targets() != LossType::targets(output)) {
+    throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
+                        std::to_string(data.targets()) + " targets, but the network takes " +
+                        to_string(input) + " and its loss " +
+                        std::to_string(LossType::targets(output)) +
+                        "; augment(data, PadTo{...}) changes a sample's shape"};
   }
 }
 

@@ -4,10 +4,11 @@
 /// @file
 /// Checkpoints: one logical, unsharded safetensors file that every strategy writes and reads.
 ///
-/// Tensors: each parameter and statistic under its name ("1.0.0.weight", "1.0.1.running_mean"), each
-/// optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"), and the
-/// position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position (samples of
-/// the epoch already trained on), tandem.seed. Shapes are those of PyTorch's layers of the same name.
+/// Tensors: each parameter and statistic under its name ("1.0.0.weight", "1.0.1.running_mean"),
+/// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
+/// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
+/// (samples of the epoch already trained on), tandem.seed. Shapes are those of PyTorch's layers of
+/// the same name.
 
 #include <algorithm>
 #include <cstdint>
@@ -118,14 +119,14 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
 
 /// Reads a checkpoint into @p replicas (the parameters of every rank). All is checked first: on an
 /// error nothing has changed.
-/// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another shape
+/// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
+/// shape
 template <class T>
 TrainingPosition load_checkpoint(std::string const& path,
                                  std::vector<std::vector<NamedParameter<T>>> const& replicas,
                                  std::vector<std::string> const& state_names) {
   Safetensors const file = Safetensors::read(path);
-  std::vector<TensorView> const wanted =
-      detail::checkpoint_tensors(replicas.front(), state_names);
+  std::vector<TensorView> const wanted = detail::checkpoint_tensors(replicas.front(), state_names);
   for (TensorView const& tensor : wanted) {
     static_cast<void>(detail::matching(file, path, tensor));
   }

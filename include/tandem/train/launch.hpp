@@ -79,7 +79,6 @@ class RankThreads {
     call_ = [](void* object, int rank) {
       (*static_cast<std::remove_reference_t<F>*>(object))(rank);
     };
-    error_ = nullptr;
     error_told_ = false;
     running_ = size();
     ++runs_;

@@ -16,16 +16,17 @@ namespace tandem {
 
 /// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
 struct TrainerOptions {
-  int batch = 128;                ///< global batch: the strategy splits it, never multiplies it
+  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
   Optimizer optimizer = Sgd{};
-  Schedule schedule{};            ///< factor of the learning rate by step
-  double clip_norm = 0.0;         ///< largest global norm of the gradient; 0: no clipping
+  Schedule schedule{};     ///< factor of the learning rate by step
+  double clip_norm = 0.0;  ///< largest global norm of the gradient; 0: no clipping
   std::vector<ParameterGroup> groups{};
-  std::uint64_t seed = 0;         ///< of initial weights, order, augmentation and dropout
+  std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
   bool shuffle = true;
-  bool drop_last = false;         ///< leave out an epoch's last batch if it is not full
-  int threads_per_device = 0;     ///< 0: the machine's threads shared out evenly
-  std::chrono::milliseconds timeout = std::chrono::minutes{10};  ///< for a rank to reach a collective
+  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  std::chrono::milliseconds timeout =
+      std::chrono::minutes{10};  ///< for a rank to reach a collective
 };
 
 /// One pass over the training data.

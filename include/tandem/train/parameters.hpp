@@ -42,8 +42,8 @@ struct NamedParameter {
   Role role = Role::weight;
   bool frozen = false;
   std::span<T> value{};
-  std::span<T> gradient{};            ///< empty where frozen
-  std::vector<std::span<T>> states{}; ///< empty where frozen, and for statistics
+  std::span<T> gradient{};             ///< empty where frozen
+  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
 };
 
 /// All parameters of one rank's memory, in the order of the network.

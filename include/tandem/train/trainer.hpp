@@ -52,8 +52,7 @@ class Trainer {
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked(std::move(options))},
-        workers_{rank_options(options_), options_.timeout} {
+      : options_{checked(std::move(options))}, workers_{rank_options(options_), options_.timeout} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
     for (int rank = 0; rank < S::ranks; ++rank) {
       auto const parameters = parameters_of(rank);
@@ -73,8 +72,8 @@ class Trainer {
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
-    check_fits(data);
-    check_training_batches(data.size());
+    check_dataset<LossType>(data, input, output);
+    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last);
     if (epoch.index < position_.epoch) {
       return {};
     }
@@ -132,28 +131,30 @@ class Trainer {
     return outputs;
   }
 
-  /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for any
-  /// B up to TrainerOptions::batch.
+  /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
+  /// any B up to TrainerOptions::batch.
   StepResult step(std::span<T const> x, std::span<Target const> targets) {
     auto const samples = static_cast<std::int64_t>(x.size()) / input.elements();
     expects(static_cast<std::int64_t>(x.size()) == samples * input.elements() &&
                 static_cast<std::int64_t>(targets.size()) == samples * LossType::targets(output),
             "step(x, targets): x must be whole samples, with targets for each");
-    expects(samples <= options_.batch,
-            "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
+    expects(
+        samples <= options_.batch,
+        "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
     check_training_batch<ProgramType>(static_cast<int>(samples));
     return train_batch(x.data(), targets.data(), static_cast<int>(samples));
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
   void save(std::string const& path) const {
-    save_checkpoint(path, parameters(), state_names(), position_, optimizer_name());
+    save_checkpoint(path, parameters(), state_names(options_.optimizer), position_,
+                    optimizer_name(options_.optimizer));
   }
 
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error nothing has changed.
   void load(std::string const& path) {
-    position_ = load_checkpoint(path, all_parameters(), state_names());
+    position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
   }
 
@@ -194,7 +195,8 @@ class Trainer {
     check_labels(targets_of(targets, size), output.elements());
     StepState const state{.seed = options_.seed,
                           .step = position_.step,
-                          .learning_rate = learning_rate(),
+                          .learning_rate = learning_rate_of(options_.optimizer) *
+                                           options_.schedule.factor(position_.step),
                           .clip_norm = options_.clip_norm};
     StepBatch<T, Target> const batch{.x = x, .targets = targets, .size = size};
     StepResult const result =
@@ -219,34 +221,10 @@ class Trainer {
 
   template <Dataset D, class F>
   void for_batches(D const& data, F const& f) {
-    check_fits(data);
+    check_dataset<LossType>(data, input, output);
     Loader<D, T> loader{data, {.batch = options_.batch, .shuffle = false, .augment = false}};
     for (Batch<T, Target> batch; loader.next(batch);) {
       f(batch);
-    }
-  }
-
-  template <Dataset D>
-  static void check_fits(D const& data) {
-    static_assert(std::is_same_v<typename D::Target, Target>,
-                  "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
-                  "SoftmaxCrossEntropy, float for MeanSquaredError");
-    if (data.shape() != input || data.targets() != LossType::targets(output)) {
-      throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
-                          std::to_string(data.targets()) + " targets, but the network takes " +
-                          to_string(input) + " and its loss " +
-                          std::to_string(LossType::targets(output)) +
-                          "; augment(data, PadTo{...}) changes a sample's shape"};
-    }
-  }
-
-  void check_training_batches(std::int64_t samples) const {
-    auto const batch = static_cast<std::int64_t>(options_.batch);
-    if (samples >= batch) {
-      check_training_batch<ProgramType>(options_.batch);
-    }
-    if (samples % batch != 0 && !(options_.drop_last && samples >= batch)) {
-      check_training_batch<ProgramType>(static_cast<int>(samples % batch));
     }
   }
 
@@ -269,26 +247,6 @@ class Trainer {
   }
   static double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-
-  [[nodiscard]] double learning_rate() const {
-    return options_.schedule.factor(position_.step) *
-           std::visit([](auto const& o) { return double{o.learning_rate}; }, options_.optimizer);
-  }
-  [[nodiscard]] std::string optimizer_name() const {
-    static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
-    return names[options_.optimizer.index()];
-  }
-  [[nodiscard]] std::vector<std::string> state_names() const {
-    return std::visit(
-        [](auto const& o) {
-          std::vector<std::string> names;
-          for (int s = 0; s < o.states(); ++s) {
-            names.emplace_back(o.state_name(s));
-          }
-          return names;
-        },
-        options_.optimizer);
   }
 
   [[nodiscard]] std::vector<NamedParameter<T>> parameters_of(int rank) const {

@@ -49,12 +49,17 @@ class WorkerGroup {
             "load a checkpoint");
     StepResult result;
     failed_ = true;
-    threads_.run([&](int rank) {
-      StepResult const own = f(*ranks_[static_cast<std::size_t>(rank)]);
-      if (rank == 0) {
-        result = own;
-      }
-    });
+    try {
+      threads_.run([&](int rank) {
+        StepResult const own = f(*ranks_[static_cast<std::size_t>(rank)]);
+        if (rank == 0) {
+          result = own;
+        }
+      });
+    } catch (...) {
+      settle();
+      throw;
+    }
     failed_ = false;
     return result;
   }
@@ -62,6 +67,15 @@ class WorkerGroup {
   [[nodiscard]] RankType& rank(int r) const { return *ranks_[static_cast<std::size_t>(r)]; }
 
  private:
+  // No task may still read a rank's memory when the first rank goes.
+  void settle() noexcept {
+    for (auto const& rank : ranks_) {
+      if (rank) {
+        rank->device().queue.discard();
+      }
+    }
+  }
+
   static std::string describe(int /*rank*/, std::uint64_t action) {
     return to_string(unpack_action(action));
   }

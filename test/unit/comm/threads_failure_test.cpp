@@ -212,6 +212,22 @@ std::string wait_until_inside(ThreadsGroup& group) {
   }
 }
 
+TEST_CASE("in and out may touch, in either order") {
+  test::Watchdog const watchdog{"adjacent"};
+  ThreadsGroup group{1};
+  ThreadsCommunicator end = group.communicator(0);
+  host::Queue stream;
+  std::vector<int> data{1, 2, 3, 4};
+  std::span<int> const x{data};
+  end.all_reduce(x.first(2), x.last(2), Sum{}, stream);
+  stream.synchronize();
+  CHECK(data == std::vector<int>{1, 2, 1, 2});
+  data = {1, 2, 3, 4};
+  end.all_reduce(x.last(2), x.first(2), Sum{}, stream);
+  stream.synchronize();
+  CHECK(data == std::vector<int>{3, 4, 3, 4});
+}
+
 TEST_CASE("one rank on two streams at once") {
   test::Watchdog const watchdog{"two streams"};
   ThreadsGroup group{2};

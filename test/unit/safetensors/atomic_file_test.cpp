@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +23,39 @@
 
 #include "temporary_folder.hpp"
 
+namespace {
+
+int fsync_calls = 0;
+int failing_fsync = 0;  // the call that fails, counted from 1; 0: none
+int fsync_error = 0;
+
+}  // namespace
+
+/// Stands before the C library's, so that a test can make a call fail; no disk here fails on
+/// demand.
+extern "C" int fsync(int descriptor) {
+  if (++fsync_calls == failing_fsync) {
+    errno = fsync_error;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
+
 namespace tandem {
 namespace {
+
+/// Makes one of the next calls of fsync fail.
+class FailingFsync {
+ public:
+  FailingFsync(int call, int error) {
+    fsync_calls = 0;
+    failing_fsync = call;
+    fsync_error = error;
+  }
+  FailingFsync(FailingFsync const&) = delete;
+  FailingFsync& operator=(FailingFsync const&) = delete;
+  ~FailingFsync() { failing_fsync = 0; }
+};
 
 static_assert(!std::is_copy_constructible_v<AtomicFile>);
 static_assert(!std::is_move_constructible_v<AtomicFile>);
@@ -156,6 +188,45 @@ TEST_CASE("a full disk under write_safetensors, in the header and in the data") 
   }
   CHECK(test::content(path) == "old");
   CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("the content cannot be flushed: the old file stays") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("x");
+  test::put(path, "old");
+  AtomicFile file{path};
+  file.write(test::bytes("new"));
+  FailingFsync const failing{1, EIO};
+  CHECK(test::message<FileError>([&] { file.commit(); }) ==
+        "'" + path +
+            "': cannot flush the new content to the disk: Input/output error; the previous file, "
+            "if there was one, is untouched");
+  CHECK(test::content(path) == "old");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("the folder cannot be flushed: the text says that the new file is there") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("x");
+  test::put(path, "old");
+  AtomicFile file{path};
+  file.write(test::bytes("new"));
+  FailingFsync const failing{2, EIO};
+  CHECK(test::message<FileError>([&] { file.commit(); }) ==
+        "'" + path +
+            "': the new content is in place, but its folder cannot be flushed (Input/output "
+            "error): a power failure may bring the previous file back");
+  CHECK(test::content(path) == "new");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a file system that cannot flush folders is no error") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("x");
+  AtomicFile file{path};
+  FailingFsync const failing{2, EINVAL};
+  CHECK_NOTHROW(file.commit());
+  CHECK(fsync_calls == 2);
 }
 
 TEST_CASE("write_all returns the error of a device without space") {

@@ -64,8 +64,8 @@ class LossOp<MeanSquaredError, BasicHost<Portable, Precision>> {
                double* loss) const {
     double total = 0.0;
     host::mean_squared_error_forward(p.device.team, p.batch, elements_, output,
-                                     converted(p, targets),
-                                     p.device.template scratch_as<double>(), total);
+                                     converted(p, targets), p.device.template scratch_as<double>(),
+                                     total);
     *loss = total / static_cast<double>(elements_);
   }
   void gradient(Pass<host::Device> const& p, T const* output, float const* targets, double scale,

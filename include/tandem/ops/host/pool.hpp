@@ -86,10 +86,8 @@ template <class T>
 class SubsampleOp {
  public:
   SubsampleOp(OpSetup const& setup, int step)
-      : geometry_{setup.node.in[0],
-                  setup.node.out[0],
-                  {setup.node.in[1], setup.node.in[2]},
-                  step} {}
+      : geometry_{setup.node.in[0], setup.node.out[0], {setup.node.in[1], setup.node.in[2]}, step} {
+  }
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
@@ -110,8 +108,8 @@ template <class... Options, class Precision>
 struct Op<MaxPool2d<Options...>, BasicHost<Portable, Precision>>
     : host::MaxPoolOp<typename Precision::Scalar> {
   explicit Op(OpSetup const& setup)
-      : host::MaxPoolOp<typename Precision::Scalar>{setup,
-                                                    MaxPool2d<Options...>::geometry(setup.node.in)} {}
+      : host::MaxPoolOp<typename Precision::Scalar>{
+            setup, MaxPool2d<Options...>::geometry(setup.node.in)} {}
 };
 
 template <class... Options, class Precision>

@@ -63,9 +63,7 @@ class Op<L, BasicHost<Portable, Precision>> {
 
   [[nodiscard]] OpNeeds needs() const { return {.input = true, .output = true}; }
 
-  void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
-    L::forward(call(o, p));
-  }
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const { L::forward(call(o, p)); }
   void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
     L::input_gradient(call(o, p));
   }
@@ -105,8 +103,9 @@ class Op<L, BasicHost<Portable, Precision>> {
 /// A loss that brings `double value(output, target)` and `void gradient(output, target, dy)` of one
 /// sample, spans of T and Target; dy is to be written, not scaled by the batch.
 template <class L, class T>
-concept HostLoss = Loss<L> && requires(std::span<T const> output,
-                                       std::span<typename L::Target const> target, std::span<T> dy) {
+concept HostLoss = Loss<L> &&
+    requires(std::span<T const> output, std::span<typename L::Target const> target,
+             std::span<T> dy) {
   { L::value(output, target) } -> std::convertible_to<double>;
   L::gradient(output, target, dy);
 };
@@ -151,10 +150,10 @@ class LossOp<L, BasicHost<Portable, Precision>> {
 
 /// A metric that brings `double value(output, target)` of one sample.
 template <class M, class L, class T>
-concept HostMetric =
-    Metric<M> && requires(std::span<T const> output, std::span<typename L::Target const> target) {
-      { M::value(output, target) } -> std::convertible_to<double>;
-    };
+concept HostMetric = Metric<M> &&
+    requires(std::span<T const> output, std::span<typename L::Target const> target) {
+  { M::value(output, target) } -> std::convertible_to<double>;
+};
 
 template <class M, class L, class Precision>
   requires HostMetric<M, L, typename Precision::Scalar>

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reproducible: the same bits on 1, 2 and 4 devices, at any number of threads.
+
+#include <parity.hpp>
+
+namespace tandem {
+namespace {
+
+/// What the update may do between two steps; dropout and batch norm are in the network.
+std::vector<TrainerOptions> updates() {
+  TrainerOptions const momentum = test::parity_options();  // and clipping
+  TrainerOptions adam = momentum;
+  adam.optimizer = Adam{.learning_rate = 0.01F};
+  adam.clip_norm = 0.0;
+  return {momentum, adam};
+}
+
+template <class One, class Two, class Four>
+void check_same_bits() {
+  for (TrainerOptions options : updates()) {
+    test::Run const one = test::five_steps<One>(options);
+    CHECK(test::five_steps<Two>(options) == one);
+    CHECK(test::five_steps<Four>(options) == one);
+    options.threads_per_device = 2;
+    CHECK(test::five_steps<One>(options) == one);
+    CHECK(test::five_steps<Two>(options) == one);
+    options.seed += 1;
+    CHECK(test::five_steps<Two>(options) != one);  // the comparison sees a difference
+  }
+}
+
+TEST_CASE("four microbatches: the same bits on 1, 2 and 4 devices") {
+  check_same_bits<SingleDevice<Microbatches<4>, Reproducible<>>,
+                  DataParallel<2, Microbatches<2>, Reproducible<>>,
+                  DataParallel<4, Reproducible<>>>();
+}
+
+TEST_CASE("eight microbatches in four leaves: the same bits on 1, 2 and 4 devices") {
+  check_same_bits<SingleDevice<Microbatches<8>, Reproducible<4>>,
+                  DataParallel<2, Microbatches<4>, Reproducible<4>>,
+                  DataParallel<4, Microbatches<2>, Reproducible<4>>>();
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <doctest/doctest.h>
+
+#include <unit/golden/golden.hpp>
+#include <unit/golden/networks.hpp>
+
+namespace tandem {
+namespace {
+
+template <class Precision>
+using TestTrainer = Trainer<test::VarietyNet, SingleDevice<>, BasicHost<Portable, Precision>,
+                            MeanSquaredError>;
+
+TEST_CASE("the first step of a regression is PyTorch's, in double and in float") {
+  test::Golden const golden{"variety"};
+  test::check_first_step<TestTrainer<Fp64>>(golden);
+  test::check_first_step<TestTrainer<Fp32>>(golden);
+}
+
+TEST_CASE("five steps of each optimizer are PyTorch's") {
+  test::check_five_steps<TestTrainer<Fp64>>(test::Golden{"variety"});
+}
+
+}  // namespace
+}  // namespace tandem
