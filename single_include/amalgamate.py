@@ -6,7 +6,7 @@
     amalgamate.py --check         exit 1 if that file is not what would be written
     amalgamate.py --forward TREE --tests TEST
                                   make TREE/tandem/**, where each header only includes the one file, and
-                                  print the tests of the folder TEST that need a header outside of it
+                                  print the tests of the folder TEST that need more than it
 
 The result depends on the headers alone: it holds no date and no path of this machine. At its end it
 undefines our macros but for the version. Each header stands where it is first included; standard and
@@ -101,15 +101,16 @@ def write_if_changed(path, text):
 
 
 def forward(include, single, tree):
-    """Writes a tree of headers that include the one file, if they are part of it, and returns the names
-    of those that are."""
-    inside = amalgamate(include).expanded
+    """Writes a tree of headers that include the one file, if they are part of it; returns what the one
+    file is made of."""
+    amalgamation = amalgamate(include)
+    inside = amalgamation.expanded
     for header in sorted((include / "tandem").rglob("*.[hc]*")):
         name = header.relative_to(include).as_posix()
         line = (f'#include "{single.as_posix()}"' if name in inside else
                 f'#error "<{name}> is not part of the single header"')
         write_if_changed(tree / name, f"#pragma once\n{line}\n")
-    return set(inside)
+    return amalgamation
 
 
 def headers_of(source, folders, seen):
@@ -126,10 +127,18 @@ def headers_of(source, folders, seen):
     return names
 
 
-def left_out(tests, inside):
+def left_out(tests, amalgamation):
+    """The tests that need a header outside of the one file, or a macro that it undefines (but those that
+    ask whether it is defined)."""
     folders = [tests, tests / "support"]
-    return [source for source in sorted((tests / "unit").rglob("*_test.cpp"))
-            if headers_of(source, folders, set()) - inside]
+    sources = []
+    for source in sorted((tests / "unit").rglob("*_test.cpp")):
+        text = source.read_text("utf-8")
+        if (headers_of(source, folders, set()) - set(amalgamation.expanded) or
+                any(macro in text and f"defined({macro})" not in text
+                    for macro in amalgamation.macros)):
+            sources.append(source)
+    return sources
 
 
 def main():
@@ -142,8 +151,9 @@ def main():
     options = parser.parse_args()
     try:
         if options.forward:
-            inside = forward(options.include, options.single, options.forward)
-            print(";".join(path.as_posix() for path in left_out(options.tests, inside)), end="")
+            amalgamation = forward(options.include, options.single, options.forward)
+            sources = left_out(options.tests, amalgamation)
+            print(";".join(path.as_posix() for path in sources), end="")
         elif options.check:
             old = options.single.read_text(encoding="utf-8") if options.single.is_file() else ""
             if old != amalgamate(options.include).text():

@@ -3,14 +3,344 @@
 
 // tandem in one file, written by single_include/amalgamate.py from include/tandem/. Do not edit.
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <concepts>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <numbers>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 // ---- tandem/tandem.hpp
 
 /// @file
-/// All of tandem that a plain C++20 compiler takes.
+/// The whole library for plain C++: networks, strategies, the Host backend, data and training.
+
+// ---- tandem/comm/transport.hpp
+
+/// @file
+/// Transports: the communicators of all ranks of one process, chosen by type.
+///
+/// One rank has a SelfCommunicator and no group, so that a strategy of one device makes no
+/// communication call at all.
+
+// ---- tandem/comm/recording.hpp
+
+/// @file
+/// Recording: any communicator, with a log of what went through it.
+///
+/// Tests compare the log with what the planner predicts; nothing is timed, nothing is changed.
+
+// ---- tandem/comm/concepts.hpp
+
+/// @file
+/// What a communicator can do: one small concept an operation, composed by those who need several.
+///
+/// A collective is queued on a stream and returns; its errors come out of that stream. All ranks of
+/// a group must queue the same collectives in the same order, each rank on one stream of its own.
+
+namespace tandem {
+
+/// One rank's end of a group of ranks. rank() is in [0, size()); size() is the same on every rank.
+template <class C>
+concept RankGroup = requires(C const& comm) {
+  typename C::Stream;
+  { comm.rank() }
+  noexcept->std::same_as<int>;
+  { comm.size() }
+  noexcept->std::same_as<int>;
+};
+
+/// all_reduce(in, out, op, stream): out[i] becomes op over all the ranks' in[i], on every rank.
+///
+/// in:     its size agrees on all ranks, its values need not; read by all ranks, so it must not
+/// change
+///         until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// op:     agrees on all ranks.
+/// stream: this rank's own; a place on it is where the buffers change hands, before and after.
+/// Cost:   at least 2 (n - 1) / n * bytes(in), sent and received by each of n ranks.
+/// @pre    in.size() == out.size(); in and out are equal or do not overlap
+template <class C, class T, class Op>
+concept AllReduces = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, Op op, typename C::Stream& stream) {
+  { comm.all_reduce(in, out, op, stream) } -> std::same_as<void>;
+};
+
+/// broadcast(data, root, stream): data becomes root's data on every rank.
+///
+/// data:   its size agrees on all ranks; until the stream has passed the call it is read on the
+/// root,
+///         where it must not change, and written elsewhere.
+/// root:   agrees on all ranks.
+/// stream: this rank's own.
+/// Cost:   bytes(data) received by each rank but the root.
+/// @pre    root is in [0, size())
+template <class C, class T>
+concept Broadcasts = RankGroup<C> &&
+    requires(C& comm, std::span<T> data, int root, typename C::Stream& stream) {
+  { comm.broadcast(data, root, stream) } -> std::same_as<void>;
+};
+
+/// barrier(stream): no rank's stream passes the call before every rank's stream has reached it. The
+/// caller goes on; to hold it back too, wait for the stream.
+///
+/// stream: this rank's own.
+template <class C>
+concept Barriers = RankGroup<C> && requires(C& comm, typename C::Stream& stream) {
+  { comm.barrier(stream) } -> std::same_as<void>;
+};
+
+}  // namespace tandem
+
+// ---- tandem/comm/operation.hpp
+
+/// @file
+/// Operation: the collectives by name; Label: what a caller calls one of its collectives.
+///
+/// Both only identify: they stand in time-out messages and in records, and change no number.
+
+namespace tandem {
+
+/// A collective operation.
+enum class Operation { all_reduce, broadcast, barrier };
+
+/// "all-reduce", "broadcast" or "barrier".
+constexpr char const* name(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+      return "all-reduce";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::barrier:
+      return "barrier";
+  }
+  return "unknown";
+}
+
+/// A text and a number for messages: Label{"bucket", 2} prints "bucket 2". The text is not copied;
+/// it must live as long as the group, as a literal does. It need not agree on all ranks.
+struct Label {
+  char const* text = nullptr;
+  int index = -1;
+};
+
+/// "bucket 2", "loss", or "" for the empty label.
+inline std::string to_string(Label label) {
+  std::string text = label.text != nullptr ? label.text : "";
+  if (label.index >= 0) {
+    text += text.empty() ? "" : " ";
+    text += std::to_string(label.index);
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+// ---- tandem/comm/volume.hpp
+
+/// @file
+/// Bytes that a collective must send, for the planner's predictions and for the records' check.
+///
+/// These are the least possible, which rings reach and shared memory too; not what a library sends.
+
+namespace tandem {
+
+/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes are reduced onto all:
+/// 2 (n - 1) / n * bytes. As many are received.
+/// Source: Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 2009.
+constexpr std::int64_t all_reduce_bytes(int ranks, std::int64_t bytes) {
+  return (2 * (ranks - std::int64_t{1}) * bytes + ranks - 1) / ranks;
+}
+
+/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes go from one to all:
+/// (n - 1) / n * bytes.
+constexpr std::int64_t broadcast_bytes(int ranks, std::int64_t bytes) {
+  return ((ranks - std::int64_t{1}) * bytes + ranks - 1) / ranks;
+}
+
+/// Of either, by name; a barrier sends nothing that counts.
+constexpr std::int64_t bytes_sent(Operation operation, int ranks, std::int64_t bytes) {
+  switch (operation) {
+    case Operation::all_reduce:
+      return all_reduce_bytes(ranks, bytes);
+    case Operation::broadcast:
+      return broadcast_bytes(ranks, bytes);
+    case Operation::barrier:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One collective that a rank has queued.
+struct Record {
+  Operation operation = Operation::barrier;
+  int ranks = 1;
+  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
+  Label label{};
+};
+
+/// Bytes that this rank had to send, on average over the ranks: see comm/volume.hpp.
+constexpr std::int64_t bytes_sent(Record const& record) {
+  return bytes_sent(record.operation, record.ranks, record.bytes);
+}
+
+/// The same for a whole log.
+constexpr std::int64_t bytes_sent(std::span<Record const> log) {
+  std::int64_t sum = 0;
+  for (Record const& record : log) {
+    sum += bytes_sent(record);
+  }
+  return sum;
+}
+
+/// "all-reduce (bucket 2): 1000 elements, 4000 bytes, 4 ranks, 6000 bytes sent"
+inline std::string to_string(Record const& record) {
+  std::string const label = to_string(record.label);
+  return std::string{name(record.operation)} + (label.empty() ? "" : " (" + label + ")") + ": " +
+         std::to_string(record.elements) + " elements, " + std::to_string(record.bytes) +
+         " bytes, " + std::to_string(record.ranks) + (record.ranks == 1 ? " rank, " : " ranks, ") +
+         std::to_string(bytes_sent(record)) + " bytes sent";
+}
+
+/// A communicator that logs. The primary template is the error path: C is no communicator.
+template <class C>
+class Recording {
+  static_assert(RankGroup<C>,
+                "Recording<C>: C must be a communicator, such as ThreadsCommunicator or "
+                "SelfCommunicator");
+};
+
+/// Does what C does and logs each call, before it is queued and on the caller's thread. A log that
+/// is full takes no more and counts what it missed, so that steps do not allocate.
+template <class C>
+  requires RankGroup<C>
+class Recording<C> {
+ public:
+  using Stream = typename C::Stream;
+
+  /// @param capacity  records that the log has room for
+  explicit Recording(C communicator, std::size_t capacity = 4096)
+      : communicator_{std::move(communicator)} {
+    log_.reserve(capacity);
+  }
+
+  /// See AllReduces.
+  template <class T, class Op>
+    requires AllReduces<C, T, Op>
+  void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                  Stream& stream, Label label = {}) {
+    record(Operation::all_reduce, in.size(), in.size_bytes(), label);
+    if constexpr (requires { communicator_.all_reduce(in, out, op, stream, label); }) {
+      communicator_.all_reduce(in, out, op, stream, label);
+    } else {
+      communicator_.all_reduce(in, out, op, stream);
+    }
+  }
+
+  /// See Broadcasts.
+  template <class T>
+    requires Broadcasts<C, T>
+  void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
+    record(Operation::broadcast, data.size(), data.size_bytes(), label);
+    if constexpr (requires { communicator_.broadcast(data, root, stream, label); }) {
+      communicator_.broadcast(data, root, stream, label);
+    } else {
+      communicator_.broadcast(data, root, stream);
+    }
+  }
+
+  /// See Barriers.
+  void barrier(Stream& stream, Label label = {}) requires Barriers<C> {
+    record(Operation::barrier, 0, 0, label);
+    if constexpr (requires { communicator_.barrier(stream, label); }) {
+      communicator_.barrier(stream, label);
+    } else {
+      communicator_.barrier(stream);
+    }
+  }
+
+  [[nodiscard]] int rank() const noexcept { return communicator_.rank(); }
+  [[nodiscard]] int size() const noexcept { return communicator_.size(); }
+
+  /// The calls so far, oldest first; valid until this object changes.
+  [[nodiscard]] std::span<Record const> log() const noexcept { return log_; }
+
+  /// Calls that the log had no room for.
+  [[nodiscard]] std::size_t missed() const noexcept { return missed_; }
+
+  /// Empties the log.
+  void clear() noexcept {
+    log_.clear();
+    missed_ = 0;
+  }
+
+ private:
+  void record(Operation operation, std::size_t elements, std::size_t bytes, Label label) {
+    if (log_.size() == log_.capacity()) {
+      ++missed_;
+      return;
+    }
+    log_.push_back({operation, size(), static_cast<std::int64_t>(elements),
+                    static_cast<std::int64_t>(bytes), label});
+  }
+
+  C communicator_;
+  std::vector<Record> log_;
+  std::size_t missed_ = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/comm/self.hpp
+
+/// @file
+/// SelfCommunicator: a group of one, so that a program for many ranks also runs on one.
+///
+/// Its collectives exchange nothing. Where input and output are the same buffer, as the engine has
+/// them, nothing is queued either.
+
+// ---- tandem/comm/reduction.hpp
+
+/// @file
+/// Sum and Max: how a collective joins two ranks' elements; Reduction: what such an operation is.
+///
+/// They are element-wise functors, written once for host and device. The order in which ranks are
+/// joined is the communicator's affair (comm/fixed_tree.hpp for the host).
 
 // ---- tandem/core/config.hpp
 
@@ -39,6 +369,35 @@
 #define TANDEM_NOINLINE
 #endif
 
+namespace tandem {
+
+/// A trivially copyable functor that joins two T into one and never throws. It must be associative
+/// up to rounding; it need not be commutative on the host, where the left argument has the lower
+/// ranks.
+template <class Op, class T>
+concept Reduction = std::is_trivially_copyable_v<Op> && requires(Op const& op, T const& a) {
+  { op(a, a) }
+  noexcept->std::same_as<T>;
+};
+
+/// a + b.
+struct Sum {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
+    return static_cast<T>(a + b);
+  }
+};
+
+/// The larger of the two; a NaN on either side wins, so that it is not lost on the way.
+struct Max {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
+    return (b > a || b != b) ? b : a;
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/core/contract.hpp
 
 /// @file
@@ -49,8 +408,9 @@
 /// @file
 /// The exceptions that tandem throws; all derive from Error.
 ///
-/// A broken contract (the program is wrong) is a ContractError; a broken world (files, ranks, numbers
-/// that overflow) has a type of its own. Every message is one sentence that says what to do.
+/// A broken contract (the program is wrong) is a ContractError; a broken world (files, ranks,
+/// numbers that overflow) has a type of its own. Every message is one sentence that says what to
+/// do.
 
 namespace tandem {
 
@@ -138,6 +498,723 @@ constexpr void expects(bool condition, char const* message, char const* file = _
 #define TANDEM_ASSERT(condition) ::tandem::expects((condition), "internal check: " #condition)
 #endif
 
+// ---- tandem/runtime/host/queue.hpp
+
+/// @file
+/// Queue: tasks that one thread of its own runs in order, the second stream of a Host device.
+///
+/// Kernels run on the device's own thread; what is posted here, communication above all, overlaps
+/// them. A task is a small value that points at what it works on; it owns nothing.
+
+namespace tandem::host {
+
+/// A first-in first-out queue of tasks with its own thread, which the first post() starts; a queue
+/// that is never used costs no thread, and nothing is allocated after that start.
+///
+/// After a task has thrown, the tasks behind it are skipped until synchronize(), wait() or
+/// discard() has taken the exception; then the queue is usable again. Not copyable, not movable.
+class Queue {
+ public:
+  /// The place of a task in the order of posting, from 1; 0 is before every task.
+  using Ticket = std::uint64_t;
+
+  /// Tasks that may be waiting at a time; one more, and post() blocks.
+  static constexpr std::size_t places = 256;
+
+  /// The largest task.
+  static constexpr std::size_t task_bytes = 64;
+
+  Queue() = default;
+  Queue(Queue const&) = delete;
+  Queue& operator=(Queue const&) = delete;
+
+  /// Runs what is still waiting, or skips it after an error, and drops that error. So that it need
+  /// not wait for other ranks, let a queue outlive the code that may throw, and abort the group.
+  ~Queue() {
+    {
+      std::lock_guard const lock{mutex_};
+      stop_ = true;
+    }
+    work_.notify_one();
+    if (worker_.joinable()) {
+      worker_.join();
+    }
+  }
+
+  /// Puts @p task behind the others; its ticket is for wait(). Blocks while all places are taken.
+  /// @pre not called by a task of this queue
+  template <class Task>
+  Ticket post(Task const& task) {
+    static_assert(sizeof(Task) <= task_bytes && alignof(Task) <= alignof(std::max_align_t),
+                  "Queue::post: a task may have 64 bytes at most; capture a pointer to its data");
+    static_assert(
+        std::is_trivially_copyable_v<Task>,
+        "Queue::post: a task must be trivially copyable; capture pointers and numbers, no "
+        "owners such as std::vector");
+    std::unique_lock lock{mutex_};
+    if (!worker_.joinable()) {
+      worker_ = std::thread{[this] { serve(); }};
+    }
+    progress_.wait(lock, [this] { return posted_ - done_ < places; });
+    Place& place = ring_[posted_ % places];
+    ::new (static_cast<void*>(place.storage)) Task(task);
+    place.call = [](void* storage) { (*std::launder(static_cast<Task*>(storage)))(); };
+    Ticket const ticket = ++posted_;
+    lock.unlock();
+    work_.notify_one();
+    return ticket;
+  }
+
+  /// The ticket of the task that was posted last; 0 if there was none.
+  [[nodiscard]] Ticket last() const {
+    std::lock_guard const lock{mutex_};
+    return posted_;
+  }
+
+  /// Blocks until the task with this @p ticket is done, or some task has thrown.
+  /// @pre ticket <= last()
+  /// Throws what the first failed task threw; of the tasks posted so far none runs any more.
+  void wait(Ticket ticket) {
+    std::unique_lock lock{mutex_};
+    progress_.wait(lock, [this, ticket] { return done_ >= ticket || error_ != nullptr; });
+    if (error_ != nullptr) {
+      skip_until_ = posted_;
+      std::rethrow_exception(std::exchange(error_, nullptr));
+    }
+  }
+
+  /// Blocks until every task posted so far is done. Throws as wait() does.
+  void synchronize() { wait(last()); }
+
+  /// Skips what has not started, waits for the task that runs, and drops any error.
+  void discard() {
+    std::unique_lock lock{mutex_};
+    skip_until_ = posted_;
+    progress_.wait(lock, [this] { return done_ >= skip_until_; });
+    error_ = nullptr;
+  }
+
+ private:
+  struct Place {
+    void (*call)(void*) = nullptr;
+    alignas(std::max_align_t) std::byte storage[task_bytes];
+  };
+
+  void serve() {
+    std::unique_lock lock{mutex_};
+    for (;;) {
+      work_.wait(lock, [this] { return done_ != posted_ || stop_; });
+      if (done_ == posted_) {
+        return;
+      }
+      if (error_ == nullptr && done_ >= skip_until_) {
+        Place& place = ring_[done_ % places];  // stays taken until done_ passes it
+        std::exception_ptr error;
+        lock.unlock();
+        try {
+          place.call(place.storage);
+        } catch (...) {
+          error = std::current_exception();
+        }
+        lock.lock();
+        error_ = std::move(error);
+      }
+      ++done_;
+      progress_.notify_all();
+    }
+  }
+
+  mutable std::mutex mutex_;  // guards everything but the places that are taken
+  std::condition_variable work_;
+  std::condition_variable progress_;
+  Ticket posted_ = 0;
+  Ticket done_ = 0;
+  Ticket skip_until_ = 0;
+  bool stop_ = false;
+  std::exception_ptr error_;
+  std::array<Place, places> ring_;
+  std::thread worker_;
+};
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+/// The only rank of a group of one, on the host. Models AllReduces, Broadcasts and Barriers.
+class SelfCommunicator {
+ public:
+  using Stream = host::Queue;
+
+  /// Nothing in place; else a copy of @p in to @p out, on @p stream.
+  /// @throws ContractError  the sizes differ
+  template <class T, class Op>
+    requires Reduction<Op, T>
+  void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op /*op*/,
+                  Stream& stream, Label /*label*/ = {}) {
+    expects(in.size() == out.size(),
+            "all_reduce: in and out must have the same number of elements");
+    if (in.data() != out.data() && !in.empty()) {
+      stream.post([from = in.data(), to = out.data(), bytes = out.size_bytes()] {
+        std::memcpy(to, from, bytes);
+      });
+    }
+  }
+
+  /// @throws ContractError  @p root is not 0
+  template <class T>
+  void broadcast(std::span<T> /*data*/, int root, Stream& /*stream*/, Label /*label*/ = {}) {
+    expects(root == 0, "broadcast: the root must be a rank of the group, which has rank 0 only");
+  }
+
+  void barrier(Stream& /*stream*/, Label /*label*/ = {}) {}
+
+  [[nodiscard]] int rank() const noexcept { return 0; }
+  [[nodiscard]] int size() const noexcept { return 1; }
+};
+
+}  // namespace tandem
+
+// ---- tandem/comm/threads.hpp
+
+/// @file
+/// ThreadsCommunicator: collectives between ranks that are threads of one process.
+///
+/// Every rank works on its share of the elements of all ranks' buffers, in place and without copies
+/// through a third buffer; sums have the order of comm/fixed_tree.hpp, whoever comes first.
+
+// ---- tandem/comm/fixed_tree.hpp
+
+/// @file
+/// reduce_in_tree: several ranks' arrays joined element by element, in an order fixed by rank.
+///
+/// The order does not depend on who arrives first nor on how the elements are cut into chunks, so
+/// the result has the same bits on every rank and in every run.
+
+namespace tandem {
+
+/// The largest group of ranks that reduce_in_tree joins.
+inline constexpr int max_tree_ranks = 256;
+
+namespace detail {
+
+/// Elements of a block of 4 KiB: those that a tree of 16 ranks works on stay in a first-level
+/// cache.
+template <class T>
+inline constexpr std::size_t tree_block = sizeof(T) < 4096 ? 4096 / sizeof(T) : 1;
+
+/// out = op(left, right); out overlaps neither.
+template <class T, class Op>
+void join(T const* left, T const* right, T* __restrict out, std::size_t count, Op op) {
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = op(left[i], right[i]);
+  }
+}
+
+/// left = op(left, right); they do not overlap.
+template <class T, class Op>
+void join_onto(T* __restrict left, T const* __restrict right, std::size_t count, Op op) {
+  for (std::size_t i = 0; i < count; ++i) {
+    left[i] = op(left[i], right[i]);
+  }
+}
+
+/// Joins @p ranks >= 2 inputs into *block; the blocks before it are scratch, log2(ranks) in all.
+template <class T, class Op>
+void join_block(T const* const* inputs, int ranks, std::size_t begin, std::size_t count, Op op,
+                T (*block)[tree_block<T>]) {
+  int const half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)) / 2);
+  if (half == 1) {
+    join(inputs[0] + begin, inputs[1] + begin, *block, count, op);
+    return;
+  }
+  join_block(inputs, half, begin, count, op, block);
+  if (ranks - half == 1) {
+    join_onto(*block, inputs[half] + begin, count, op);
+  } else {
+    join_block(inputs + half, ranks - half, begin, count, op, block - 1);
+    join_onto(*block, *(block - 1), count, op);
+  }
+}
+
+}  // namespace detail
+
+/// outputs[r][i] = op over inputs[0][i], inputs[1][i], … for every r and every i in [begin, end).
+///
+/// Order:  tree(n) = op(tree(the first p), tree(the rest)), p the largest power of two below n; for
+///         n = 3, 5, 6: (0 1) 2, ((0 1)(2 3)) 4, ((0 1)(2 3))(4 5). A binary counter gives the
+///         same.
+/// Cost:   reads n and writes outputs.size() elements for each i; bound by memory; no allocation.
+/// @pre    1 <= inputs.size() <= max_tree_ranks; an output is one of the inputs or overlaps none
+/// @throws ContractError  too few or too many inputs
+template <class T, class Op>
+  requires Reduction<Op, T> && std::is_trivially_copyable_v<T>
+void reduce_in_tree(std::span<T const* const> inputs, std::size_t begin, std::size_t end,
+                    std::span<T* const> outputs, Op op) {
+  expects(!inputs.empty() && inputs.size() <= max_tree_ranks,
+          "reduce_in_tree: the number of ranks must be between 1 and 256");
+  constexpr std::size_t depth = std::bit_width(static_cast<unsigned>(max_tree_ranks) - 1);
+  alignas(64) T blocks[depth][detail::tree_block<T>];
+  for (std::size_t i = begin; i < end; i += detail::tree_block<T>) {
+    std::size_t const count = std::min(detail::tree_block<T>, end - i);
+    T const* joined = blocks[depth - 1];
+    if (inputs.size() == 1) {
+      joined = inputs[0] + i;
+    } else {
+      detail::join_block(inputs.data(), static_cast<int>(inputs.size()), i, count, op,
+                         &blocks[depth - 1]);
+    }
+    for (T* const output : outputs) {
+      if (output + i != joined) {
+        std::memcpy(output + i, joined, count * sizeof(T));
+      }
+    }
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/comm/threads_call.hpp
+
+/// @file
+/// detail::Call: what one thread-rank brings to a collective, and the words for it.
+///
+/// Ranks compare their calls before any of them touches a buffer.
+
+namespace tandem::detail {
+
+/// One rank's arguments. `type` identifies the element type and the reduction.
+struct Call {
+  Operation operation = Operation::barrier;
+  Label label{};
+  void const* type = nullptr;
+  std::size_t count = 0;
+  int root = 0;
+  void const* in = nullptr;
+  void* out = nullptr;
+
+  /// Whether what must agree on all ranks does.
+  [[nodiscard]] bool matches(Call const& other) const noexcept {
+    return operation == other.operation && type == other.type && count == other.count &&
+           root == other.root;
+  }
+};
+
+/// Its address identifies an element type and a reduction at run time.
+template <class T, class Op>
+inline constexpr char type_mark = 0;
+
+/// " (bucket 2)", or "".
+inline std::string in_brackets(Label label) {
+  std::string const text = to_string(label);
+  return text.empty() ? text : " (" + text + ")";
+}
+
+/// "all-reduce #17 (bucket 2)"
+inline std::string numbered(Call const& call, std::uint64_t number) {
+  return std::string{name(call.operation)} + " #" + std::to_string(number) +
+         in_brackets(call.label);
+}
+
+/// "all-reduce (bucket 2) of 10 elements"
+inline std::string to_string(Call const& call) {
+  std::string text = name(call.operation) + in_brackets(call.label);
+  if (call.operation != Operation::barrier) {
+    text.append(" of ").append(std::to_string(call.count)).append(" elements");
+  }
+  if (call.operation == Operation::broadcast) {
+    text.append(" from rank ").append(std::to_string(call.root));
+  }
+  return text;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/comm/threads_group.hpp
+
+/// @file
+/// ThreadsGroup: where the ranks that are threads of one process meet.
+///
+/// A collective has two meetings. At the first all ranks have brought their buffers, and it can
+/// fail: by abort(), by time-out, by calls that do not match. Between the meetings each rank works
+/// on all ranks' buffers; nothing fails there, so nobody frees a buffer that another rank still
+/// reads.
+
+namespace tandem {
+
+class ThreadsCommunicator;
+
+/// How a ThreadsGroup waits, and what its messages say.
+struct ThreadsOptions {
+  /// How long a rank waits for the others before it gives up, for itself and the whole group.
+  std::chrono::milliseconds timeout = std::chrono::seconds{600};
+
+  /// Words for what a rank stored in progress(rank), such as "at action 1F3"; null: say nothing.
+  std::string (*describe_progress)(int rank, std::uint64_t progress) = nullptr;
+
+  /// Begins the group's messages if not null: with several groups, ranks alone are ambiguous.
+  char const* name = nullptr;
+};
+
+/// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
+/// uses its communicator(rank). Not copyable, not movable.
+class ThreadsGroup {
+ public:
+  /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
+  explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
+      : ranks_{ranks}, options_{options}, slots_{make_slots(ranks)} {
+    expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
+  }
+
+  ThreadsGroup(ThreadsGroup const&) = delete;
+  ThreadsGroup& operator=(ThreadsGroup const&) = delete;
+
+  /// @throws ContractError  @p rank is not in [0, size())
+  [[nodiscard]] ThreadsCommunicator communicator(int rank);
+
+  /// Makes every rank that waits in a collective, or enters one later, throw AbortedError with
+  /// @p reason, at once. The first failure of a group counts, later ones change nothing.
+  void abort(int rank, std::string_view reason) {
+    std::lock_guard const lock{mutex_};
+    if (failure_ == Failure::none) {
+      failure_ = Failure::aborted;
+      message_ = prefix() + "rank " + std::to_string(rank) + " failed: " + std::string{reason};
+      met_.notify_all();
+    }
+  }
+
+  /// Makes the group usable again after a failure.
+  /// @throws ContractError  a rank is still inside a collective: discard() its stream first
+  void reset() {
+    std::lock_guard const lock{mutex_};
+    for (int rank = 0; rank < ranks_; ++rank) {
+      expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
+    }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      slot(rank).waiting = false;
+    }
+    failure_ = Failure::none;
+    waiting_ = 0;
+  }
+
+  /// Where @p rank notes what it is doing, for time-out messages; see describe_progress. Never read
+  /// otherwise. @pre rank is in [0, size())
+  [[nodiscard]] std::atomic<std::uint64_t>& progress(int rank) noexcept {
+    return slot(rank).progress;
+  }
+
+  [[nodiscard]] int size() const noexcept { return ranks_; }
+
+ private:
+  friend class ThreadsCommunicator;
+
+  enum class Failure { none, aborted, timed_out };
+
+  struct alignas(64) Slot {
+    detail::Call call{};
+    bool inside = false;   // between meet() and leave()
+    bool waiting = false;  // in the first meeting
+    bool used = false;
+    std::atomic<std::uint64_t> progress{0};
+  };
+
+  static std::unique_ptr<Slot[]> make_slots(int ranks) {
+    expects(ranks >= 1 && ranks <= max_tree_ranks,
+            "ThreadsGroup: the number of ranks must be between 1 and 256");
+    return std::make_unique<Slot[]>(static_cast<std::size_t>(ranks));
+  }
+
+  /// First meeting. Afterwards call_of(r) may be read for every r, until leave().
+  void meet(int rank, detail::Call const& call) {
+    std::unique_lock lock{mutex_};
+    Slot& mine = slot(rank);
+    if (failure_ != Failure::none) {
+      throw AbortedError{message_};
+    }
+    expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
+    mine.call = call;
+    mine.used = mine.inside = mine.waiting = true;
+    if (++waiting_ == ranks_) {
+      begin();
+    } else {
+      wait_for_others(lock, mine);
+    }
+    if (!mismatch_.empty()) {
+      mine.inside = false;
+      throw ContractError{mismatch_};
+    }
+  }
+
+  /// Second meeting: all ranks are done with all buffers. Waits without a limit, for ranks that are
+  /// all at work and cannot fail.
+  void leave(int rank) {
+    std::unique_lock lock{mutex_};
+    if (++leaving_ == ranks_) {
+      leaving_ = 0;
+      ++meetings_;
+      met_.notify_all();
+    } else {
+      met_.wait(lock, [this, now = meetings_] { return meetings_ != now; });
+    }
+    slot(rank).inside = false;
+  }
+
+  [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
+
+  /// The last rank has come: all go on, with one verdict. The next one needs all of them again.
+  void begin() {
+    ++collectives_;
+    mismatch_.clear();
+    for (int rank = ranks_ - 1; rank >= 0; --rank) {
+      slot(rank).waiting = false;
+      if (!slot(rank).call.matches(slot(0).call)) {
+        mismatch_ = prefix() + "ranks 0 and " + std::to_string(rank) + " disagree on collective #" +
+                    std::to_string(collectives_) + ": " + to_string(slot(0).call) + ", but " +
+                    to_string(slot(rank).call) +
+                    "; all ranks must make the same calls in the same order";
+      }
+    }
+    waiting_ = 0;
+    ++meetings_;
+    met_.notify_all();
+  }
+
+  void wait_for_others(std::unique_lock<std::mutex>& lock, Slot& mine) {
+    std::uint64_t const now = meetings_;
+    auto const limit =
+        std::min<std::chrono::milliseconds>(options_.timeout, std::chrono::hours{8760});
+    bool const woken = met_.wait_until(lock, std::chrono::steady_clock::now() + limit, [this, now] {
+      return meetings_ != now || failure_ != Failure::none;
+    });
+    if (meetings_ != now) {
+      return;
+    }
+    if (!woken) {
+      message_ = prefix() + time_out_message(mine.call);
+      failure_ = Failure::timed_out;
+      met_.notify_all();
+    }
+    mine.inside = false;
+    if (failure_ == Failure::timed_out) {
+      throw TimeoutError{message_};
+    }
+    throw AbortedError{message_};
+  }
+
+  [[nodiscard]] std::string time_out_message(detail::Call const& awaited) const {
+    auto const ms = options_.timeout.count();
+    std::string const time =
+        ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+    std::string text;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      Slot const& other = slot(rank);
+      if (other.waiting) {
+        continue;
+      }
+      text.append(text.empty() ? "rank " : "; rank ").append(std::to_string(rank));
+      text.append(" did not reach ").append(numbered(awaited, collectives_ + 1));
+      text.append(" within ").append(time).append("; it was last in ");
+      text += other.used ? numbered(other.call, collectives_) : "no collective";
+      if (options_.describe_progress != nullptr) {
+        text.append(", ").append(options_.describe_progress(rank, other.progress.load()));
+      }
+    }
+    return text;
+  }
+
+  [[nodiscard]] Slot& slot(int rank) const noexcept {
+    return slots_[static_cast<std::size_t>(rank)];
+  }
+
+  [[nodiscard]] std::string prefix() const {
+    return options_.name != nullptr ? std::string{options_.name} + ": " : std::string{};
+  }
+
+  int ranks_;
+  ThreadsOptions options_;
+  std::mutex mutex_;  // guards all below but progress, and the calls between the meetings
+  std::condition_variable met_;
+  std::uint64_t meetings_ = 0;
+  std::uint64_t collectives_ = 0;
+  int waiting_ = 0;
+  int leaving_ = 0;
+  Failure failure_ = Failure::none;
+  std::string message_;
+  std::string mismatch_;
+  std::unique_ptr<Slot[]> slots_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// A rank's share of @p count elements: whole cache lines, so that no two ranks write to one.
+struct Share {
+  std::size_t begin;
+  std::size_t end;
+};
+
+constexpr Share share_of(int rank, int ranks, std::size_t count, std::size_t element_bytes) {
+  std::size_t const line = element_bytes < 64 ? 64 / element_bytes : 1;
+  auto const n = static_cast<std::size_t>(ranks);
+  std::size_t const size = ((count + n - 1) / n + line - 1) / line * line;
+  std::size_t const begin = std::min(count, size * static_cast<std::size_t>(rank));
+  return {begin, std::min(count, begin + size)};
+}
+
+}  // namespace detail
+
+/// One rank's end of a ThreadsGroup; a small value, copies of it are the same end.
+///
+/// Models AllReduces, Broadcasts and Barriers. Each rank needs a stream of its own, used by one
+/// thread. A collective's errors come out of that stream's wait() or synchronize(): AbortedError
+/// when the group was aborted, TimeoutError when a rank did not come, and ContractError, on every
+/// rank and leaving the group usable, when the ranks' calls do not match.
+class ThreadsCommunicator {
+ public:
+  using Stream = host::Queue;
+
+  /// out[i] = op over the ranks' in[i]; the label is for messages. See AllReduces.
+  ///
+  /// Order:  a tree fixed by rank, see reduce_in_tree(); all ranks get the same bits in every run.
+  /// Cost:   reads and writes 2 (n - 1) / n * bytes(in) of the other ranks' memory; no allocation.
+  /// @throws ContractError  the sizes of in and out differ, or they overlap in part
+  template <class T, class Op>
+    requires Reduction<Op, T>
+  void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                  Stream& stream, Label label = {}) {
+    expects(in.size() == out.size(),
+            "all_reduce: in and out must have the same number of elements");
+    auto const from = reinterpret_cast<std::uintptr_t>(in.data());
+    auto const to = reinterpret_cast<std::uintptr_t>(out.data());
+    expects(from == to || from + in.size_bytes() <= to || to + out.size_bytes() <= from,
+            "all_reduce: in and out must be the same elements or not overlap at all");
+    stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
+                 count = out.size(), label] {
+      group->meet(rank, {.operation = Operation::all_reduce,
+                         .label = label,
+                         .type = &detail::type_mark<T, Op>,
+                         .count = count,
+                         .in = first,
+                         .out = result});
+      reduce_share<T>(*group, rank, count, op);
+      group->leave(rank);
+    });
+  }
+
+  /// data = root's data; the label is for messages. See Broadcasts.
+  ///
+  /// Cost:   every rank but the root copies bytes(data); no allocation.
+  /// @throws ContractError  @p root is not in [0, size())
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
+    expects(root >= 0 && root < size(), "broadcast: the root must be a rank of the group");
+    stream.post(
+        [group = group_, rank = rank_, root, first = data.data(), count = data.size(), label] {
+          group->meet(rank, {.operation = Operation::broadcast,
+                             .label = label,
+                             .type = &detail::type_mark<T, void>,
+                             .count = count,
+                             .root = root,
+                             .in = first,
+                             .out = first});
+          if (rank != root && count > 0) {
+            std::memcpy(first, group->call_of(root).in, count * sizeof(T));
+          }
+          group->leave(rank);
+        });
+  }
+
+  /// No rank's stream passes before every rank's stream has come; the label is for messages.
+  void barrier(Stream& stream, Label label = {}) {
+    stream.post([group = group_, rank = rank_, label] {
+      group->meet(rank, {.operation = Operation::barrier, .label = label});
+      group->leave(rank);
+    });
+  }
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return group_->size(); }
+
+ private:
+  friend class ThreadsGroup;
+
+  ThreadsCommunicator(ThreadsGroup& group, int rank) : group_{&group}, rank_{rank} {}
+
+  template <class T, class Op>
+  static void reduce_share(ThreadsGroup const& group, int rank, std::size_t count, Op op) {
+    std::array<T const*, max_tree_ranks> inputs;
+    std::array<T*, max_tree_ranks> outputs;
+    auto const ranks = static_cast<std::size_t>(group.size());
+    for (std::size_t r = 0; r < ranks; ++r) {
+      detail::Call const& call = group.call_of(static_cast<int>(r));
+      inputs[r] = static_cast<T const*>(call.in);
+      outputs[r] = static_cast<T*>(call.out);
+    }
+    auto const [begin, end] = detail::share_of(rank, group.size(), count, sizeof(T));
+    reduce_in_tree(std::span<T const* const>{inputs.data(), ranks}, begin, end,
+                   std::span<T* const>{outputs.data(), ranks}, op);
+  }
+
+  ThreadsGroup* group_;
+  int rank_;
+};
+
+inline ThreadsCommunicator ThreadsGroup::communicator(int rank) {
+  expects(rank >= 0 && rank < ranks_, "ThreadsGroup::communicator: no such rank in this group");
+  return {*this, rank};
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Ranks are threads of this process.
+template <int Ranks>
+class ThreadsTransport {
+ public:
+  using Communicator = ThreadsCommunicator;
+
+  explicit ThreadsTransport(ThreadsOptions const& options) : group_{Ranks, options} {}
+
+  [[nodiscard]] Communicator communicator(int rank) { return group_.communicator(rank); }
+  [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
+  void abort(int rank, std::string_view reason) { group_.abort(rank, reason); }
+
+ private:
+  ThreadsGroup group_;
+};
+
+template <>
+class ThreadsTransport<1> {
+ public:
+  using Communicator = SelfCommunicator;
+
+  explicit ThreadsTransport(ThreadsOptions const& /*options*/) {}
+
+  [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
+  [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
+  static void abort(int /*rank*/, std::string_view /*reason*/) {}
+};
+
+/// Another transport whose communicators log every call: how tests and planners count bytes.
+template <int Ranks>
+class RecordingTransport : public ThreadsTransport<Ranks> {
+  using Base = ThreadsTransport<Ranks>;
+
+ public:
+  using Communicator = Recording<typename Base::Communicator>;
+  using Base::Base;
+
+  [[nodiscard]] Communicator communicator(int rank) {
+    return Communicator{Base::communicator(rank)};
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/core/philox.hpp
 
 /// @file
@@ -167,10 +1244,9 @@ TANDEM_HOST_DEVICE constexpr Random4 philox(std::uint64_t seed, RandomUse use, s
   for (int round = 0; round < 10; ++round) {
     std::uint64_t const a = 0xD2511F53ULL * r.word[0];
     std::uint64_t const b = 0xCD9E8D57ULL * r.word[2];
-    r = Random4{{static_cast<std::uint32_t>(b >> 32) ^ r.word[1] ^ key0,
-                 static_cast<std::uint32_t>(b),
-                 static_cast<std::uint32_t>(a >> 32) ^ r.word[3] ^ key1,
-                 static_cast<std::uint32_t>(a)}};
+    r = Random4{
+        {static_cast<std::uint32_t>(b >> 32) ^ r.word[1] ^ key0, static_cast<std::uint32_t>(b),
+         static_cast<std::uint32_t>(a >> 32) ^ r.word[3] ^ key1, static_cast<std::uint32_t>(a)}};
     key0 += 0x9E3779B9U;
     key1 += 0xBB67AE85U;
   }
@@ -247,6 +1323,9898 @@ inline std::string to_string(Shape const& shape) {
   }
   return text.empty() ? "none" : text;
 }
+
+}  // namespace tandem
+
+// ---- tandem/data/augment.hpp
+
+/// @file
+/// augment(dataset, transforms...): a Dataset whose samples pass through transforms, in that order.
+
+// ---- tandem/data/dataset.hpp
+
+/// @file
+/// Dataset: what the trainer needs of data, as a concept; and Randomness, the source of
+/// augmentation.
+///
+/// A dataset is any type with size, shape, targets and read; it needs no base class. Samples are
+/// float, whatever precision the network has: a Loader converts them.
+
+namespace tandem {
+
+/// The random numbers of one sample in one epoch: they depend on these three and nothing else, so
+/// that a sample is augmented alike on every device, under every strategy, and after a resume.
+struct Randomness {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t sample = 0;
+
+  /// 128 bits; different for each @p which, one number for each transform of a chain.
+  /// @pre 0 <= epoch < 2^32
+  [[nodiscard]] constexpr Random4 draw(std::uint32_t which) const {
+    return philox(seed, RandomUse::augmentation, static_cast<std::uint64_t>(sample),
+                  (static_cast<std::uint64_t>(epoch) << 32) | which);
+  }
+};
+
+/// An element of a sample's target: std::int32_t for labels, float for regression.
+template <class T>
+concept DataTarget = std::same_as<T, std::int32_t> || std::same_as<T, float>;
+
+/// Samples with random access.
+///
+/// read(index, x, y) writes sample `index` of [0, size()): shape().elements() floats to x,
+/// targets() numbers to y (one for a label). It is the plain sample, as evaluation wants it, and is
+/// called by several threads at once. size(), shape() and targets() never change.
+template <class D>
+concept Dataset = DataTarget<typename D::Target> &&
+    requires(D const& data, std::int64_t index, std::span<float> x,
+             std::span<typename D::Target> y) {
+  { data.size() } -> std::same_as<std::int64_t>;
+  { data.shape() } -> std::same_as<Shape>;
+  { data.targets() } -> std::same_as<int>;
+  { data.read(index, x, y) } -> std::same_as<void>;
+};
+
+/// A Dataset that also has read(index, x, y, randomness): the sample as training wants it.
+template <class D>
+concept RandomDataset = Dataset<D> &&
+    requires(D const& data, std::int64_t index, std::span<float> x, std::span<typename D::Target> y,
+             Randomness const& randomness) {
+  { data.read(index, x, y, randomness) } -> std::same_as<void>;
+};
+
+/// A Dataset whose labels are in [0, classes()).
+template <class D>
+concept ClassifiedDataset = Dataset<D> && requires(D const& data) {
+  { data.classes() } -> std::same_as<int>;
+};
+
+/// Reads a sample for training: by the random form of read if @p data has it, else by the plain
+/// one.
+template <Dataset D>
+void read_sample(D const& data, std::int64_t index, std::span<float> x,
+                 std::span<typename D::Target> y, Randomness const& randomness) {
+  if constexpr (RandomDataset<D>) {
+    data.read(index, x, y, randomness);
+  } else {
+    data.read(index, x, y);
+  }
+}
+
+/// The number of classes of @p data, or 0 where it does not say.
+template <Dataset D>
+[[nodiscard]] int classes_of(D const& data) {
+  if constexpr (ClassifiedDataset<D>) {
+    return data.classes();
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/data/transform.hpp
+
+/// @file
+/// Transforms of one sample: Normalize, PadTo, RandomCrop, RandomFlip; and what one of your own
+/// needs.
+///
+/// A transform is a value with output(Shape) and apply. It works in place, on a span that holds the
+/// larger of its input and its output, so that a chain of them needs no other memory.
+
+namespace tandem {
+
+/// output(in) is the shape that a sample of shape `in` becomes, and throws ContractError where it
+/// cannot. apply(x, in) overwrites the sample at the start of x by its image.
+template <class T>
+concept FixedTransform = requires(T const& transform, std::span<float> x, Shape const& in) {
+  { transform.output(in) } -> std::same_as<Shape>;
+  { transform.apply(x, in) } -> std::same_as<void>;
+};
+
+/// The same with random bits, the sample's own in each epoch. Evaluation leaves it out, so it must
+/// not change the shape.
+template <class T>
+concept RandomTransform = requires(T const& transform, std::span<float> x, Shape const& in,
+                                   Random4 const& bits) {
+  { transform.output(in) } -> std::same_as<Shape>;
+  { transform.apply(x, in, bits) } -> std::same_as<void>;
+};
+
+template <class T>
+concept Transform = FixedTransform<T> || RandomTransform<T>;
+
+namespace detail {
+
+constexpr bool is_image(Shape const& shape) { return shape.rank == 3 && shape.valid(); }
+
+/// An image as rows: row r of channel c starts at (c * height + r) * width.
+struct Rows {
+  explicit Rows(Shape const& shape)
+      : channels{static_cast<std::size_t>(shape[0])},
+        height{static_cast<std::size_t>(shape[1])},
+        width{static_cast<std::size_t>(shape[2])} {}
+
+  std::size_t channels;
+  std::size_t height;
+  std::size_t width;
+};
+
+}  // namespace detail
+
+/// x = (x - mean) / std for each channel, the first axis of a sample of rank 3; a sample of lower
+/// rank is one channel.
+struct Normalize {
+  float mean[4] = {};
+  float std[4] = {};  ///< no default: one above 0 for each channel
+
+  [[nodiscard]] Shape output(Shape const& in) const {
+    expects(in.valid() && channels(in) <= 4, "Normalize: at most 4 channels");
+    for (int c = 0; c < channels(in); ++c) {
+      expects(std[c] > 0.0F, "Normalize: give a mean and an std above 0 for each channel");
+    }
+    return in;
+  }
+
+  void apply(std::span<float> x, Shape const& in) const {
+    std::size_t const plane = static_cast<std::size_t>(in.elements() / channels(in));
+    for (std::size_t c = 0; c < static_cast<std::size_t>(channels(in)); ++c) {
+      for (float& value : x.subspan(c * plane, plane)) {
+        value = (value - mean[c]) / std[c];
+      }
+    }
+  }
+
+ private:
+  static int channels(Shape const& in) { return in.rank == 3 ? in[0] : 1; }
+};
+
+/// Centres an image in a larger one of zeros; a single channel is repeated for each channel asked
+/// for. The odd row and column of the border are at the bottom and at the right.
+struct PadTo {
+  Shape shape;
+
+  [[nodiscard]] Shape output(Shape const& in) const {
+    expects(detail::is_image(in) && detail::is_image(shape),
+            "PadTo: the sample and the shape to pad to must be images (C, H, W)");
+    detail::Rows const from{in};
+    detail::Rows const to{shape};
+    expects(to.height >= from.height && to.width >= from.width,
+            "PadTo: the image to pad to must be at least as high and wide as the sample");
+    expects(to.channels == from.channels || from.channels == 1,
+            "PadTo: only a single channel can be repeated; else the channels must be equal");
+    return shape;
+  }
+
+  /// Rows from the last to the first: none is overwritten before it has been moved.
+  void apply(std::span<float> x, Shape const& in) const {
+    detail::Rows const from{in};
+    detail::Rows const to{shape};
+    std::size_t const top = (to.height - from.height) / 2;
+    std::size_t const left = (to.width - from.width) / 2;
+    for (std::size_t c = to.channels; c-- > 0;) {
+      std::size_t const source = (from.channels == 1 ? 0 : c) * from.height;
+      for (std::size_t r = to.height; r-- > 0;) {
+        float* const row = x.data() + (c * to.height + r) * to.width;
+        if (r < top || r >= top + from.height) {
+          continue;
+        }
+        float const* const moved = x.data() + (source + r - top) * from.width;
+        std::memmove(row + left, moved, from.width * sizeof(float));
+        std::fill(row, row + left, 0.0F);
+        std::fill(row + left + from.width, row + to.width, 0.0F);
+      }
+      float* const plane = x.data() + c * to.height * to.width;
+      std::fill(plane, plane + top * to.width, 0.0F);
+      std::fill(plane + (top + from.height) * to.width, plane + to.height * to.width, 0.0F);
+    }
+  }
+};
+
+/// Pads an image by `padding` zeros on each side and takes a piece of the original size out of it,
+/// each of the (2 padding + 1)^2 places being equally likely.
+struct RandomCrop {
+  int padding = 0;
+
+  [[nodiscard]] Shape output(Shape const& in) const {
+    expects(detail::is_image(in), "RandomCrop: the sample must be an image (C, H, W)");
+    expects(padding >= 0 && padding < in[1] && padding < in[2],
+            "RandomCrop: padding must be at least 0 and below the image's height and width");
+    return in;
+  }
+
+  void apply(std::span<float> x, Shape const& in, Random4 const& bits) const {
+    auto const places = static_cast<std::uint32_t>(2 * padding + 1);
+    shift(x, in, static_cast<int>(below(bits.word[0], places)) - padding,
+          static_cast<int>(below(bits.word[1], places)) - padding);
+  }
+
+  /// out(r, c) = in(r + down, c + right), zero outside; in place, since it moves
+  /// rows and pixels away from the side that it comes from.
+  static void shift(std::span<float> x, Shape const& in, int down, int right) {
+    int const height = in[1];
+    int const width = in[2];
+    int const kept = width - (right < 0 ? -right : right);
+    for (int channel = 0; channel < in[0]; ++channel) {
+      for (int step = 0; step < height; ++step) {
+        int const r = down >= 0 ? step : height - 1 - step;
+        float* const row = x.data() + (std::ptrdiff_t{channel} * height + r) * width;
+        if (r + down < 0 || r + down >= height) {
+          std::fill(row, row + width, 0.0F);
+          continue;
+        }
+        float const* const from = row + std::ptrdiff_t{down} * width;
+        std::size_t const bytes = static_cast<std::size_t>(kept) * sizeof(float);
+        if (right >= 0) {
+          std::memmove(row, from + right, bytes);
+          std::fill(row + kept, row + width, 0.0F);
+        } else {
+          std::memmove(row - right, from, bytes);
+          std::fill(row, row - right, 0.0F);
+        }
+      }
+    }
+  }
+};
+
+/// Mirrors an image left to right, with probability 1/2.
+struct RandomFlip {
+  [[nodiscard]] Shape output(Shape const& in) const {
+    expects(detail::is_image(in), "RandomFlip: the sample must be an image (C, H, W)");
+    return in;
+  }
+
+  void apply(std::span<float> x, Shape const& in, Random4 const& bits) const {
+    if ((bits.word[0] >> 31) == 0) {
+      return;
+    }
+    for (std::ptrdiff_t row = 0; row < in.elements(); row += in[2]) {
+      std::reverse(x.data() + row, x.data() + row + in[2]);
+    }
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Draws that the transforms below have taken, so that transforms around them take others.
+template <class D>
+constexpr std::uint32_t draws_of() {
+  if constexpr (requires { D::draws; }) {
+    return D::draws;
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace detail
+
+/// The primary template is the error path: something is no Dataset, or no Transform.
+template <class D, class... Ts>
+class Augmented {
+  static_assert(Dataset<std::remove_cvref_t<D>>,
+                "Augmented<D, Ts...>: D must be a Dataset, or a reference to one");
+  static_assert((Transform<Ts> && ...),
+                "Augmented<D, Ts...>: every T must be a Transform, such as Normalize, PadTo, "
+                "RandomCrop or RandomFlip: output(Shape) and apply(x, in) or apply(x, in, bits)");
+};
+
+/// A dataset and the transforms of its samples; made by augment().
+///
+/// Training reads through all transforms, each random one with bits of (seed, epoch, sample) and
+/// its place in the chain; evaluation, the plain read, leaves the random ones out.
+///
+/// Cost: that of the transforms, in place; no memory.
+template <class D, class... Ts>
+  requires(Dataset<std::remove_cvref_t<D>> && (Transform<Ts> && ...))
+class Augmented<D, Ts...> {
+ public:
+  using Base = std::remove_cvref_t<D>;
+  using Target = typename Base::Target;
+
+  static constexpr std::uint32_t draws =
+      detail::draws_of<Base>() + static_cast<std::uint32_t>(sizeof...(Ts));
+
+  /// @throws ContractError  a transform does not fit the shape that it meets, shrinks it, or is
+  ///                        random and changes it
+  explicit Augmented(D&& data, Ts... transforms)
+      : data_{std::forward<D>(data)},
+        transforms_{std::move(transforms)...},
+        shape_{base().shape()} {
+    std::apply([this](Ts const&... transform) { ((shape_ = checked(transform, shape_)), ...); },
+               transforms_);
+  }
+
+  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+    base().read(index, input(x), y);
+    transform(x,
+              [](auto const& transform, std::span<float> values, Shape const& in, std::uint32_t) {
+                if constexpr (FixedTransform<decltype(transform)>) {
+                  transform.apply(values, in);
+                }
+              });
+  }
+
+  void read(std::int64_t index, std::span<float> x, std::span<Target> y,
+            Randomness const& randomness) const {
+    read_sample(base(), index, input(x), y, randomness);
+    transform(x, [&](auto const& transform, std::span<float> values, Shape const& in,
+                     std::uint32_t which) {
+      if constexpr (RandomTransform<decltype(transform)>) {
+        transform.apply(values, in, randomness.draw(which));
+      } else {
+        transform.apply(values, in);
+      }
+    });
+  }
+
+  [[nodiscard]] std::int64_t size() const { return base().size(); }
+  [[nodiscard]] Shape shape() const noexcept { return shape_; }
+  [[nodiscard]] int targets() const { return base().targets(); }
+  [[nodiscard]] int classes() const requires ClassifiedDataset<Base> { return base().classes(); }
+
+ private:
+  template <class T>
+  static Shape checked(T const& transform, Shape const& in) {
+    Shape const out = transform.output(in);
+    expects(out.elements() >= in.elements(),
+            "augment: a transform may not make a sample smaller, since it works in place");
+    expects(FixedTransform<T> || out == in,
+            "augment: a random transform may not change the shape, since evaluation leaves it out");
+    return out;
+  }
+
+  [[nodiscard]] Base const& base() const noexcept { return data_; }
+
+  [[nodiscard]] std::span<float> input(std::span<float> x) const {
+    expects(static_cast<std::int64_t>(x.size()) == shape_.elements(),
+            "Augmented::read: x takes shape().elements() numbers");
+    return x.first(static_cast<std::size_t>(base().shape().elements()));
+  }
+
+  /// Calls @p apply for each transform with its part of @p x, its input shape and its draw.
+  template <class Apply>
+  void transform(std::span<float> x, Apply const& apply) const {
+    Shape in = base().shape();
+    std::uint32_t which = detail::draws_of<Base>();
+    auto const one = [&](auto const& transform) {
+      Shape const out = transform.output(in);
+      apply(transform, x.first(static_cast<std::size_t>(out.elements())), in, which++);
+      in = out;
+    };
+    std::apply([&](Ts const&... each) { (one(each), ...); }, transforms_);
+  }
+
+  D data_;
+  std::tuple<Ts...> transforms_;
+  Shape shape_;
+};
+
+/// The samples of @p data after @p transforms.
+///
+/// A dataset that is an lvalue is referred to and must outlive the result; one that is an rvalue,
+/// such as the result of another augment(), moves into it.
+template <class D, class... Ts>
+[[nodiscard]] Augmented<D, Ts...> augment(D&& data, Ts... transforms) {
+  return Augmented<D, Ts...>{std::forward<D>(data), std::move(transforms)...};
+}
+
+}  // namespace tandem
+
+// ---- tandem/data/cifar10.hpp
+
+/// @file
+/// CIFAR-10 in its binary version: a checked parser, a split as a Dataset, and the whole folder.
+///
+/// A record is one label byte and 3072 pixels, 32 x 32 red, then green, then blue; a file is
+/// nothing but records. Source: Krizhevsky, "Learning multiple layers of features from tiny
+/// images", 2009; binary version
+
+// ---- tandem/data/file.hpp
+
+/// @file
+/// Whole files into memory, with one sentence for each way in which that fails.
+///
+/// On <cstdio>: <fstream> and <filesystem> would cost every user of the umbrella their compile
+/// time.
+
+namespace tandem {
+
+/// The largest file, and the largest content of a compressed file, that a reader takes by default:
+/// 1 GiB, twenty times the largest file of the formats that tandem reads.
+inline constexpr std::size_t default_file_limit = std::size_t{1} << 30;
+
+namespace detail {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const noexcept { static_cast<void>(std::fclose(file)); }
+};
+
+using OpenFile = std::unique_ptr<std::FILE, CloseFile>;
+
+inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDIR; }
+
+}  // namespace detail
+
+/// Whether there is an entry of this name, readable or not, file or folder.
+[[nodiscard]] inline bool path_exists(std::string const& path) {
+  detail::OpenFile const file{std::fopen(path.c_str(), "rb")};
+  return file != nullptr || !detail::no_such_entry(errno);
+}
+
+/// Whether @p path is a folder.
+[[nodiscard]] inline bool folder_exists(std::string const& path) {
+  return path_exists(path + "/.");
+}
+
+/// All bytes of a file.
+///
+/// Cost:   one allocation of the file's size if the file knows it, as pipes do not.
+/// @throws FileError  the file is missing, a folder, unreadable, or larger than @p limit bytes
+[[nodiscard]] inline std::vector<std::uint8_t> read_file(std::string const& path,
+                                                         std::size_t limit = default_file_limit) {
+  auto const too_large = [&] {
+    return FileError{path, "the file is larger than the limit of " + std::to_string(limit) +
+                               " bytes for files of its kind"};
+  };
+  errno = 0;
+  detail::OpenFile const file{std::fopen(path.c_str(), "rb")};
+  if (file == nullptr) {
+    throw detail::no_such_entry(errno)
+        ? FileError{path, "there is no such file"}
+        : FileError{path, std::string{"the file cannot be opened: "} + std::strerror(errno)};
+  }
+  std::vector<std::uint8_t> bytes(1);
+  std::size_t used = std::fread(bytes.data(), 1, 1, file.get());  // tells folders from files
+  if (used == 1 && std::fseek(file.get(), 0, SEEK_END) == 0) {
+    long const size = std::ftell(file.get());
+    static_cast<void>(std::fseek(file.get(), 1, SEEK_SET));
+    if (size > 0 && static_cast<std::size_t>(size) > limit) {
+      throw too_large();
+    }
+    bytes.resize(size > 0 ? static_cast<std::size_t>(size) + 1 : 1);  // one more finds the end
+  }
+  while (std::feof(file.get()) == 0 && std::ferror(file.get()) == 0 && used <= limit) {
+    if (used == bytes.size()) {
+      bytes.resize(used + used / 2 + 65536);
+    }
+    used += std::fread(bytes.data() + used, 1, bytes.size() - used, file.get());
+  }
+  if (std::ferror(file.get()) != 0) {
+    throw errno == EISDIR
+        ? FileError{path, "this is a folder, expected a file"}
+        : FileError{path, std::string{"the file cannot be read: "} + std::strerror(errno)};
+  }
+  if (used > limit) {
+    throw too_large();
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+inline constexpr Shape cifar10_shape = image_shape(3, 32, 32);
+
+/// Bytes of one record: its label, then its pixels.
+inline constexpr std::size_t cifar10_record = 1 + 3 * 32 * 32;
+
+/// The number of records in @p bytes.
+/// @throws FileError  not a whole number of records, or none, or a label above 9; @p name is for
+/// the
+///                    message
+[[nodiscard]] inline std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
+                                                std::string const& name) {
+  if (bytes.empty() || bytes.size() % cifar10_record != 0) {
+    throw FileError{name, "truncated or oversized: expected a whole number of records of " +
+                              std::to_string(cifar10_record) + " bytes, found " +
+                              std::to_string(bytes.size()) + " bytes, " +
+                              std::to_string(bytes.size() % cifar10_record) + " more than " +
+                              std::to_string(bytes.size() / cifar10_record) + " records"};
+  }
+  std::size_t const records = bytes.size() / cifar10_record;
+  for (std::size_t record = 0; record < records; ++record) {
+    int const label = bytes[record * cifar10_record];
+    if (label > 9) {
+      throw FileError{name, "label out of range: expected labels from 0 to 9, found " +
+                                std::to_string(label) + " in record " + std::to_string(record)};
+    }
+  }
+  return static_cast<std::int64_t>(records);
+}
+
+/// Records of CIFAR-10, in memory as bytes; a Dataset of (3, 32, 32) images with pixels in [0, 1],
+/// a byte divided by 255.
+class Cifar10Split {
+ public:
+  using Target = std::int32_t;
+
+  /// Any number of records, such as a part of the original files.
+  /// @throws FileError  see parse_cifar10; @p name is for the message
+  Cifar10Split(std::vector<std::uint8_t> records, std::string const& name)
+      : records_{std::move(records)}, size_{parse_cifar10(records_, name)} {}
+
+  /// @pre 0 <= index < size(), x.size() == 3072, y.size() == 1
+  void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
+    expects(index >= 0 && index < size_, "Cifar10Split::read: the index must be in [0, size())");
+    expects(x.size() == cifar10_record - 1 && y.size() == 1,
+            "Cifar10Split::read: x takes 3072 numbers, y takes one label");
+    std::uint8_t const* const record =
+        records_.data() + static_cast<std::size_t>(index) * cifar10_record;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<float>(record[i + 1]) / 255.0F;
+    }
+    y[0] = record[0];
+  }
+
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
+  [[nodiscard]] Shape shape() const noexcept { return cifar10_shape; }
+  [[nodiscard]] int targets() const noexcept { return 1; }
+  [[nodiscard]] int classes() const noexcept { return 10; }
+
+ private:
+  std::vector<std::uint8_t> records_;
+  std::int64_t size_;
+};
+
+/// A folder with `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`, or the folder
+/// around it that the archive makes, which holds `cifar-10-batches-bin`.
+///
+/// Cost: both splits stay in memory as bytes, 184 MB.
+class Cifar10 {
+ public:
+  /// @throws FileError  the folder or a file is missing, or a file does not hold 10,000 records
+  explicit Cifar10(std::string const& folder)
+      : train_{read(located(folder), {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                      "data_batch_4.bin", "data_batch_5.bin"})},
+        test_{read(located(folder), {"test_batch.bin"})} {}
+
+  [[nodiscard]] Cifar10Split const& train() const& noexcept { return train_; }
+  [[nodiscard]] Cifar10Split const& test() const& noexcept { return test_; }
+  Cifar10Split const& train() const&& = delete;  // Cifar10 owns its splits: give it a name
+  Cifar10Split const& test() const&& = delete;
+
+ private:
+  static constexpr std::size_t file_bytes = 10000 * cifar10_record;
+
+  static std::string located(std::string const& folder) {
+    std::string const inner = folder + "/cifar-10-batches-bin";
+    if (folder_exists(inner)) {
+      return inner;
+    }
+    if (!folder_exists(folder)) {
+      throw FileError{folder,
+                      "there is no such folder; expected the unpacked binary version of CIFAR-10 "
+                      "(cifar-10-binary.tar.gz), data_batch_1.bin to data_batch_5.bin and "
+                      "test_batch.bin"};
+    }
+    return folder;
+  }
+
+  static Cifar10Split read(std::string const& folder, std::vector<std::string> const& names) {
+    std::vector<std::uint8_t> records;
+    records.reserve(names.size() * file_bytes);
+    for (std::string const& name : names) {
+      std::string const path = folder + "/" + name;
+      std::vector<std::uint8_t> const file = read_file(path);
+      std::int64_t const count = parse_cifar10(file, path);
+      if (count != 10000) {
+        throw FileError{path, "expected the 10000 records of a file of CIFAR-10, found " +
+                                  std::to_string(count)};
+      }
+      records.insert(records.end(), file.begin(), file.end());
+    }
+    return {std::move(records), folder};
+  }
+
+  Cifar10Split train_;
+  Cifar10Split test_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/data/loader.hpp
+
+/// @file
+/// Loader: the batches of one epoch, read ahead by a thread of its own.
+///
+/// The batches depend on the dataset and the options only, never on timing. A Loader is made for an
+/// epoch and thrown away after it; it knows nothing of ranks, which take their parts of a batch.
+
+// ---- tandem/data/order.hpp
+
+/// @file
+/// The order in which an epoch visits the samples: a permutation that (seed, epoch) determine.
+
+namespace tandem {
+
+/// Fills @p order with 0, 1, …, n - 1, n being its size: the order without shuffling.
+constexpr void ascending_order(std::span<std::int64_t> order) {
+  std::int64_t index = 0;
+  for (std::int64_t& place : order) {
+    place = index++;
+  }
+}
+
+/// Fills @p order with a permutation of 0, …, n - 1, n being its size.
+///
+/// The same (n, seed, epoch) give the same permutation everywhere; it needs no state from the
+/// epochs before, so that a resumed run continues with the order it left.
+///
+/// Cost:   n / 4 Philox blocks of ten rounds, n swaps.
+/// Order:  sequential; place i draws word i % 4 of block i / 4. The bias of a place is below n /
+/// 2^32.
+/// @pre    n < 2^32
+/// Source: Fisher, Yates, 1938, in the form of Durstenfeld, CACM 7(7), 1964, algorithm 235
+constexpr void shuffled_order(std::span<std::int64_t> order, std::uint64_t seed,
+                              std::int64_t epoch) {
+  expects(order.size() < (std::uint64_t{1} << 32), "shuffled_order: at most 2^32 - 1 samples");
+  ascending_order(order);
+  Random4 block{};
+  for (std::size_t i = order.size(), drawn = i; i-- > 1;) {
+    if (i / 4 != drawn) {
+      drawn = i / 4;
+      block = philox(seed, RandomUse::order, drawn, static_cast<std::uint64_t>(epoch));
+    }
+    std::size_t const j = below(block.word[i % 4], static_cast<std::uint32_t>(i + 1));
+    std::int64_t const swapped = order[i];
+    order[i] = order[j];
+    order[j] = swapped;
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
+template <class Scalar, class Target>
+struct Batch {
+  Scalar const* x = nullptr;
+  Target const* y = nullptr;
+  int size = 0;
+  std::int64_t first = 0;  ///< position of its first sample in the epoch: where to resume
+};
+
+struct LoaderOptions {
+  int batch = 1;
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  bool shuffle = true;     ///< else in the dataset's order
+  bool augment = true;     ///< else plain samples, as evaluation wants them
+  bool drop_last = false;  ///< leave out a last batch of fewer samples than `batch`
+  std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
+};
+
+/// The primary template is the error path: D is no Dataset.
+template <class D, class Scalar = float>
+class Loader {
+  static_assert(Dataset<D>,
+                "Loader<D, Scalar>: D must be a Dataset: Target (std::int32_t or float), size() -> "
+                "std::int64_t, shape() -> Shape, targets() -> int, read(index, x, y), all const");
+};
+
+/// Reads a dataset's samples in the order of (seed, epoch) into a ring of three batches.
+///
+/// Cost:   three batches of Scalar and Target, an index for each sample of the dataset, and one
+///         thread; all allocated by the constructor, nothing by next().
+/// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), or first outside [0, size()]
+template <Dataset D, class Scalar>
+class Loader<D, Scalar> {
+ public:
+  using Target = typename D::Target;
+  using BatchType = Batch<Scalar, Target>;
+
+  /// Starts to read. @p data must live, unchanged, until the Loader is gone.
+  Loader(D const& data, LoaderOptions options)
+      : data_{data},
+        options_{checked(options, data)},
+        elements_{static_cast<std::size_t>(data.shape().elements())},
+        targets_{static_cast<std::size_t>(data.targets())},
+        order_(static_cast<std::size_t>(data.size())),
+        sample_(std::is_same_v<Scalar, float> ? std::size_t{0} : elements_) {
+    if (options_.shuffle) {
+      shuffled_order(order_, options_.seed, options_.epoch);
+    } else {
+      ascending_order(order_);
+    }
+    auto const batch = static_cast<std::size_t>(options_.batch);
+    for (Slot& slot : ring_) {
+      slot.x.resize(batch * elements_);
+      slot.y.resize(batch * targets_);
+    }
+    thread_ = std::thread{[this] { fill_ring(); }};
+  }
+  Loader(D const&&, LoaderOptions) = delete;
+
+  /// Stops reading within one sample's time.
+  ~Loader() {
+    {
+      std::lock_guard const lock{mutex_};
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  Loader(Loader const&) = delete;
+  Loader& operator=(Loader const&) = delete;
+
+  /// Waits for the next batch; false at the end of the epoch, and @p batch is then empty.
+  ///
+  /// The batch's memory is the Loader's, and holds until the following next().
+  /// @throws whatever the dataset's read threw, after the batches that precede it, and ever after
+  [[nodiscard]] bool next(BatchType& batch) {
+    std::unique_lock lock{mutex_};
+    if (lent_) {
+      lent_ = false;
+      ++taken_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [this] { return filled_ > taken_ || done_; });
+    batch = {};
+    if (filled_ > taken_) {
+      Slot const& slot = ring_[taken_ % slots];
+      batch = {slot.x.data(), slot.y.data(), slot.size, slot.first};
+      lent_ = true;
+    } else if (error_ != nullptr) {
+      std::rethrow_exception(error_);
+    }
+    return lent_;
+  }
+
+ private:
+  static constexpr std::size_t slots = 3;
+
+  struct Slot {
+    std::vector<Scalar> x;
+    std::vector<Target> y;
+    int size = 0;
+    std::int64_t first = 0;
+  };
+
+  static LoaderOptions checked(LoaderOptions const& options, D const& data) {
+    expects(options.batch >= 1, "LoaderOptions: batch must be at least 1");
+    expects(options.epoch >= 0 && options.epoch < (std::int64_t{1} << 32),
+            "LoaderOptions: epoch must be in [0, 2^32)");
+    expects(options.first >= 0 && options.first <= data.size(),
+            "LoaderOptions: first must be in [0, size of the dataset]");
+    return options;
+  }
+
+  /// The thread: waits for a free slot, fills it without the lock, hands it over.
+  void fill_ring() noexcept {
+    std::int64_t const end = static_cast<std::int64_t>(order_.size());
+    std::int64_t first = options_.first;
+    bool more = true;
+    while (more) {
+      std::int64_t const left = end - first;
+      int const size = left < options_.batch ? static_cast<int>(left) : options_.batch;
+      more = size > 0 && (size == options_.batch || !options_.drop_last);
+      std::exception_ptr error;
+      if (more && wait_for_slot()) {
+        try {
+          more = fill(ring_[filled_ % slots], first, size);
+        } catch (...) {
+          error = std::current_exception();
+          more = false;
+        }
+      } else {
+        more = false;
+      }
+      {
+        std::lock_guard const lock{mutex_};
+        filled_ += more ? 1 : 0;
+        done_ = !more;
+        error_ = error;
+      }
+      changed_.notify_all();
+      first += size;
+    }
+  }
+
+  bool wait_for_slot() {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [this] { return stop_ || filled_ - taken_ < slots; });
+    return !stop_;
+  }
+
+  /// False if told to stop.
+  bool fill(Slot& slot, std::int64_t first, int size) {
+    slot.first = first;
+    slot.size = size;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
+      if (stop_) {
+        return false;
+      }
+      std::int64_t const index = order_[static_cast<std::size_t>(first) + i];
+      Scalar* const x = slot.x.data() + i * elements_;
+      std::span<Target> const y{slot.y.data() + i * targets_, targets_};
+      if constexpr (std::is_same_v<Scalar, float>) {
+        read(index, {x, elements_}, y);
+      } else {
+        read(index, sample_, y);
+        for (std::size_t e = 0; e < elements_; ++e) {
+          x[e] = static_cast<Scalar>(sample_[e]);
+        }
+      }
+    }
+    return true;
+  }
+
+  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+    if (options_.augment) {
+      read_sample(data_, index, x, y, Randomness{options_.seed, options_.epoch, index});
+    } else {
+      data_.read(index, x, y);
+    }
+  }
+
+  D const& data_;
+  LoaderOptions options_;
+  std::size_t elements_;
+  std::size_t targets_;
+  std::vector<std::int64_t> order_;
+  std::vector<float> sample_;  // one sample before its conversion
+  Slot ring_[slots];
+
+  std::mutex mutex_;  // guards what follows; `filled_` is written by the thread only
+  std::condition_variable changed_;
+  std::size_t filled_ = 0;  // batches since the start
+  std::size_t taken_ = 0;   // batches given back by the consumer
+  bool lent_ = false;
+  bool done_ = false;
+  std::exception_ptr error_;
+  std::atomic<bool> stop_ = false;  // also read without the lock, between samples
+  std::thread thread_;
+};
+
+template <class D>
+Loader(D const&, LoaderOptions) -> Loader<D>;
+
+}  // namespace tandem
+
+// ---- tandem/data/mnist.hpp
+
+/// @file
+/// Mnist and FashionMnist: the two splits of a folder of four IDX files, plain or gzipped.
+
+// ---- tandem/data/gzip.hpp
+
+/// @file
+/// Inflate: how this program reads .gz files, with zlib or not at all; and files that may be .gz.
+///
+/// tandem needs no library. A program that defines TANDEM_ZLIB=1 and links -lz reads .gz files; any
+/// other is told what to do. The macro chooses what an alias names, never the body of a function.
+
+// ---- tandem/data/zlib.hpp
+
+/// @file
+/// Zlib: inflates gzip buffers; there only if the program defines TANDEM_ZLIB=1 and links -lz.
+
+#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <zlib.h>
+
+namespace tandem {
+
+namespace detail {
+
+/// A zlib stream that is freed on every path.
+class InflateStream {
+ public:
+  explicit InflateStream(std::string const& name) {
+    if (inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {  // 16: a gzip header, not a zlib one
+      throw FileError{name, "zlib cannot start: no memory, or zlib.h is not of the linked library"};
+    }
+  }
+  ~InflateStream() { static_cast<void>(inflateEnd(&stream_)); }
+  InflateStream(InflateStream const&) = delete;
+  InflateStream& operator=(InflateStream const&) = delete;
+
+  z_stream* operator->() noexcept { return &stream_; }
+  z_stream* get() noexcept { return &stream_; }
+
+ private:
+  z_stream stream_{};
+};
+
+}  // namespace detail
+
+/// Inflates with zlib; a model of Inflater (gzip.hpp).
+struct Zlib {
+  /// The content of the gzip buffer @p packed, all its members one after the other, checked against
+  /// their checksums. Memory never exceeds twice @p limit, whatever the buffer says.
+  /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
+  [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
+                                                         std::string const& name,
+                                                         std::size_t limit) {
+    constexpr std::size_t largest_chunk = std::size_t{1} << 30;
+    detail::InflateStream stream{name};
+    std::vector<std::uint8_t> bytes;
+    std::size_t read = 0;
+    std::size_t used = 0;
+    for (;;) {
+      if (used == bytes.size()) {
+        std::size_t const room =
+            limit - used;  // and one byte more, which shows that it is too long
+        std::size_t const more = used < 65536 ? 65536 : used;
+        bytes.resize(used + (more <= room ? more : room + 1));
+      }
+      std::size_t const in =
+          packed.size() - read < largest_chunk ? packed.size() - read : largest_chunk;
+      std::size_t const out =
+          bytes.size() - used < largest_chunk ? bytes.size() - used : largest_chunk;
+      stream->next_in = const_cast<Bytef*>(packed.data() + read);  // zlib only reads it
+      stream->avail_in = static_cast<uInt>(in);
+      stream->next_out = bytes.data() + used;
+      stream->avail_out = static_cast<uInt>(out);
+      int const status = ::inflate(stream.get(), Z_NO_FLUSH);
+      read += in - stream->avail_in;
+      used += out - stream->avail_out;
+      if (used > limit) {
+        throw FileError{name, "the unpacked content is larger than the limit of " +
+                                  std::to_string(limit) + " bytes for files of its kind"};
+      }
+      if (status == Z_STREAM_END) {
+        if (read == packed.size()) {
+          bytes.resize(used);
+          return bytes;
+        }
+        static_cast<void>(inflateReset(stream.get()));  // another member follows
+      } else if (status == Z_BUF_ERROR && read == packed.size()) {
+        throw FileError{name, "the gzip file is truncated: it ends after " +
+                                  std::to_string(packed.size()) + " bytes, within its content"};
+      } else if (status != Z_OK) {
+        throw FileError{name, std::string{"the gzip file is damaged: "} +
+                                  (stream->msg != nullptr ? stream->msg : zError(status)) +
+                                  " near byte " + std::to_string(read)};
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// What inflates a gzip buffer to at most @p limit bytes; the name is for messages.
+template <class I>
+concept Inflater = requires(std::span<std::uint8_t const> packed, std::string const& name,
+                            std::size_t limit) {
+  { I::inflate(packed, name, limit) } -> std::same_as<std::vector<std::uint8_t>>;
+};
+
+/// The Inflater of a program without zlib.
+struct NoZlib {
+  /// @throws FileError  always: it says how to get along
+  [[noreturn]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const>,
+                                                        std::string const& name, std::size_t) {
+    throw FileError{name,
+                    "this program was compiled without zlib and cannot read gzip files; define "
+                    "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
+  }
+};
+
+#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
+using Inflate = Zlib;
+#else
+using Inflate = NoZlib;
+#endif
+
+/// The content of @p path, or if there is no such file, of the gzip file of that name with ".gz".
+/// @throws FileError  neither is there, or one cannot be read, or is larger than @p limit bytes
+template <Inflater I>
+[[nodiscard]] std::vector<std::uint8_t> read_plain_or_gzip(std::string const& path,
+                                                           std::size_t limit = default_file_limit) {
+  if (path_exists(path)) {
+    return read_file(path, limit);
+  }
+  std::string const packed_path = path + ".gz";
+  if (!path_exists(packed_path)) {
+    throw FileError{path, "neither this file nor one of this name with '.gz' is there"};
+  }
+  return I::inflate(read_file(packed_path, limit), packed_path, limit);
+}
+
+}  // namespace tandem
+
+// ---- tandem/data/idx.hpp
+
+/// @file
+/// The IDX format of MNIST and Fashion-MNIST: a checked parser, and one split as a Dataset.
+///
+/// Only what those sets use: unsigned bytes, of rank 1 (labels) or 3 (images). Whole folders are
+/// read by mnist.hpp.
+/// Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits", file formats
+
+namespace tandem {
+
+/// What an IDX header promises, once the file has been seen to keep it.
+struct IdxHeader {
+  std::int64_t count = 0;  ///< samples
+  int rows = 1;
+  int columns = 1;
+  std::size_t bytes = 0;  ///< of the header itself: where the values start
+};
+
+namespace detail {
+
+inline std::uint32_t big_endian(std::span<std::uint8_t const> bytes, std::size_t at) {
+  return static_cast<std::uint32_t>(bytes[at]) << 24 |
+         static_cast<std::uint32_t>(bytes[at + 1]) << 16 |
+         static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
+}
+
+inline std::string hexadecimal(std::uint32_t word) {
+  std::string text = "0x00000000";
+  for (std::size_t digit = 10; digit-- > 2; word >>= 4) {
+    text[digit] = "0123456789abcdef"[word & 15U];
+  }
+  return text;
+}
+
+inline std::string idx_kind(std::uint32_t magic) {
+  std::string const kind = magic == 0x801          ? ", labels"
+                           : magic == 0x803        ? ", images"
+                           : magic >> 16 == 0x1F8B ? ", a gzip file whose name lacks '.gz'"
+                                                   : "";
+  return hexadecimal(magic) + kind;
+}
+
+}  // namespace detail
+
+/// Checks the IDX file with content @p bytes, of @p rank 1 (labels) or 3 (images).
+///
+/// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
+///                    not agree with the number of bytes; @p name is for the message
+[[nodiscard]] inline IdxHeader parse_idx(std::span<std::uint8_t const> bytes,
+                                         std::string const& name, int rank) {
+  expects(rank == 1 || rank == 3, "parse_idx: rank must be 1 (labels) or 3 (images)");
+  std::size_t const header = 4 + 4 * static_cast<std::size_t>(rank);
+  std::uint32_t const expected = 0x800U + static_cast<std::uint32_t>(rank);
+  if (bytes.size() >= 4 && detail::big_endian(bytes, 0) != expected) {
+    throw FileError{name, "expected an IDX file with magic number " + detail::idx_kind(expected) +
+                              "; found " + detail::idx_kind(detail::big_endian(bytes, 0))};
+  }
+  if (bytes.size() < header) {
+    throw FileError{name, "the file is truncated: expected an IDX header of " +
+                              std::to_string(header) + " bytes, found " +
+                              std::to_string(bytes.size()) + " bytes"};
+  }
+  std::uint64_t extent[3] = {1, 1, 1};
+  std::string text;
+  bool sane = true;
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(rank); ++axis) {
+    extent[axis] = detail::big_endian(bytes, 4 + 4 * axis);
+    text += (axis > 0 ? " x " : "") + std::to_string(extent[axis]);
+    sane = sane && extent[axis] > 0 && extent[axis] <= (axis == 0 ? 0x7FFFFFFFU : 0xFFFFU);
+  }
+  if (!sane) {
+    throw FileError{name,
+                    "expected between 1 and 2147483647 samples of between 1 and 65535 rows "
+                    "and columns, found " +
+                        text};
+  }
+  std::uint64_t const size = header + extent[0] * extent[1] * extent[2];  // < 2^63 + 16
+  if (size != bytes.size()) {
+    throw FileError{
+        name, std::string{bytes.size() < size ? "the file is truncated" : "the file is too long"} +
+                  ": expected " + std::to_string(size) + " bytes for a header and " + text +
+                  " values, found " + std::to_string(bytes.size()) + " bytes"};
+  }
+  return {static_cast<std::int64_t>(extent[0]), static_cast<int>(extent[1]),
+          static_cast<int>(extent[2]), header};
+}
+
+/// Images and labels of one IDX split, in memory as bytes; a Dataset of (1, rows, columns) images
+/// with pixels in [0, 1], a byte divided by 255.
+class IdxSplit {
+ public:
+  using Target = std::int32_t;
+
+  /// @param images, labels            the contents of the two files
+  /// @param images_name, labels_name  for messages
+  /// @throws FileError  see parse_idx; or the counts differ; or a label is not below @p classes
+  IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
+           std::string const& images_name, std::string const& labels_name, int classes = 10)
+      : images_{std::move(images)}, labels_{std::move(labels)}, classes_{classes} {
+    header_ = parse_idx(images_, images_name, 3);
+    IdxHeader const label_header = parse_idx(labels_, labels_name, 1);
+    first_label_ = label_header.bytes;
+    if (label_header.count != header_.count) {
+      throw FileError{labels_name, "expected " + std::to_string(header_.count) +
+                                       " labels, one for each image of '" + images_name +
+                                       "', found " + std::to_string(label_header.count)};
+    }
+    for (std::size_t i = first_label_; i < labels_.size(); ++i) {
+      if (labels_[i] >= classes_) {
+        throw FileError{labels_name, "label out of range: expected labels from 0 to " +
+                                         std::to_string(classes_ - 1) + ", found " +
+                                         std::to_string(labels_[i]) + " for sample " +
+                                         std::to_string(i - first_label_)};
+      }
+    }
+  }
+
+  /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
+  void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
+    std::size_t const pixels = static_cast<std::size_t>(shape().elements());
+    expects(index >= 0 && index < size(), "IdxSplit::read: the index must be in [0, size())");
+    expects(x.size() == pixels && y.size() == 1,
+            "IdxSplit::read: x takes rows * columns numbers, y takes one label");
+    std::uint8_t const* const image =
+        images_.data() + header_.bytes + static_cast<std::size_t>(index) * pixels;
+    for (std::size_t i = 0; i < pixels; ++i) {
+      x[i] = static_cast<float>(image[i]) / 255.0F;
+    }
+    y[0] = labels_[first_label_ + static_cast<std::size_t>(index)];
+  }
+
+  [[nodiscard]] std::int64_t size() const noexcept { return header_.count; }
+  [[nodiscard]] Shape shape() const noexcept {
+    return image_shape(1, header_.rows, header_.columns);
+  }
+  [[nodiscard]] int targets() const noexcept { return 1; }
+  [[nodiscard]] int classes() const noexcept { return classes_; }
+
+ private:
+  std::vector<std::uint8_t> images_;
+  std::vector<std::uint8_t> labels_;
+  IdxHeader header_;
+  std::size_t first_label_ = 0;
+  int classes_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// A folder with `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte` and
+/// `t10k-labels-idx1-ubyte`, each under that name or with `.gz` behind it; I reads the latter.
+///
+/// Cost: both splits stay in memory as bytes, 55 MB for MNIST and for Fashion-MNIST.
+template <Inflater I>
+class BasicIdxFolder {
+ public:
+  /// @throws FileError  the folder or a file is missing, or a file is not what IdxSplit expects
+  explicit BasicIdxFolder(std::string const& folder, int classes = 10)
+      : train_{split(checked(folder), "train", classes)}, test_{split(folder, "t10k", classes)} {}
+
+  [[nodiscard]] IdxSplit const& train() const& noexcept { return train_; }
+  [[nodiscard]] IdxSplit const& test() const& noexcept { return test_; }
+  IdxSplit const& train() const&& = delete;  // the folder owns its splits: give it a name
+  IdxSplit const& test() const&& = delete;
+
+ private:
+  static std::string const& checked(std::string const& folder) {
+    if (!folder_exists(folder)) {
+      throw FileError{folder,
+                      "there is no such folder; expected one with train-images-idx3-ubyte and its "
+                      "three companions, plain or .gz, such as /usr/share/datasets/fashion-mnist "
+                      "of the Debian package dataset-fashion-mnist"};
+    }
+    return folder;
+  }
+
+  static IdxSplit split(std::string const& folder, std::string const& part, int classes) {
+    std::string const images = folder + "/" + part + "-images-idx3-ubyte";
+    std::string const labels = folder + "/" + part + "-labels-idx1-ubyte";
+    return {read_plain_or_gzip<I>(images), read_plain_or_gzip<I>(labels), images, labels, classes};
+  }
+
+  IdxSplit train_;
+  IdxSplit test_;
+};
+
+using IdxFolder = BasicIdxFolder<Inflate>;
+using Mnist = IdxFolder;
+using FashionMnist = IdxFolder;
+
+}  // namespace tandem
+
+// ---- tandem/data/tensor_dataset.hpp
+
+/// @file
+/// TensorDataset: a Dataset of arrays that the program already has.
+
+namespace tandem {
+
+/// The primary template is the error path: T is no element of a target.
+template <class T>
+class TensorDataset {
+  static_assert(DataTarget<T>,
+                "TensorDataset<T>: T must be std::int32_t (labels) or float (regression)");
+};
+
+/// Samples in two arrays: x is (size, shape) and y is (size, targets), both contiguous.
+template <DataTarget T>
+class TensorDataset<T> {
+ public:
+  using Target = T;
+
+  /// Holds @p x and @p y; move them in to avoid a copy.
+  /// @param targets  numbers of y for each sample, 1 for a label
+  /// @throws ContractError  x or y is not a whole number of samples, or they differ in that number
+  TensorDataset(Shape const& shape, std::vector<float> x, std::vector<T> y, int targets = 1)
+      : shape_{shape}, x_{std::move(x)}, y_{std::move(y)}, targets_{targets} {
+    expects(shape_.valid(), "TensorDataset: every extent of the shape must be at least 1");
+    expects(targets_ >= 1, "TensorDataset: a sample needs at least one target");
+    expects(x_.size() % elements() == 0,
+            "TensorDataset: x must hold a whole number of samples of the shape");
+    expects(y_.size() % width() == 0 && y_.size() / width() == x_.size() / elements(),
+            "TensorDataset: y must hold `targets` numbers for each sample of x");
+  }
+
+  /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == targets()
+  void read(std::int64_t index, std::span<float> x, std::span<T> y) const {
+    expects(index >= 0 && index < size(), "TensorDataset::read: the index must be in [0, size())");
+    expects(x.size() == elements() && y.size() == width(),
+            "TensorDataset::read: x takes shape().elements() numbers, y takes targets()");
+    auto const at = static_cast<std::size_t>(index);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = x_[at * x.size() + i];
+    }
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      y[i] = y_[at * y.size() + i];
+    }
+  }
+
+  [[nodiscard]] std::int64_t size() const noexcept {
+    return static_cast<std::int64_t>(x_.size() / elements());
+  }
+  [[nodiscard]] Shape shape() const noexcept { return shape_; }
+  [[nodiscard]] int targets() const noexcept { return targets_; }
+
+ private:
+  [[nodiscard]] std::size_t elements() const noexcept {
+    return static_cast<std::size_t>(shape_.elements());
+  }
+  [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(targets_); }
+
+  Shape shape_;
+  std::vector<float> x_;
+  std::vector<T> y_;
+  int targets_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank.hpp
+
+/// @file
+/// Rank: one device's program, a loop over its constexpr row of actions.
+///
+/// A rank knows nothing of other ranks but its communicator. All memory is planned and allocated by
+/// the constructor; a step allocates nothing, looks up nothing and calls nothing virtually.
+
+// ---- tandem/engine/microbatches.hpp
+
+/// @file
+/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
+
+// ---- tandem/strategy/split.hpp
+
+/// @file
+/// split: sizes of the microbatches of a global batch, the last uneven one included.
+
+// ---- tandem/strategy/options.hpp
+
+/// @file
+/// Options of strategies as types, and Batching, the value that they are lowered to.
+///
+/// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
+
+namespace tandem {
+
+/// Each replica takes its shard of the batch in Count parts, one after another (gradient
+/// accumulation). The microbatch is the unit of batch-norm statistics.
+template <int Count>
+struct Microbatches {
+  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
+  static constexpr int microbatches = Count;
+};
+
+/// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
+template <int... Weights>
+struct Weighted {
+  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
+                    (0 + ... + Weights) > 0,
+                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
+  static constexpr int count = sizeof...(Weights);
+  static constexpr int weights[sizeof...(Weights)] = {Weights...};
+};
+
+/// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
+/// fixes. A leaf is a run of consecutive microbatches; Leaves is how many the whole batch has, by
+/// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
+template <int Leaves = 0>
+struct Reproducible {
+  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
+  static constexpr int leaves = Leaves;
+};
+
+/// Sizes of the gradient buckets: the first small, so that reduction begins early.
+template <std::int64_t First, std::int64_t Rest>
+struct BucketBytes {
+  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
+  static constexpr std::int64_t first_bucket = First;
+  static constexpr std::int64_t bucket = Rest;
+};
+
+/// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
+/// `microbatches` consecutive ones from r * microbatches.
+struct Batching {
+  int replicas = 1;
+  int microbatches = 1;  ///< of one replica
+  int shards = 0;        ///< weighted shards; 0: all microbatches alike
+  int weight[64] = {};
+  bool reproducible = false;
+  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+
+  [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+};
+
+template <class Option>
+concept BatchingOption = requires {
+  Option::microbatches;
+}
+|| requires { Option::weights; }
+|| requires { Option::leaves; }
+|| requires { Option::first_bucket; };
+
+namespace detail {
+
+template <class Option>
+constexpr void apply_batching_option(Batching& batching, int& leaves) {
+  if constexpr (requires { Option::microbatches; }) {
+    batching.microbatches = Option::microbatches;
+  } else if constexpr (requires { Option::weights; }) {
+    batching.shards = Option::count;
+    for (int shard = 0; shard < Option::count; ++shard) {
+      batching.weight[shard] = Option::weights[shard];
+    }
+  } else if constexpr (requires { Option::leaves; }) {
+    batching.reproducible = true;
+    leaves = Option::leaves;
+  } else {
+    batching.first_bucket_bytes = Option::first_bucket;
+    batching.bucket_bytes = Option::bucket;
+  }
+}
+
+// The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
+template <int Replicas, class... Options>
+constexpr Batching gather_batching() {
+  Batching batching{.replicas = Replicas};
+  int leaves = 0;
+  (apply_batching_option<Options>(batching, leaves), ...);
+  if (batching.reproducible) {
+    int const all = leaves > 0 ? leaves : batching.all_microbatches();
+    batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
+  }
+  return batching;
+}
+
+constexpr bool leaves_fit(Batching const& b) {
+  bool const power_of_two = b.leaves > 0 && (b.leaves & (b.leaves - 1)) == 0;
+  return power_of_two && b.microbatches % b.leaves == 0;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Part @p part of @p total cut into @p parts alike: ceil((i+1) t/p) - ceil(i t/p).
+///
+/// Sizes differ by one at most, and so do the sums of equal runs of them: 10 samples in 4
+/// microbatches are 3, 2, 3, 2, hence 5 and 5 for two replicas of two.
+constexpr int even_part(int total, int part, int parts) {
+  auto const before = [&](std::int64_t i) {
+    return static_cast<int>((i * total + parts - 1) / parts);
+  };
+  return before(part + 1) - before(part);
+}
+
+/// Shard @p shard of @p total in proportion to the weights: floors first, then what is left goes to
+/// the largest remainders, the lower rank among equals. Cost: O(shards²).
+constexpr int weighted_part(int total, int shard, Batching const& batching) {
+  std::int64_t weights = 0;
+  for (int s = 0; s < batching.shards; ++s) {
+    weights += batching.weight[s];
+  }
+  auto const quota = [&](int s) { return std::int64_t{total} * batching.weight[s]; };
+  std::int64_t left = total;
+  for (int s = 0; s < batching.shards; ++s) {
+    left -= quota(s) / weights;
+  }
+  int ahead = 0;  // shards that come before this one in the order of remainders
+  for (int s = 0; s < batching.shards; ++s) {
+    std::int64_t const theirs = quota(s) % weights;
+    std::int64_t const ours = quota(shard) % weights;
+    ahead += theirs > ours || (theirs == ours && s < shard) ? 1 : 0;
+  }
+  return static_cast<int>(quota(shard) / weights) + (ahead < left ? 1 : 0);
+}
+
+/// Samples in microbatch @p index (counted over all replicas) of a global batch of @p total.
+constexpr int microbatch_size(int total, int index, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batching.shards == 0) {
+    return even_part(total, index, all);
+  }
+  int const run = all / batching.shards;
+  return even_part(weighted_part(total, index / run, batching), index % run, run);
+}
+
+/// The largest microbatch of a global batch of @p total: what memory is planned for.
+constexpr int largest_microbatch(int total, Batching const& batching) {
+  int largest = 0;
+  for (int i = 0; i < batching.all_microbatches(); ++i) {
+    int const size = microbatch_size(total, i, batching);
+    largest = size > largest ? size : largest;
+  }
+  return largest;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The sizes for one global batch size, worked out again only when that changes.
+class RankMicrobatches {
+ public:
+  RankMicrobatches(Batching const& batching, int replica)
+      : batching_{batching},
+        replica_{replica},
+        size_(static_cast<std::size_t>(batching.microbatches)),
+        first_(static_cast<std::size_t>(batching.microbatches)) {}
+
+  /// Splits a global batch of @p total samples. No allocation.
+  void split(int total) {
+    if (total == total_) {
+      return;
+    }
+    total_ = total;
+    std::int64_t before = 0;
+    int const own = replica_ * batching_.microbatches;
+    for (int i = 0; i < own + batching_.microbatches; ++i) {
+      int const size = microbatch_size(total, i, batching_);
+      if (i >= own) {
+        size_[static_cast<std::size_t>(i - own)] = size;
+        first_[static_cast<std::size_t>(i - own)] = before;
+      }
+      before += size;
+    }
+  }
+
+  [[nodiscard]] int total() const { return total_; }
+  /// Samples in the rank's microbatch @p m, and the position of its first in the global batch.
+  [[nodiscard]] int size(int m) const { return size_[static_cast<std::size_t>(m)]; }
+  [[nodiscard]] std::int64_t first(int m) const { return first_[static_cast<std::size_t>(m)]; }
+  /// Its index among the microbatches of all replicas.
+  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
+
+ private:
+  Batching batching_;
+  int replica_;
+  int total_ = -1;
+  std::vector<int> size_;
+  std::vector<std::int64_t> first_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/op_table.hpp
+
+/// @file
+/// OpTable: the ops of all nodes of a graph, each of its own type, found by index at compile time.
+
+// ---- tandem/graph/leaves.hpp
+
+/// @file
+/// Leaves: the layer types of a network in the order of their nodes, and Leaf, the I-th of them.
+
+// ---- tandem/graph/network.hpp
+
+/// @file
+/// The words of a network type: Sequential, Concat, Residual, Frozen, and Network, which adds the
+/// input.
+///
+/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
+/// network a short name of its own, which keeps symbols and compiler messages short; do the same
+/// for blocks.
+
+// ---- tandem/graph/layer.hpp
+
+/// @file
+/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
+///
+/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
+/// (ops/ has them), so that planners and tables need no machine.
+
+namespace tandem {
+
+/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
+enum class Role : std::uint8_t { weight, statistic };
+
+/// Initial values of one parameter.
+struct Init {
+  enum class Law : std::uint8_t { constant, uniform_fan_in };
+  Law law = Law::constant;
+  float value = 0.0F;       ///< constant: every element
+  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
+
+  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
+  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
+    return {Law::uniform_fan_in, 0.0F, fan_in};
+  }
+};
+
+/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
+struct Parameter {
+  char const* name = "";
+  Shape shape{};
+  Init init{};
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
+};
+
+/// The parameters of a layer, in the order in which its op sees them; at most four.
+struct Parameters {
+  int count = 0;
+  Parameter item[4] = {};
+
+  constexpr Parameters() = default;
+
+  template <std::same_as<Parameter>... Items>
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
+  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
+};
+
+/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
+enum class Fault : std::uint8_t {
+  none,
+  rejected,          ///< the layer's output(shape) is no shape
+  not_an_image,      ///< wants (C, H, W)
+  not_a_vector,      ///< wants (N)
+  window_too_large,  ///< kernel larger than the padded input
+  groups,            ///< channels are no multiple of the groups
+  padding,           ///< a pool's padding exceeds half of its kernel
+  concat_shapes,     ///< branches differ in height or width
+  residual_shapes,   ///< body and shortcut differ in shape
+  channels,          ///< a shortcut that would drop channels
+};
+
+/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
+/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, and `is_view` (y is x under another
+/// shape).
+template <class L>
+concept Layer = requires(Shape in) {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(in) } -> std::same_as<Shape>;
+};
+
+template <class L>
+constexpr Parameters parameters_of(Shape in) {
+  if constexpr (requires { L::parameters(in); }) {
+    return L::parameters(in);
+  } else {
+    return {};
+  }
+}
+
+/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
+template <class L>
+constexpr std::int64_t macs_of(Shape in) {
+  if constexpr (requires { L::macs(in); }) {
+    return L::macs(in);
+  } else {
+    return 0;
+  }
+}
+
+template <class L>
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
+    }
+  }
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
+}
+
+template <class L>
+inline constexpr bool is_view = [] {
+  if constexpr (requires { L::is_view; }) {
+    return bool{L::is_view};
+  } else {
+    return false;
+  }
+}();
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+struct Composite {};  // base of everything below that is built from parts
+}  // namespace detail
+
+/// A layer, or parts put together by Sequential, Concat, Residual or Frozen.
+template <class P>
+concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
+
+/// The parts one after another. Parameters of part i are named "i.…".
+/// The primary template is the error path.
+template <class... Parts>
+struct Sequential : detail::Composite {
+  static_assert((NetworkPart<Parts> && ...),
+                "Sequential<Parts...>: every part must be a layer (a type with `name` and "
+                "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
+};
+
+template <class... Parts>
+  requires(NetworkPart<Parts>&&...)
+struct Sequential<Parts...> : detail::Composite {
+  static_assert(sizeof...(Parts) <= 256,
+                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
+};
+
+/// The branches on one input, their outputs joined along the channels: Inception's block.
+/// Every branch must give the same height and width. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Concat : detail::Composite {
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+  requires((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2)
+struct Concat<Branches...> : detail::Composite {};
+
+/// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
+template <class Body, class Shortcut = Sequential<>>
+struct Residual : detail::Composite {
+  static_assert(
+      NetworkPart<Body> && NetworkPart<Shortcut>,
+      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
+      "Frozen of such parts");
+};
+
+template <class Body, class Shortcut>
+  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
+struct Residual<Body, Shortcut> : detail::Composite {};
+
+/// Body with parameters and statistics that training leaves as they are; a frozen batch norm
+/// normalises by its running statistics. No gradient of them is computed, stored or reduced.
+template <class Body>
+struct Frozen : detail::Composite {
+  static_assert(NetworkPart<Body>,
+                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
+};
+
+template <class Body>
+  requires NetworkPart<Body>
+struct Frozen<Body> : detail::Composite {
+};
+
+/// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
+template <class Input, class Body>
+struct Network {
+  using input = Input;
+  using body = Body;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+template <class... Types>
+struct TypeList {
+  static constexpr int size = sizeof...(Types);
+};
+
+namespace detail {
+
+template <class... A, class... B>
+TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>);
+
+// A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
+template <class L>
+struct Canonical {
+  using type = L;
+};
+template <class L>
+  requires requires { typename L::layer; }
+struct Canonical<L> {
+  using type = typename L::layer;
+};
+
+// Declared before use: each part of a composite may be any of the others.
+struct Flatten {
+  template <Layer L>
+  static TypeList<typename Canonical<L>::type> of(L const*);
+  template <class... Parts>
+  static auto of(Sequential<Parts...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
+  }
+  template <class... Branches>
+  static auto of(Concat<Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
+  }
+  template <class Body, class Shortcut>
+  static auto of(Residual<Body, Shortcut> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){} +
+           decltype(of(static_cast<Shortcut const*>(nullptr))){};
+  }
+  template <class Body>
+  static auto of(Frozen<Body> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){};
+  }
+};
+
+template <std::size_t I, class Type>
+struct Indexed {
+  using type = Type;
+};
+
+template <class Indices, class List>
+struct IndexedList;
+
+template <std::size_t... I, class... Types>
+struct IndexedList<std::index_sequence<I...>, TypeList<Types...>> : Indexed<I, Types>... {};
+
+template <std::size_t I, class Type>
+Indexed<I, Type> pick(Indexed<I, Type> const*);
+
+}  // namespace detail
+
+/// The layer types of @p Part, in the order in which their nodes stand in the graph.
+template <class Part>
+using Leaves = decltype(detail::Flatten::of(static_cast<Part const*>(nullptr)));
+
+/// The leaves of a network under a short name, for look-up by index in O(1) instantiations.
+template <class Net>
+struct LeafTable : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
+                                       Leaves<typename Net::body>> {};
+
+/// The @p I-th layer type of a network.
+template <class Net, int I>
+using Leaf = typename decltype(detail::pick<static_cast<std::size_t>(I)>(
+    static_cast<LeafTable<Net> const*>(nullptr)))::type;
+
+}  // namespace tandem
+
+// ---- tandem/ops/op.hpp
+
+/// @file
+/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
+///
+/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
+/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
+/// communicator. Gradients of activations are overwritten; the engine adds where a value forks.
+
+// ---- tandem/graph/graph.hpp
+
+/// @file
+/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
+///
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
+/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
+/// limits.
+
+namespace tandem {
+
+enum class NodeKind : std::uint8_t { input, layer, concat, add };
+
+/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
+struct Path {
+  static constexpr int body = -1;
+  static constexpr int shortcut = -2;
+  static constexpr int most = 12;
+  int depth = 0;
+  std::int16_t part[most] = {};
+
+  constexpr void push(int index) {
+    expects(depth < most, "a network may be nested at most 12 deep");
+    part[depth++] = static_cast<std::int16_t>(index);
+  }
+  constexpr void pop() { --depth; }
+};
+
+/// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
+struct Node {
+  NodeKind kind = NodeKind::input;
+  bool frozen = false;          ///< its parameters are constants
+  bool needs_gradient = false;  ///< something at or before it is trained
+  bool view = false;            ///< output is the input's memory under another shape
+  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
+  int leaf = -1;                ///< which layer type, in the order of the leaves
+  int top = 0;                  ///< index of its top-level part, what Split counts
+  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
+  int edges = 0;
+  int first_parameter = 0;
+  int parameters = 0;
+  Shape in{};  ///< of the first input
+  Shape out{};
+  std::int64_t macs = 0;  ///< of one sample's forward pass
+  std::string_view name{};
+  Path path{};
+};
+
+/// A parameter, the node it belongs to, and whether it is trained.
+struct GraphParameter {
+  Parameter parameter{};
+  int node = 0;
+  bool frozen = false;
+};
+
+/// Sizes of a Graph.
+struct GraphSize {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+};
+
+/// A network's dataflow graph. Node 0 is the input; node `nodes - 1` gives the output.
+template <GraphSize Size>
+struct Graph {
+  static constexpr GraphSize size = Size;
+  static constexpr int nodes = Size.nodes;
+  static constexpr int edges = Size.edges;
+  static constexpr int parameters = Size.parameters;
+
+  Node node[Size.nodes] = {};
+  int source[Size.edges > 0 ? Size.edges : 1] =
+      {};  ///< of an edge: the node whose output it carries
+  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
+  int tops = 0;  ///< top-level parts
+  Fault fault = Fault::none;
+  int fault_node = 0;
+  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
+  int fault_b = 0;
+
+  [[nodiscard]] constexpr Node const& output() const { return node[nodes - 1]; }
+
+  /// Elements of all weights (statistics are not counted).
+  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
+    std::int64_t sum = 0;
+    for (int p = 0; p < parameters; ++p) {
+      sum +=
+          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
+    }
+    return sum;
+  }
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    std::int64_t sum = 0;
+    for (int n = 0; n < nodes; ++n) {
+      sum += node[n].macs;
+    }
+    return sum;
+  }
+
+  /// Elements of all the nodes' outputs for one sample; views count once.
+  [[nodiscard]] constexpr std::int64_t activation_elements() const {
+    std::int64_t sum = 0;
+    for (int n = 1; n < nodes; ++n) {
+      sum += node[n].view ? 0 : node[n].out.elements();
+    }
+    return sum;
+  }
+
+  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
+    return activation_elements() * element_bytes;
+  }
+};
+
+/// "2.0.1", "4.body.0"; "" for the input.
+inline std::string to_string(Path const& path) {
+  std::string text;
+  for (int i = 0; i < path.depth; ++i) {
+    text += i > 0 ? "." : "";
+    text += path.part[i] == Path::body       ? "body"
+            : path.part[i] == Path::shortcut ? "shortcut"
+                                             : std::to_string(path.part[i]);
+  }
+  return text;
+}
+
+/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
+template <GraphSize Size>
+std::string parameter_name(Graph<Size> const& graph, int p) {
+  GraphParameter const& parameter = graph.parameter[p];
+  std::string const path = to_string(graph.node[parameter.node].path);
+  return (path.empty() ? path : path + ".") + parameter.parameter.name;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What an op is prepared for.
+struct OpSetup {
+  Node node{};
+  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
+  Shape const* inputs = nullptr;  ///< of each input
+  int batch = 0;                  ///< samples in the largest microbatch
+  int threads = 1;                ///< of its device
+};
+
+/// The memory that an op wants for a microbatch of OpSetup::batch samples.
+struct OpNeeds {
+  bool input = false;              ///< backward reads x
+  bool output = false;             ///< backward reads y
+  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
+};
+
+/// One node's memory for one live microbatch. B is the microbatch's size.
+template <class T>
+struct Operands {
+  T const* const* x = nullptr;    ///< each input, (B, its shape)
+  T* y = nullptr;                 ///< (B, out)
+  T const* dy = nullptr;          ///< gradient of y
+  T* const* dx = nullptr;         ///< gradient of each input; null where none is wanted
+  T* const* parameter = nullptr;  ///< each parameter, in the layer's order
+  T* const* gradient = nullptr;   ///< of each parameter; of a statistic: what is averaged
+  std::byte* saved = nullptr;
+};
+
+/// What a pass over one microbatch may depend on.
+template <class Device>
+struct Pass {
+  Device& device;
+  int batch = 0;                  ///< samples in this microbatch
+  std::int64_t first_sample = 0;  ///< position of its first sample in the global batch
+  double share = 1.0;             ///< its samples over those of the global batch
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+  bool training = true;
+  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
+};
+
+namespace detail {
+
+template <class L, class Backend>
+inline constexpr bool has_op = false;  // what the primary template's assert depends on
+
+}  // namespace detail
+
+/// The primary template is the error path.
+template <class L, class Backend>
+struct Op {
+  static_assert(detail::has_op<L, Backend>,
+                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
+                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+};
+
+/// The joins of a graph, which are no layers of the user's.
+struct ConcatJoin {};
+struct AddJoin {};
+
+/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
+template <class L, class Backend>
+struct LossOp {
+  static_assert(detail::has_op<L, Backend>,
+                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
+                "value(output, target) and gradient(output, target, dy), both of one sample");
+};
+
+/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
+template <class M, class L, class Backend>
+struct MetricOp {
+  static_assert(
+      detail::has_op<M, Backend>,
+      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+      "has no kernels for this backend; give it static value(output, target) of one sample");
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Inputs and views compute nothing.
+struct NoOp {
+  explicit NoOp(OpSetup const&) {}
+  [[nodiscard]] static OpNeeds needs() { return {}; }
+};
+
+template <NodeKind Kind, bool View, class Net, class Backend, int LeafIndex>
+struct SelectOp {
+  using type = NoOp;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, false, Net, Backend, LeafIndex> {
+  using type = Op<Leaf<Net, LeafIndex>, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::concat, false, Net, Backend, LeafIndex> {
+  using type = Op<ConcatJoin, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
+  using type = Op<AddJoin, Backend>;
+};
+
+template <class Program, class Backend, int I>
+using OpAt =
+    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].view,
+                      typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
+
+template <int I, class O>
+struct OpSlot {
+  explicit OpSlot(OpSetup const& setup) : op{setup} {}
+  O op;
+};
+
+template <int I, class O>
+O& slot(OpSlot<I, O>& s) {
+  return s.op;
+}
+
+template <class Program, class Backend, class Indices>
+struct OpSlots;
+
+template <class Program, class Backend, int... I>
+struct OpSlots<Program, Backend, std::integer_sequence<int, I...>>
+    : OpSlot<I, OpAt<Program, Backend, I>>... {
+  explicit OpSlots(std::vector<OpSetup> const& setup)
+      : OpSlot<I, OpAt<Program, Backend, I>>{setup[static_cast<std::size_t>(I)]}... {}
+
+  [[nodiscard]] std::vector<OpNeeds> needs() { return {slot<I>(*this).needs()...}; }
+};
+
+}  // namespace detail
+
+/// Prepared ops of a program, one a node.
+template <class Program, class Backend>
+class OpTable {
+ public:
+  /// @param batch  samples in the largest microbatch
+  OpTable(int batch, int threads) : slots_{setups(batch, threads)} {}
+
+  template <int I>
+  [[nodiscard]] auto& get() {
+    return detail::slot<I>(slots_);
+  }
+
+  [[nodiscard]] std::vector<OpNeeds> needs() { return slots_.needs(); }
+
+ private:
+  static std::vector<OpSetup> setups(int batch, int threads) {
+    static std::vector<Shape> const inputs = input_shapes();
+    std::vector<OpSetup> list;
+    for (int n = 0; n < Program::graph.nodes; ++n) {
+      Node const& node = Program::graph.node[n];
+      list.push_back({node, n, inputs.data() + node.first_edge, batch, threads});
+    }
+    return list;
+  }
+  static std::vector<Shape> input_shapes() {
+    std::vector<Shape> shapes;
+    for (int e = 0; e < Program::graph.edges; ++e) {
+      shapes.push_back(Program::graph.node[Program::graph.source[e]].out);
+    }
+    return shapes;
+  }
+
+  detail::OpSlots<Program, Backend, std::make_integer_sequence<int, Program::graph.nodes>> slots_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank_memory.hpp
+
+/// @file
+/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
+
+// ---- tandem/engine/memory_plan.hpp
+
+/// @file
+/// MemoryPlan: where each activation and each gradient of a stage's nodes stands, for one size of
+/// microbatch; made before the first step and never changed.
+///
+/// Two regions. *kept* holds what backward reads, once for each live microbatch. *transient* holds
+/// what lives within one pass; buffers whose lives do not meet share memory (first fit).
+
+namespace tandem {
+
+/// Offsets in bytes; -1 where there is no such buffer.
+struct MemoryPlan {
+  static constexpr std::int64_t none = -1;
+
+  std::vector<int> root;                    ///< of a node: whose memory its output is (views)
+  std::vector<bool> kept;                   ///< of a root: in the kept region
+  std::vector<std::int64_t> value;          ///< of a root
+  std::vector<std::int64_t> saved;          ///< of a node, in the kept region
+  std::vector<std::int64_t> node_gradient;  ///< of a node, in the transient region
+  std::vector<std::int64_t> edge_gradient;  ///< of an edge, likewise
+  std::int64_t loss_gradient = none;        ///< where the loss writes
+  std::int64_t kept_bytes = 0;              ///< for each live microbatch
+  std::int64_t transient_bytes = 0;
+};
+
+namespace detail {
+
+/// Buffers placed by first fit in the order of their births.
+class FirstFit {
+ public:
+  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
+  std::int64_t place(std::int64_t bytes, int birth, int death) {
+    std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
+    std::int64_t offset = 0;
+    auto at = live_.begin();
+    for (; at != live_.end() && at->offset - offset < bytes; ++at) {
+      offset = at->offset + at->bytes;
+    }
+    live_.insert(at, {offset, bytes, death});
+    peak_ = std::max(peak_, offset + bytes);
+    return offset;
+  }
+
+  [[nodiscard]] std::int64_t peak() const { return peak_; }
+
+ private:
+  struct Block {
+    std::int64_t offset;
+    std::int64_t bytes;
+    int death;
+  };
+  std::vector<Block> live_;  // by offset
+  std::int64_t peak_ = 0;
+};
+
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace detail
+
+/// Plans for microbatches of at most @p batch samples.
+template <GraphSize Size>
+class MemoryPlanner {
+ public:
+  MemoryPlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, int batch,
+                std::int64_t element_bytes)
+      : graph_{graph}, needs_{needs}, batch_{batch}, element_bytes_{element_bytes} {}
+
+  [[nodiscard]] MemoryPlan plan() {
+    find_roots();
+    find_kept();
+    place_values();
+    place_gradients();
+    return plan_;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t bytes(int node) const {
+    return detail::aligned(graph_.node[node].out.elements() * batch_ * element_bytes_);
+  }
+
+  void find_roots() {
+    plan_.root.resize(Size.nodes);
+    for (int n = 0; n < Size.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      auto const source = static_cast<std::size_t>(graph_.source[node.first_edge]);
+      plan_.root[static_cast<std::size_t>(n)] = node.view ? plan_.root[source] : n;
+    }
+  }
+  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+
+  void find_kept() {
+    plan_.kept.assign(Size.nodes, false);
+    auto const keep = [&](int node) { plan_.kept[static_cast<std::size_t>(root(node))] = true; };
+    for (int n = 0; n < Size.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      OpNeeds const& need = needs_[static_cast<std::size_t>(n)];
+      if (node.needs_gradient && need.output) {
+        keep(n);
+      }
+      for (int e = 0; node.needs_gradient && need.input && e < node.edges; ++e) {
+        keep(graph_.source[node.first_edge + e]);
+      }
+    }
+    keep(Size.nodes - 1);  // the loss reads it again in backward
+  }
+
+  void place_values() {
+    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read last in forward
+    for (int n = 0; n < Size.nodes; ++n) {
+      for (int e = 0; e < graph_.node[n].edges; ++e) {
+        last[static_cast<std::size_t>(root(graph_.source[graph_.node[n].first_edge + e]))] = n;
+      }
+    }
+    plan_.value.assign(Size.nodes, MemoryPlan::none);
+    plan_.saved.assign(Size.nodes, MemoryPlan::none);
+    detail::FirstFit transient;
+    for (int n = 1; n < Size.nodes; ++n) {
+      auto const i = static_cast<std::size_t>(n);
+      if (root(n) == n) {
+        plan_.value[i] = plan_.kept[i] ? keep_bytes(bytes(n))
+                                       : transient.place(bytes(n), n, std::max(n, last[i]));
+      }
+      if (needs_[i].saved_bytes > 0) {
+        plan_.saved[i] = keep_bytes(detail::aligned(needs_[i].saved_bytes));
+      }
+    }
+    plan_.transient_bytes = transient.peak();
+  }
+
+  std::int64_t keep_bytes(std::int64_t size) {
+    std::int64_t const offset = plan_.kept_bytes;
+    plan_.kept_bytes += size;
+    return offset;
+  }
+
+  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
+  void place_gradients() {
+    plan_.node_gradient.assign(Size.nodes, MemoryPlan::none);
+    plan_.edge_gradient.assign(static_cast<std::size_t>(Size.edges), MemoryPlan::none);
+    std::vector<int> dies(Size.nodes);  // of a node's gradient, through joins that pass it on
+    for (int n = 0; n < Size.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      int& death = dies[static_cast<std::size_t>(n)];
+      death = time(n);
+      for (int e = 0; passes_on(node) && e < node.edges; ++e) {
+        death = std::max(death, dies[static_cast<std::size_t>(graph_.source[node.first_edge + e])]);
+      }
+    }
+    detail::FirstFit transient;
+    for (int n = Size.nodes - 1; n > 0; --n) {
+      if (graph_.node[n].needs_gradient) {
+        place_gradients_of(n, dies, transient);
+      }
+    }
+    plan_.transient_bytes = std::max(plan_.transient_bytes, transient.peak());
+  }
+
+  void place_gradients_of(int n, std::vector<int> const& dies, detail::FirstFit& transient) {
+    Node const& node = graph_.node[n];
+    auto const i = static_cast<std::size_t>(n);
+    int users = 0;
+    std::int64_t only = MemoryPlan::none;
+    for (int e = 0; e < Size.edges; ++e) {
+      if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
+        ++users;
+        only = plan_.edge_gradient[static_cast<std::size_t>(e)];
+      }
+    }
+    if (n == Size.nodes - 1) {
+      only = plan_.loss_gradient = transient.place(bytes(n), time(n), dies[i]);
+      users = 1;
+    }
+    plan_.node_gradient[i] = users == 1 ? only : transient.place(bytes(n), time(n), dies[i]);
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      int const source = graph_.source[e];
+      if (graph_.node[source].needs_gradient) {
+        plan_.edge_gradient[static_cast<std::size_t>(e)] =
+            passes_on(node)
+                ? plan_.node_gradient[i]
+                : transient.place(bytes(source), time(n), dies[static_cast<std::size_t>(source)]);
+      }
+    }
+  }
+
+  [[nodiscard]] static int time(int node) { return Size.nodes - node; }
+  // The gradient of its output is that of its inputs, in the same memory.
+  [[nodiscard]] static bool passes_on(Node const& node) {
+    return node.kind == NodeKind::add || node.view;
+  }
+
+  Graph<Size> const& graph_;
+  std::vector<OpNeeds> const& needs_;
+  std::int64_t batch_;
+  std::int64_t element_bytes_;
+  MemoryPlan plan_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
+struct MemoryReport {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t kept = 0;       ///< activations that backward reads, for each live microbatch
+  std::int64_t transient = 0;  ///< other activations and their gradients, sharing memory
+  std::int64_t scratch = 0;
+
+  [[nodiscard]] std::int64_t total() const {
+    return parameters + gradients + optimizer_state + kept + transient + scratch;
+  }
+};
+
+template <class Program, class Backend>
+class RankMemory {
+ public:
+  using T = typename Backend::Scalar;
+  using Buffer = typename Backend::Buffer;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr auto const& layout = Program::layout;
+  /// Sums of finished leaves that wait for their sibling in the tree.
+  static constexpr int waiting_leaves =
+      std::bit_width(static_cast<unsigned>(Program::batching.leaves)) - 1;
+
+  RankMemory(MemoryPlan const& plan, std::int64_t scratch_bytes, int states)
+      : plan_{plan},
+        parameters_{bytes(layout.elements)},
+        gradients_{bytes(layout.trained) * (1 + waiting_leaves)},
+        states_{bytes(layout.trained) * static_cast<std::size_t>(states)},
+        kept_{static_cast<std::size_t>(plan.kept_bytes)},
+        transient_{static_cast<std::size_t>(plan.transient_bytes)},
+        scratch_{static_cast<std::size_t>(scratch_bytes)} {
+    point_parameters();
+    point_activations();
+  }
+
+  [[nodiscard]] T* parameters() const { return parameters_.template as<T>(); }
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] T* gradients(int buffer = 0) const {
+    return gradients_.template as<T>() + buffer * layout.trained;
+  }
+  [[nodiscard]] T* state(int s) const { return states_.template as<T>() + s * layout.trained; }
+  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
+
+  [[nodiscard]] Operands<T> const& operands(int node) const {
+    return operands_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] T* gradient_of(int node) const {
+    return at(transient_, plan_.node_gradient[static_cast<std::size_t>(node)]);
+  }
+  /// The gradients of the edges that carry a node's output, in the order of the edges.
+  [[nodiscard]] T const* const* forks(int node) const {
+    return forks_.data() + first_fork_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] T* loss_gradient() const { return at(transient_, plan_.loss_gradient); }
+  [[nodiscard]] T const* output() const { return output_; }
+
+  /// Points every edge that carries the network's input to @p x.
+  void set_input(T const* x) {
+    for (T const** edge : input_edges_) {
+      *edge = x;
+    }
+    if (plan_.root[static_cast<std::size_t>(graph.nodes - 1)] == 0) {
+      output_ = x;
+    }
+  }
+
+  [[nodiscard]] MemoryReport report() const {
+    auto const size = [](Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); };
+    return {size(parameters_), size(gradients_), size(states_),
+            size(kept_),       size(transient_), size(scratch_)};
+  }
+
+ private:
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(T);
+  }
+  static T* at(Buffer const& arena, std::int64_t offset) {
+    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + offset);
+  }
+  [[nodiscard]] T* value_of(int node) const {
+    auto const root = static_cast<std::size_t>(plan_.root[static_cast<std::size_t>(node)]);
+    return at(plan_.kept[root] ? kept_ : transient_, plan_.value[root]);
+  }
+
+  void point_parameters() {
+    for (int p = 0; p < graph.parameters; ++p) {
+      parameter_.push_back(parameters() + layout.offset[p]);
+      gradient_.push_back(graph.parameter[p].frozen ? nullptr : gradients() + layout.offset[p]);
+    }
+  }
+
+  void point_activations() {
+    for (int e = 0; e < graph.edges; ++e) {
+      edge_value_.push_back(value_of(graph.source[e]));
+      edge_gradient_.push_back(at(transient_, plan_.edge_gradient[static_cast<std::size_t>(e)]));
+    }
+    for (int e = 0; e < graph.edges; ++e) {
+      if (plan_.root[static_cast<std::size_t>(graph.source[e])] == 0) {
+        input_edges_.push_back(&edge_value_[static_cast<std::size_t>(e)]);
+      }
+    }
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      first_fork_.push_back(forks_.size());
+      for (int e = 0; e < graph.edges; ++e) {
+        if (graph.source[e] == n) {
+          forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
+        }
+      }
+      operands_.push_back({.x = edge_value_.data() + node.first_edge,
+                           .y = value_of(n),
+                           .dy = gradient_of(n),
+                           .dx = edge_gradient_.data() + node.first_edge,
+                           .parameter = parameter_.data() + node.first_parameter,
+                           .gradient = gradient_.data() + node.first_parameter,
+                           .saved = reinterpret_cast<std::byte*>(
+                               at(kept_, plan_.saved[static_cast<std::size_t>(n)]))});
+    }
+    output_ = value_of(graph.nodes - 1);
+  }
+
+  MemoryPlan plan_;
+  Buffer parameters_;
+  Buffer gradients_;
+  Buffer states_;
+  Buffer kept_;
+  Buffer transient_;
+  Buffer scratch_;
+  std::vector<T*> parameter_;
+  std::vector<T*> gradient_;
+  std::vector<T const*> edge_value_;
+  std::vector<T*> edge_gradient_;
+  std::vector<T const**> input_edges_;
+  std::vector<T const*> forks_;
+  std::vector<std::size_t> first_fork_;
+  std::vector<Operands<T>> operands_;
+  T const* output_ = nullptr;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/stage.hpp
+
+/// @file
+/// Stage: the passes of the nodes of one stage, straight-line code without a look-up.
+///
+/// Each pass is a function of its own, made of blocks of at most 128 nodes; a rank's loop over its
+/// actions calls it with the microbatch as a run-time number.
+
+// ---- tandem/ops/verbs.hpp
+
+/// @file
+/// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
+
+// ---- tandem/kernels/host/elementwise.hpp
+
+/// @file
+/// Loops over n numbers that have no shape: fill, copy, sum, axpby, sum_of_squares, transform.
+///
+/// Every kernel of this folder takes its Team first, never allocates and never throws, and gives
+/// the same bits for a Team of any size. The kernels without a shape take n last.
+
+// ---- tandem/kernels/host/lanes.hpp
+
+/// @file
+/// Sums over a run of indices in one fixed order that a compiler can vectorise.
+///
+/// A compiler may not reorder a floating-point sum, so the order says it: term i goes to lane i mod
+/// 16, and the lanes are added as a binary tree at the end. No thread is involved.
+
+namespace tandem::host::detail {
+
+inline constexpr int lanes = 16;
+
+/// The sum of the lanes, as a binary tree: lane i and lane i + 8, then 4, 2, 1.
+template <class T>
+constexpr T add_lanes(T (&lane)[lanes]) {
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) {
+      lane[i] += lane[i + half];
+    }
+  }
+  return lane[0];
+}
+
+/// term(0) + … + term(n - 1), added in the type T.
+///
+/// Order: 16 interleaved sums in index order, then a binary tree; a function of n only.
+template <class T, class Term>
+T lane_sum(std::int64_t n, Term const& term) {
+  T lane[lanes] = {};
+  std::int64_t const whole = n - n % lanes;
+  for (std::int64_t i = 0; i < whole; i += lanes) {
+    for (int j = 0; j < lanes; ++j) {
+      lane[j] += static_cast<T>(term(i + j));
+    }
+  }
+  for (std::int64_t i = whole; i < n; ++i) {
+    lane[i - whole] += static_cast<T>(term(i));
+  }
+  return add_lanes(lane);
+}
+
+/// The sum of term(i) over the elements i of one channel of a (B, C, pixels) tensor.
+///
+/// Order: each map in 16 lanes in T, then the samples in order in double.
+template <class T, class Term>
+double channel_sum(int batch, int channels, std::int64_t pixels, std::int64_t channel,
+                   Term const& term) {
+  double total = 0;
+  for (std::int64_t s = 0; s < batch; ++s) {
+    std::int64_t const first = (s * channels + channel) * pixels;
+    total +=
+        static_cast<double>(lane_sum<T>(pixels, [&](std::int64_t i) { return term(first + i); }));
+  }
+  return total;
+}
+
+}  // namespace tandem::host::detail
+
+// ---- tandem/runtime/host/team.hpp
+
+/// @file
+/// Team: the threads of one Host device, and its parallel_for.
+///
+/// The calling thread is a member of its team, so a team of one starts no thread at all. Kernels
+/// split their *outputs* among the members and never a sum, so that no bit depends on the size.
+
+namespace tandem::host {
+
+/// A fixed set of threads that run the parts of one loop at a time. Not copyable, not movable.
+class Team {
+ public:
+  /// @pre threads >= 1
+  explicit Team(int threads = 1) : size_{threads} {
+    expects(threads >= 1, "Team: a device needs at least one thread");
+    members_.reserve(static_cast<std::size_t>(threads - 1));
+    for (int member = 1; member < threads; ++member) {
+      members_.emplace_back([this, member] { serve(member); });
+    }
+  }
+
+  Team(Team const&) = delete;
+  Team& operator=(Team const&) = delete;
+
+  ~Team() {
+    stop_.store(true, std::memory_order_relaxed);
+    loop_.fetch_add(1, std::memory_order_release);
+    loop_.notify_all();
+    for (std::thread& member : members_) {
+      member.join();
+    }
+  }
+
+  [[nodiscard]] int size() const noexcept { return size_; }
+
+  /// body(begin, end) on disjoint ranges that cover [0, n), one for each member; returns when all
+  /// have. No allocation. Called by the device's own thread only.
+  /// @pre body does not throw and does not call parallel_for
+  template <class Body>
+  void parallel_for(std::int64_t n, Body&& body) {
+    if (size_ == 1 || n <= 1) {
+      if (n > 0) {
+        body(std::int64_t{0}, n);
+      }
+      return;
+    }
+    count_ = n;
+    body_ = const_cast<void*>(static_cast<void const*>(std::addressof(body)));
+    call_ = [](void* object, std::int64_t begin, std::int64_t end) {
+      (*static_cast<std::remove_reference_t<Body>*>(object))(begin, end);
+    };
+    working_.store(size_ - 1, std::memory_order_relaxed);
+    loop_.fetch_add(1, std::memory_order_release);
+    loop_.notify_all();
+    run_part(0);
+    for (int left = working_.load(std::memory_order_acquire); left != 0;
+         left = working_.load(std::memory_order_acquire)) {
+      working_.wait(left, std::memory_order_acquire);
+    }
+  }
+
+ private:
+  void run_part(int member) const {
+    std::int64_t const begin = count_ * member / size_;
+    std::int64_t const end = count_ * (member + 1) / size_;
+    if (begin < end) {
+      call_(body_, begin, end);
+    }
+  }
+
+  void serve(int member) {
+    for (std::uint32_t seen = 0;; ++seen) {
+      loop_.wait(seen, std::memory_order_acquire);
+      if (stop_.load(std::memory_order_relaxed)) {
+        return;
+      }
+      run_part(member);
+      if (working_.fetch_sub(1, std::memory_order_release) == 1) {
+        working_.notify_one();
+      }
+    }
+  }
+
+  int size_;
+  std::int64_t count_ = 0;
+  void* body_ = nullptr;
+  void (*call_)(void*, std::int64_t, std::int64_t) = nullptr;
+  std::atomic<std::uint32_t> loop_{0};
+  std::atomic<int> working_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> members_;
+};
+
+}  // namespace tandem::host
+
+namespace tandem::host {
+
+/// Calls f(i) for each i in [0, n), in no order that f may rely on; f is inlined into the loop.
+///
+/// @pre f writes only what belongs to its own i
+template <class Function>
+TANDEM_NOINLINE void transform(Team& team, std::int64_t n, Function const& f) {
+  team.parallel_for(n, [f](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      f(i);
+    }
+  });
+}
+
+/// y[i] = value.
+template <class T>
+TANDEM_NOINLINE void fill(Team& team, T* y, std::int64_t n, T value) {
+  team.parallel_for(
+      n, [=](std::int64_t begin, std::int64_t end) { std::fill(y + begin, y + end, value); });
+}
+
+/// y[i] = x[i].
+///
+/// @pre x and y are equal or do not overlap
+template <class T>
+TANDEM_NOINLINE void copy(Team& team, T const* x, T* y, std::int64_t n) {
+  if (x == y) {
+    return;
+  }
+  team.parallel_for(
+      n, [=](std::int64_t begin, std::int64_t end) { std::copy(x + begin, x + end, y + begin); });
+}
+
+/// out[i] = in[0][i] + … + in[k - 1][i].
+///
+/// Cost:  reads k n elements and writes n; bound by memory.
+/// Order: ((in[0] + in[1]) + in[2]) + …, for each i.
+/// @pre   k >= 0 (0: zeros); out may be one of the inputs
+template <class T>
+TANDEM_NOINLINE void sum(Team& team, T const* const* in, int k, T* out, std::int64_t n) {
+  constexpr std::int64_t block = 1024;  // stays in the first-level cache while the k inputs pass
+  team.parallel_for((n + block - 1) / block, [=](std::int64_t begin, std::int64_t end) {
+    T total[block];
+    for (std::int64_t b = begin; b < end; ++b) {
+      std::int64_t const first = b * block;
+      std::int64_t const count = std::min(block, n - first);
+      if (k > 0) {
+        std::copy(in[0] + first, in[0] + first + count, total);
+      } else {
+        std::fill(total, total + count, T{0});
+      }
+      for (int j = 1; j < k; ++j) {
+        T const* const x = in[j] + first;
+        for (std::int64_t i = 0; i < count; ++i) {
+          total[i] += x[i];
+        }
+      }
+      std::copy(total, total + count, out + first);
+    }
+  });
+}
+
+/// y[i] = a x[i] + b y[i]; for b == 0 y is not read, so that it may hold anything.
+template <class T>
+TANDEM_NOINLINE void axpby(Team& team, T a, T const* x, T b, T* y, std::int64_t n) {
+  if (b == T{0}) {
+    transform(team, n, [=](std::int64_t i) { y[i] = a * x[i]; });
+  } else {
+    transform(team, n, [=](std::int64_t i) { y[i] = a * x[i] + b * y[i]; });
+  }
+}
+
+/// x[0]² + … + x[n - 1]², squared and added in double.
+///
+/// Order: 256 chunks whose length is a function of n, each in 16 lanes; then the chunks in order.
+template <class T>
+[[nodiscard]] TANDEM_NOINLINE double sum_of_squares(Team& team, T const* x, std::int64_t n) {
+  constexpr std::int64_t chunks = 256;
+  double partial[chunks];
+  std::int64_t const length = (n + chunks - 1) / chunks;
+  team.parallel_for(chunks, [=, &partial](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+      std::int64_t const first = std::min(n, chunk * length);
+      std::int64_t const count = std::min(length, n - first);
+      partial[chunk] = detail::lane_sum<double>(count, [&](std::int64_t i) {
+        double const value = static_cast<double>(x[first + i]);
+        return value * value;
+      });
+    }
+  });
+  double total = 0;
+  for (double const value : partial) {
+    total += value;
+  }
+  return total;
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/runtime/host/host.hpp
+
+/// @file
+/// BasicHost: the backend that computes on plain CPUs, and its device.
+
+// ---- tandem/core/precision.hpp
+
+/// @file
+/// Precisions: the element type in which a backend stores and computes.
+
+namespace tandem {
+
+/// 32-bit floating point throughout.
+struct Fp32 {
+  using Scalar = float;
+  static constexpr char const* name = "fp32";
+};
+
+/// 64-bit floating point throughout; what the tests compare in.
+struct Fp64 {
+  using Scalar = double;
+  static constexpr char const* name = "fp64";
+};
+
+}  // namespace tandem
+
+// ---- tandem/runtime/host/buffer.hpp
+
+/// @file
+/// Buffer: aligned host memory that starts as zeros, owned and move-only.
+
+namespace tandem::host {
+
+/// `bytes` of memory aligned to 64, zero at first.
+class Buffer {
+ public:
+  Buffer() = default;
+
+  /// @throws Error  the machine has not so much memory; the message says how much was asked for
+  explicit Buffer(std::size_t bytes) : bytes_{bytes} {
+    if (bytes == 0) {
+      return;
+    }
+    std::size_t const rounded = (bytes + 63) / 64 * 64;
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
+    if (!data_) {
+      throw Error{"out of memory: a host device asked for " + std::to_string(bytes) +
+                  " bytes; use a smaller batch or more microbatches"};
+    }
+    std::memset(data_.get(), 0, rounded);
+  }
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  template <class T>
+  [[nodiscard]] T* as() const noexcept {
+    return reinterpret_cast<T*>(data_.get());
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+
+  std::unique_ptr<std::byte, Free> data_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// One device of a Host backend: its threads, the scratch memory of its kernels, and the queue on
+/// which its communication runs while its own thread computes.
+struct Device {
+  explicit Device(int threads) : team{threads} {}
+
+  Team team;
+  Queue queue;
+  std::byte* scratch = nullptr;
+
+  template <class T>
+  [[nodiscard]] T* scratch_as() const noexcept {
+    return reinterpret_cast<T*>(scratch);
+  }
+};
+
+/// Threads for each of @p devices, so that together they do not exceed the machine's.
+inline int threads_of_each(int devices) {
+  auto const all = static_cast<int>(std::thread::hardware_concurrency());
+  return all > devices ? all / devices : 1;
+}
+
+}  // namespace host
+
+/// The kernels written in portable C++: no library needed, the reference for every other.
+struct Portable {
+  static constexpr char const* name = "portable";
+};
+
+/// Plain CPUs; a device is a worker thread with a team of its own.
+template <class Kernels = Portable, class Precision = Fp32>
+struct BasicHost {
+  using Scalar = typename Precision::Scalar;
+  using Device = host::Device;
+  using Buffer = host::Buffer;
+  using Stream = host::Queue;
+  static constexpr char const* name = "host";
+};
+
+/// The default CPU backend.
+using Host = BasicHost<>;
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// zero, copy, add (y += x), sum (of k arrays, in order), sum_of_squares (in double, in an order of
+/// its own that no number of threads changes), each (functor(i) for every i).
+template <class Backend>
+struct Verbs;
+
+template <class Precision>
+struct Verbs<BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+  static void zero(host::Device& d, T* y, std::int64_t n) { host::fill(d.team, y, n, T{0}); }
+  static void copy(host::Device& d, T const* x, T* y, std::int64_t n) {
+    host::copy(d.team, x, y, n);
+  }
+  static void add(host::Device& d, T const* x, T* y, std::int64_t n) {
+    T const* const both[] = {x, y};
+    host::sum(d.team, both, 2, y, n);
+  }
+  static void sum(host::Device& d, T const* const* in, int k, T* out, std::int64_t n) {
+    host::sum(d.team, in, k, out, n);
+  }
+  static double sum_of_squares(host::Device& d, T const* x, std::int64_t n) {
+    return host::sum_of_squares(d.team, x, n);
+  }
+  template <class Functor>
+  static void each(host::Device& d, std::int64_t n, Functor const& functor) {
+    host::transform(d.team, n, functor);
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// For each node of a graph, how many edges carry its output.
+template <int Nodes>
+struct UseCounts {
+  int of[Nodes] = {};
+};
+
+template <GraphSize Size>
+constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
+  UseCounts<Size.nodes> uses;
+  for (int e = 0; e < Size.edges; ++e) {
+    ++uses.of[graph.source[e]];
+  }
+  return uses;
+}
+
+/// @tparam Rank  has `ops`, `operands(node)`, `forks(node)`, `gradient_of(node)`,
+/// `bucket_ready(bucket)`
+template <class Rank, class Program, class Backend>
+struct Stage {
+  using PassType = typename Rank::PassType;
+  static constexpr int nodes = Program::graph.nodes;
+  static constexpr int block = 128;
+  static constexpr auto uses = count_uses(Program::graph);
+
+  TANDEM_NOINLINE static void forward(Rank& rank, PassType const& pass) {
+    forward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
+  }
+
+  TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass) {
+    backward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
+  }
+
+ private:
+  static constexpr int in_block(int first) { return nodes - first < block ? nodes - first : block; }
+
+  template <int... B>
+  static void forward_blocks(Rank& rank, PassType const& pass, std::integer_sequence<int, B...>) {
+    (forward_block<B * block>(rank, pass, std::make_integer_sequence<int, in_block(B * block)>{}),
+     ...);
+  }
+  template <int First, int... I>
+  static void forward_block(Rank& rank, PassType const& pass, std::integer_sequence<int, I...>) {
+    (forward_node<First + I>(rank, pass), ...);
+  }
+
+  // Blocks and nodes in descending order.
+  template <int... B>
+  static void backward_blocks(Rank& rank, PassType const& pass, std::integer_sequence<int, B...>) {
+    constexpr int last = static_cast<int>(sizeof...(B)) - 1;
+    (backward_block<(last - B) * block>(
+         rank, pass, std::make_integer_sequence<int, in_block((last - B) * block)>{}),
+     ...);
+  }
+  template <int First, int... I>
+  static void backward_block(Rank& rank, PassType const& pass, std::integer_sequence<int, I...>) {
+    constexpr int last = First + static_cast<int>(sizeof...(I)) - 1;
+    (backward_node<last - I>(rank, pass), ...);
+  }
+
+  template <int I>
+  static void forward_node(Rank& rank, PassType const& pass) {
+    constexpr Node const& node = Program::graph.node[I];
+    if constexpr (node.kind != NodeKind::input && !node.view) {
+      rank.ops.template get<I>().forward(rank.operands(I), pass);
+    }
+  }
+
+  template <int I>
+  static void backward_node(Rank& rank, PassType const& pass) {
+    constexpr Node const& node = Program::graph.node[I];
+    if constexpr (node.needs_gradient) {
+      if constexpr (uses.of[I] > 1) {
+        Verbs<Backend>::sum(pass.device, rank.forks(I), uses.of[I], rank.gradient_of(I),
+                            pass.batch * node.out.elements());
+      }
+      if constexpr (gives_input_gradient(I)) {
+        rank.ops.template get<I>().input_gradient(rank.operands(I), pass);
+      }
+      if constexpr (node.parameters > 0 && !node.frozen) {
+        rank.ops.template get<I>().weight_gradient(rank.operands(I), pass);
+      }
+      if constexpr (Program::layout.closes[I] >= 0) {
+        rank.bucket_ready(Program::layout.closes[I]);
+      }
+    }
+  }
+
+  // Sums and views pass their gradient on in place; below the first trained layer none is wanted.
+  static constexpr bool gives_input_gradient(int n) {
+    Node const& node = Program::graph.node[n];
+    bool wanted = false;
+    for (int e = 0; e < node.edges; ++e) {
+      wanted =
+          wanted || Program::graph.node[Program::graph.source[node.first_edge + e]].needs_gradient;
+    }
+    return wanted && node.kind != NodeKind::add && !node.view;
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/state.hpp
+
+/// @file
+/// StepState and StepBatch: what changes from step to step; StepResult: what a step gives back.
+
+namespace tandem {
+
+/// All that a step depends on besides parameters and data: small, so that a device can keep it in
+/// its own memory and replay a recorded step.
+struct StepState {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;       ///< counted from 0
+  double learning_rate = 0.0;  ///< after the schedule
+  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+};
+
+/// One global batch, the same on every rank: each takes its own microbatches of it.
+template <class T, class Target>
+struct StepBatch {
+  T const* x = nullptr;             ///< (size, input)
+  Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
+  T* outputs = nullptr;             ///< (size, output), written if not null
+  int size = 0;
+};
+
+/// Sums over the global batch, the same on every rank.
+struct StepResult {
+  double loss = 0.0;           ///< mean over the samples
+  double metric = 0.0;         ///< mean over the samples
+  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
+  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
+  int samples = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/update.hpp
+
+/// @file
+/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
+
+// ---- tandem/optim/optimizer.hpp
+
+/// @file
+/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
+///
+/// A functor updates element i of one flat run of parameters; backends call it for every i. The
+/// arithmetic and its order are PyTorch's.
+
+namespace tandem {
+
+/// Stochastic gradient descent with heavy-ball or Nesterov momentum and L2 weight decay.
+///
+/// g += weight_decay p; v = momentum v + g; p -= learning_rate (nesterov ? g + momentum v : v).
+struct Sgd {
+  float learning_rate = 0.01F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;
+  bool nesterov = false;
+
+  [[nodiscard]] constexpr int states() const { return momentum != 0.0F ? 1 : 0; }
+  static constexpr char const* state_name(int /*state*/) { return "momentum_buffer"; }
+};
+
+/// Adam with L2 weight decay. Source: Kingma, Ba, arXiv:1412.6980.
+struct Adam {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;
+
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) {
+    return state == 0 ? "exp_avg" : "exp_avg_sq";
+  }
+};
+
+/// Adam with decoupled weight decay. Source: Loshchilov, Hutter, arXiv:1711.05101.
+struct AdamW {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.01F;
+
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) { return Adam::state_name(state); }
+};
+
+using Optimizer = std::variant<Sgd, Adam, AdamW>;
+
+/// "Sgd", "Adam" or "AdamW".
+inline std::string optimizer_name(Optimizer const& optimizer) {
+  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
+  return names[optimizer.index()];
+}
+
+inline double learning_rate_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
+}
+
+/// Arrays of the parameters' size that the optimizer keeps between steps.
+inline int states_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return o.states(); }, optimizer);
+}
+
+/// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
+inline std::vector<std::string> state_names(Optimizer const& optimizer) {
+  return std::visit(
+      [](auto const& o) {
+        std::vector<std::string> names;
+        for (int s = 0; s < o.states(); ++s) {
+          names.emplace_back(o.state_name(s));
+        }
+        return names;
+      },
+      optimizer);
+}
+
+/// One flat run of parameters with its gradients and optimizer states.
+template <class T>
+struct ParameterRun {
+  T* parameter = nullptr;
+  T const* gradient = nullptr;
+  T* state[2] = {};
+};
+
+/// What changes from step to step and from group to group.
+struct UpdateSettings {
+  double learning_rate = 0.0;
+  double weight_decay = 0.0;
+  double gradient_scale = 1.0;  ///< of clipping
+  std::int64_t step = 1;        ///< counted from 1
+};
+
+template <class T>
+struct SgdUpdate {
+  ParameterRun<T> run;
+  T learning_rate, momentum, weight_decay, scale;
+  bool nesterov;
+
+  SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
+      : run{r},
+        learning_rate{static_cast<T>(s.learning_rate)},
+        momentum{static_cast<T>(o.momentum)},
+        weight_decay{static_cast<T>(s.weight_decay)},
+        scale{static_cast<T>(s.gradient_scale)},
+        nesterov{o.nesterov} {}
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    T g = run.gradient[i] * scale + weight_decay * run.parameter[i];
+    if (run.state[0] != nullptr) {
+      T const v = momentum * run.state[0][i] + g;
+      run.state[0][i] = v;
+      g = nesterov ? g + momentum * v : v;
+    }
+    run.parameter[i] -= learning_rate * g;
+  }
+};
+
+template <class T>
+struct AdamUpdate {
+  ParameterRun<T> run;
+  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
+
+  template <class O>
+  AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r, bool decoupled)
+      : run{r},
+        step_size{static_cast<T>(s.learning_rate /
+                                 (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
+        beta1{static_cast<T>(o.beta1)},
+        beta2{static_cast<T>(o.beta2)},
+        epsilon{static_cast<T>(o.epsilon)},
+        root_correction{static_cast<T>(
+            1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
+        l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
+        shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
+        scale{static_cast<T>(s.gradient_scale)} {}
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    T const p = run.parameter[i] * shrink;
+    T const g = run.gradient[i] * scale + l2 * p;
+    T const m = beta1 * run.state[0][i] + (T{1} - beta1) * g;
+    T const v = beta2 * run.state[1][i] + (T{1} - beta2) * g * g;
+    run.state[0][i] = m;
+    run.state[1][i] = v;
+    using std::sqrt;
+    run.parameter[i] = p - step_size * m / (sqrt(v) * root_correction + epsilon);
+  }
+};
+
+/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
+template <class T>
+struct AverageUpdate {
+  ParameterRun<T> run;
+  T rate;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    run.parameter[i] = (T{1} - rate) * run.parameter[i] + rate * run.gradient[i];
+  }
+};
+
+template <class T>
+SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s, ParameterRun<T> run) {
+  return {o, s, run};
+}
+template <class T>
+AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s, ParameterRun<T> run) {
+  return {o, s, run, false};
+}
+template <class T>
+AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s, ParameterRun<T> run) {
+  return {o, s, run, true};
+}
+
+}  // namespace tandem
+
+// ---- tandem/optim/parameter_group.hpp
+
+/// @file
+/// ParameterGroup: other settings for the parameters whose names match a pattern.
+
+// ---- tandem/strategy/parameter_layout.hpp
+
+/// @file
+/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
+/// optimizer state, and which runs of it are reduced together.
+///
+/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
+/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
+/// gradient. Cost: one walk over the nodes, at compile time.
+
+namespace tandem {
+
+/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
+inline constexpr int parameter_alignment = 16;
+
+template <int Nodes, int Parameters>
+struct ParameterLayout {
+  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
+      {};                     ///< of a graph's parameter, in elements
+  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
+  std::int64_t elements = 0;  ///< all of them
+  int buckets = 0;
+  std::int64_t bucket_begin[Nodes + 1] =
+      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
+};
+
+/// @param first, rest  a bucket closes when it has at least so many bytes: the first, the others
+template <GraphSize Size>
+constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
+                                  std::int64_t first, std::int64_t rest) {
+  ParameterLayout<Size.nodes, Size.parameters> layout;
+  auto const place = [&](int p) {
+    layout.offset[p] = layout.elements;
+    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
+    layout.elements +=
+        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
+  };
+  int last_trained = -1;
+  for (int n = Size.nodes - 1; n >= 0; --n) {
+    Node const& node = graph.node[n];
+    layout.closes[n] = -1;
+    if (node.parameters == 0 || node.frozen) {
+      continue;
+    }
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      place(p);
+    }
+    last_trained = n;
+    std::int64_t const bytes =
+        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
+    if (bytes >= (layout.buckets == 0 ? first : rest)) {
+      layout.closes[n] = static_cast<std::int16_t>(layout.buckets++);
+      layout.bucket_begin[layout.buckets] = layout.elements;
+    }
+  }
+  if (layout.elements > layout.bucket_begin[layout.buckets]) {  // what is left
+    layout.closes[last_trained] = static_cast<std::int16_t>(layout.buckets++);
+    layout.bucket_begin[layout.buckets] = layout.elements;
+  }
+  layout.trained = layout.elements;
+  for (int p = 0; p < Size.parameters; ++p) {
+    if (graph.parameter[p].frozen) {
+      place(p);
+    }
+  }
+  return layout;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Settings for the parameters whose names match `pattern`, in which '*' stands for any characters:
+/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts.
+struct ParameterGroup {
+  std::string pattern;
+  float learning_rate_scale = 1.0F;
+  std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
+  bool frozen =
+      false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
+};
+
+/// A run of neighbouring parameters that are updated alike.
+struct UpdateRun {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic
+  float learning_rate_scale = 1.0F;
+  std::optional<float> weight_decay = std::nullopt;
+  bool frozen = false;
+
+  [[nodiscard]] bool alike(UpdateRun const& other) const {
+    return role == other.role && rate == other.rate &&
+           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
+           frozen == other.frozen;
+  }
+};
+
+namespace detail {
+
+/// Whether @p name matches @p pattern, '*' standing for any run of characters.
+constexpr bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t retry = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      retry = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++retry;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') {
+    ++p;
+  }
+  return p == pattern.size();
+}
+
+}  // namespace detail
+
+/// The trained parameters as runs in the order of the layout, neighbours with like settings merged.
+/// @throws ContractError  a pattern matches no parameter
+template <GraphSize Size>
+std::vector<UpdateRun> update_runs(Graph<Size> const& graph,
+                                   ParameterLayout<Size.nodes, Size.parameters> const& layout,
+                                   std::vector<ParameterGroup> const& groups) {
+  std::vector<bool> used(groups.size(), false);
+  std::vector<UpdateRun> runs;
+  for (int n = Size.nodes - 1; n >= 0; --n) {  // the layout's order
+    Node const& node = graph.node[n];
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      if (graph.parameter[p].frozen) {
+        continue;
+      }
+      Parameter const& parameter = graph.parameter[p].parameter;
+      UpdateRun run{.begin = layout.offset[p],
+                    .end = layout.offset[p] + parameter.shape.elements(),
+                    .role = parameter.role,
+                    .rate = parameter.rate};
+      std::string const name = parameter_name(graph, p);
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        if (detail::matches(groups[g].pattern, name)) {
+          used[g] = true;
+          run.learning_rate_scale = groups[g].learning_rate_scale;
+          run.weight_decay = groups[g].weight_decay;
+          run.frozen = groups[g].frozen;
+        }
+      }
+      if (!runs.empty() && runs.back().alike(run)) {
+        runs.back().end = run.end;
+      } else {
+        runs.push_back(run);
+      }
+    }
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (!used[g]) {
+      throw ContractError{"parameter group '" + groups[g].pattern +
+                          "' matches no trained parameter; names look like '0.weight'"};
+    }
+  }
+  return runs;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Every replica runs it on the same summed gradients and gets the same parameters.
+template <class T>
+class Update {
+ public:
+  Update(Optimizer optimizer, std::vector<UpdateRun> runs)
+      : optimizer_{std::move(optimizer)}, runs_{std::move(runs)} {}
+
+  /// Updates all parameters; no allocation. Returns the global norm of the weights' gradient where
+  /// clipping is on, else 0. Cost: one pass over parameters, gradients and states.
+  template <class Backend, class Memory>
+  double run(typename Backend::Device& device, Memory const& memory, StepState const& state) const {
+    double norm = 0.0;
+    double scale = 1.0;
+    if (state.clip_norm > 0.0) {
+      norm = gradient_norm<Backend>(device, memory);
+      scale = norm > state.clip_norm ? state.clip_norm / norm : 1.0;
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            update_run<Backend>(device, memory, state, scale, optimizer, r);
+          }
+        },
+        optimizer_);
+    return norm;
+  }
+
+ private:
+  template <class Backend, class Memory>
+  double gradient_norm(typename Backend::Device& device, Memory const& memory) const {
+    double sum = 0.0;
+    for (UpdateRun const& r : runs_) {
+      if (r.role == Role::weight && !r.frozen) {
+        sum +=
+            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+      }
+    }
+    return std::sqrt(sum);
+  }
+
+  template <class Backend, class Memory, class O>
+  void update_run(typename Backend::Device& device, Memory const& memory, StepState const& state,
+                  double scale, O const& optimizer, UpdateRun const& r) const {
+    if (r.frozen) {
+      return;
+    }
+    ParameterRun<T> run{.parameter = memory.parameters() + r.begin,
+                        .gradient = memory.gradients() + r.begin};
+    if (r.role == Role::statistic) {
+      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<T>{run, static_cast<T>(r.rate)});
+      return;
+    }
+    for (int s = 0; s < optimizer.states(); ++s) {
+      run.state[s] = memory.state(s) + r.begin;
+    }
+    UpdateSettings const settings{
+        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
+        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .gradient_scale = scale,
+        .step = state.step + 1};
+    Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
+  }
+
+  Optimizer optimizer_;
+  std::vector<UpdateRun> runs_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/program.hpp
+
+/// @file
+/// Program: a network, a strategy and an element size lowered to everything that an engine runs.
+///
+/// Each step is a constexpr variable of its own, and none is a template argument: three variables
+/// get three budgets of the compiler, and symbols stay short.
+
+// ---- tandem/graph/lower.hpp
+
+/// @file
+/// graph<Net>: a network type lowered to its Graph at compile time.
+///
+/// Two passes of one walk over the type: the first counts parameters, the second fills the arrays.
+
+// ---- tandem/graph/check.hpp
+
+/// @file
+/// The sentences for networks that cannot be. One instantiation a network, whatever its size.
+
+namespace tandem {
+
+namespace detail {
+
+// Where the layers do not fit: the type at fault, its node in the graph, and the two numbers that
+// do not meet are template arguments, so that the compiler prints them. `value` is always true: the
+// sentence stays the only error.
+template <Fault Why, class Where, int NodeIndex, int A, int B>
+struct NetworkIsSound {
+  static constexpr bool value = true;
+  static_assert(Why != Fault::rejected,
+                "this layer does not accept its input: output(Shape) gave no shape");
+  static_assert(Why != Fault::not_an_image,
+                "this layer wants an image (C, H, W), but its input is a vector: put it before "
+                "GlobalAvgPool, Flatten or Linear");
+  static_assert(Why != Fault::not_a_vector,
+                "Linear wants a vector: put GlobalAvgPool or Flatten before it");
+  static_assert(
+      Why != Fault::window_too_large,
+      "the kernel is larger than its padded input: use a smaller kernel, more padding, or "
+      "fewer strides before it");
+  static_assert(Why != Fault::groups,
+                "Conv2d: input and output channels must be multiples of Groups");
+  static_assert(Why != Fault::padding, "a pool's padding must be at most half of its kernel");
+  static_assert(Why != Fault::concat_shapes,
+                "Concat: every branch must give the same height and width");
+  static_assert(Why != Fault::residual_shapes,
+                "Residual: body and shortcut must give the same shape; put a 1x1 Conv2d with the "
+                "body's stride and channels on the shortcut");
+  static_assert(Why != Fault::channels,
+                "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
+                "has");
+};
+
+template <class Net, int LeafIndex>
+struct FaultyPart {
+  using type = Leaf<Net, LeafIndex>;
+};
+template <class Net>
+struct FaultyPart<Net, -1> {
+  using type = Net;  // a join: the network itself is named
+};
+
+template <class Net, auto const& G>
+constexpr auto const& checked_graph() {
+  if constexpr (G.fault != Fault::none) {
+    using Where = typename FaultyPart<Net, G.node[G.fault_node].leaf>::type;
+    static_assert(NetworkIsSound<G.fault, Where, G.fault_node, G.fault_a, G.fault_b>::value);
+  }
+  return G;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+// Nodes and edges that a part adds; independent of shapes.
+struct CountParts {
+  template <Layer L>
+  static constexpr GraphSize of(L const*) {
+    return {1, 1, 4};
+  }
+  template <class... Parts>
+  static constexpr GraphSize of(Sequential<Parts...> const*) {
+    return sum({0, 0, 0}, of(static_cast<Parts const*>(nullptr))...);
+  }
+  template <class... Branches>
+  static constexpr GraphSize of(Concat<Branches...> const*) {
+    return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
+  }
+  template <class Body, class Shortcut>
+  static constexpr GraphSize of(Residual<Body, Shortcut> const*) {
+    return sum({1, 2, 0}, of(static_cast<Body const*>(nullptr)),
+               of(static_cast<Shortcut const*>(nullptr)));
+  }
+  template <class Body>
+  static constexpr GraphSize of(Frozen<Body> const*) {
+    return of(static_cast<Body const*>(nullptr));
+  }
+
+ private:
+  template <class... Sizes>
+  static constexpr GraphSize sum(GraphSize total, Sizes... sizes) {
+    for (GraphSize const& size : {GraphSize{}, sizes...}) {
+      total = {total.nodes + size.nodes, total.edges + size.edges,
+               total.parameters + size.parameters};
+    }
+    return total;
+  }
+};
+
+// Fills a Graph. Without `keep` it only counts the parameters.
+template <class G, bool Keep>
+struct GraphBuilder {
+  G graph{};
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+  int leaves = 0;
+  int top = 0;
+  bool frozen = false;
+  Path path{};
+
+  constexpr Shape shape(int node) const { return graph.node[node].out; }
+
+  constexpr void fail(Fault fault, int a, int b) {
+    if (graph.fault == Fault::none) {
+      graph.fault = fault;
+      graph.fault_node = nodes;
+      graph.fault_a = a;
+      graph.fault_b = b;
+    }
+  }
+
+  constexpr int add(Node node, std::initializer_list<int> inputs) {
+    node.top = top;
+    node.path = path;
+    node.frozen = frozen;
+    node.first_edge = edges;
+    node.edges = static_cast<int>(inputs.size());
+    for (int const input : inputs) {
+      graph.source[edges++] = input;
+      node.needs_gradient = node.needs_gradient || graph.node[input].needs_gradient;
+    }
+    graph.node[nodes] = node;
+    return nodes++;
+  }
+
+  template <Layer L>
+  constexpr int walk(int input, L const*) {
+    Shape const in = shape(input);
+    Node node{.kind = NodeKind::layer, .view = is_view<L>, .leaf = leaves++, .in = in};
+    node.name = L::name;
+    if constexpr (requires { L::normalizes_over_batch; }) {
+      node.normalizes = L::normalizes_over_batch && !frozen;
+    }
+    node.first_parameter = parameters;
+    if (in.valid()) {
+      if (Fault const fault = fault_of<L>(in); fault != Fault::none) {
+        fail(fault, in.rank == 3 ? in[1] : in.rank, in[0]);
+      } else {
+        node.out = L::output(in);
+        node.macs = macs_of<L>(in);
+        Parameters const list = parameters_of<L>(in);
+        node.parameters = list.count;
+        for (int p = 0; p < list.count; ++p, ++parameters) {
+          node.needs_gradient = node.needs_gradient || !frozen;
+          if constexpr (Keep) {
+            graph.parameter[parameters] = {list.item[p], nodes, frozen};
+          }
+        }
+      }
+    }
+    return add(node, {input});
+  }
+
+  template <class... Parts>
+  constexpr int walk(int input, Sequential<Parts...> const*) {
+    bool const outermost = path.depth == 0 && nodes == 1;
+    int index = 0;
+    int node = input;
+    [[maybe_unused]] auto const step = [&]<class Part>(Part const* part) {
+      if (outermost) {
+        top = index;
+      }
+      path.push(index++);
+      node = walk(node, part);
+      path.pop();
+    };
+    (step(static_cast<Parts const*>(nullptr)), ...);
+    if (outermost) {
+      graph.tops = index;
+    }
+    return node;
+  }
+
+  template <class... Branches>
+  constexpr int walk(int input, Concat<Branches...> const*) {
+    int index = 0;
+    auto const branch = [&]<class Part>(Part const* part) {
+      path.push(index++);
+      int const node = walk(input, part);
+      path.pop();
+      return node;
+    };
+    int const ends[] = {branch(static_cast<Branches const*>(nullptr))...};
+    Node join{.kind = NodeKind::concat, .in = shape(ends[0]), .out = shape(ends[0])};
+    join.name = "Concat";
+    for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
+      Shape const other = shape(ends[i]);
+      if (!other.valid() || !join.out.valid()) {
+        join.out = {};
+      } else if (other.rank != join.out.rank || other[1] != join.out[1] ||
+                 other[2] != join.out[2]) {
+        fail(Fault::concat_shapes, join.in[1], other[1]);
+        join.out = {};
+      } else {
+        join.out.extent[0] += other[0];
+      }
+    }
+    int const first = edges;
+    int const node = add(join, {ends[0]});
+    for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
+      graph.source[edges++] = ends[i];
+      graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
+    }
+    graph.node[node].edges = edges - first;
+    return node;
+  }
+
+  template <class Body, class Shortcut>
+  constexpr int walk(int input, Residual<Body, Shortcut> const*) {
+    path.push(Path::body);
+    int const body = walk(input, static_cast<Body const*>(nullptr));
+    path.pop();
+    path.push(Path::shortcut);
+    int const shortcut = walk(input, static_cast<Shortcut const*>(nullptr));
+    path.pop();
+    if (shape(body).valid() && shape(shortcut).valid() && shape(body) != shape(shortcut)) {
+      fail(Fault::residual_shapes, shape(body)[0], shape(shortcut)[0]);
+    }
+    Node join{.kind = NodeKind::add, .in = shape(body), .out = shape(body)};
+    join.name = "Add";
+    return add(join, {body, shortcut});
+  }
+
+  template <class Body>
+  constexpr int walk(int input, Frozen<Body> const*) {
+    bool const before = frozen;
+    frozen = true;
+    int const node = walk(input, static_cast<Body const*>(nullptr));
+    frozen = before;
+    return node;
+  }
+};
+
+template <bool Keep, GraphSize Size, class Net, class Input>
+constexpr auto walk_network() {
+  GraphBuilder<Graph<Size>, Keep> builder;
+  Node input{.kind = NodeKind::input, .in = Input::shape, .out = Input::shape};
+  input.name = "Input";
+  builder.add(input, {});
+  builder.walk(0, static_cast<typename Net::body const*>(nullptr));
+  builder.graph.tops = builder.graph.tops > 0 ? builder.graph.tops : 1;
+  return builder;
+}
+
+// Each step a variable of its own: each has the compiler's whole budget.
+template <class Net, class Input>
+struct LowerNetwork {
+  static constexpr GraphSize parts =
+      CountParts::of(static_cast<typename Net::body const*>(nullptr));
+  static constexpr auto counted =
+      walk_network<false, GraphSize{parts.nodes + 1, parts.edges, 0}, Net, Input>();
+  static constexpr auto graph =
+      walk_network<true, GraphSize{parts.nodes + 1, parts.edges, counted.parameters}, Net, Input>()
+          .graph;
+};
+
+}  // namespace detail
+
+/// The graph of @p Net on inputs of type @p Input; not checked, so that a fault can be looked at.
+template <class Net, class Input = typename Net::input>
+inline constexpr auto const& unchecked_graph = detail::LowerNetwork<Net, Input>::graph;
+
+/// The graph of a network: `static_assert(graph<Net>.parameter_elements() == 6'166'250)`.
+/// A network that cannot be is a compile error that says which layer and why.
+template <class Net, class Input = typename Net::input>
+inline constexpr auto const& graph = detail::checked_graph<Net, unchecked_graph<Net, Input>>();
+
+}  // namespace tandem
+
+// ---- tandem/strategy/data_parallel.hpp
+
+/// @file
+/// SingleDevice and DataParallel: strategies as types, each lowered to a Batching.
+
+namespace tandem {
+
+/// A way to train: `ranks` devices, and how the batch is spread over them.
+template <class S>
+concept Strategy = requires {
+  { S::ranks } -> std::convertible_to<int>;
+  { S::batching } -> std::convertible_to<Batching>;
+};
+
+/// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
+/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
+///
+///   rank 0 | parameters | F0 B0 F1 B1 … | update
+///
+/// The primary template is the error path.
+template <class... Options>
+struct SingleDevice {
+  static_assert((BatchingOption<Options> && ...),
+                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
+                "BucketBytes");
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+};
+
+template <class... Options>
+  requires(BatchingOption<Options>&&...)
+struct SingleDevice<Options...> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching = detail::gather_batching<1, Options...>();
+  static_assert(
+      batching.shards == 0 || batching.microbatches % batching.shards == 0,
+      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
+      "weights");
+  static_assert(detail::leaves_fit(batching),
+                "Reproducible<Leaves>: the leaves must be a power of two that divides the "
+                "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
+};
+
+/// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
+///
+///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
+///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
+///
+/// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
+/// statistics, in buckets in the order in which backward makes them, while it goes on.
+/// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
+/// Reproducible, BucketBytes. The primary template is the error path.
+template <int N, class... Options>
+struct DataParallel {
+  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
+  static_assert((BatchingOption<Options> && ...),
+                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible and "
+                "BucketBytes");
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+};
+
+template <int N, class... Options>
+  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
+struct DataParallel<N, Options...> {
+  static constexpr int ranks = N;
+  static constexpr Batching batching = detail::gather_batching<N, Options...>();
+  static_assert(batching.shards == 0 || batching.shards == N,
+                "DataParallel<N, Weighted<...>>: give N weights, one a device");
+  static_assert(
+      detail::leaves_fit(batching),
+      "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
+      "that divides its microbatches; write Reproducible<N> for one leaf a replica");
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedule.hpp
+
+/// @file
+/// The action tables of one stage: a training step, and a forward-only pass.
+///
+/// Backward follows each forward at once, so one microbatch is live at a time. The last backward
+/// starts the reduction of each bucket as soon as its gradients are whole; the REDUCE_GRAD actions
+/// behind it wait for them in the same order.
+
+// ---- tandem/strategy/action.hpp
+
+/// @file
+/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
+///
+/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass;
+/// "0REDUCE_GRAD1" awaits bucket 1 of the stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the
+/// update. Every action has a name, so that an error can say which one was not reached.
+
+namespace tandem {
+
+enum class ActionKind : std::uint8_t { forward, backward, reduce_gradient, reduce_loss, update };
+
+/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  std::int16_t stage = 0;
+  std::int16_t index = 0;
+
+  friend constexpr bool operator==(Action const&, Action const&) = default;
+};
+
+/// A rank's program for one step.
+template <int Length>
+struct ActionRow {
+  static constexpr int length = Length;
+  Action action[Length > 0 ? Length : 1] = {};
+};
+
+/// "0F3", "0REDUCE_GRAD1", "0U".
+inline std::string to_string(Action const& action) {
+  std::string text = std::to_string(action.stage);
+  switch (action.kind) {
+    case ActionKind::forward:
+      return text + "F" + std::to_string(action.index);
+    case ActionKind::backward:
+      return text + "B" + std::to_string(action.index);
+    case ActionKind::reduce_gradient:
+      return text + "REDUCE_GRAD" + std::to_string(action.index);
+    case ActionKind::reduce_loss:
+      return text + "REDUCE_LOSS";
+    case ActionKind::update:
+      return text + "U";
+  }
+  return text;
+}
+
+/// An action in one word, for a progress board that other threads read.
+constexpr std::uint64_t pack(Action const& action) {
+  return (std::uint64_t{static_cast<std::uint8_t>(action.kind)} << 32) |
+         (std::uint64_t{static_cast<std::uint16_t>(action.stage)} << 16) |
+         static_cast<std::uint16_t>(action.index);
+}
+
+constexpr Action unpack_action(std::uint64_t word) {
+  return {static_cast<ActionKind>((word >> 32) & 0xFFU),
+          static_cast<std::int16_t>((word >> 16) & 0xFFFFU),
+          static_cast<std::int16_t>(word & 0xFFFFU)};
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Actions of a training step of one stage: F0 B0 F1 B1 …, reductions if there are several
+/// replicas, update.
+constexpr int training_length(Batching const& batching, int buckets) {
+  return 2 * batching.microbatches + (batching.replicas > 1 ? buckets + 1 : 0) + 1;
+}
+
+template <int Length>
+constexpr ActionRow<Length> training_row(Batching const& batching, int buckets) {
+  ActionRow<Length> row;
+  int next = 0;
+  auto const add = [&](ActionKind kind, int index) {
+    row.action[next++] = {kind, 0, static_cast<std::int16_t>(index)};
+  };
+  for (int m = 0; m < batching.microbatches; ++m) {
+    add(ActionKind::forward, m);
+    add(ActionKind::backward, m);
+  }
+  if (batching.replicas > 1) {
+    for (int bucket = 0; bucket < buckets; ++bucket) {
+      add(ActionKind::reduce_gradient, bucket);
+    }
+    add(ActionKind::reduce_loss, 0);
+  }
+  add(ActionKind::update, 0);
+  return row;
+}
+
+/// Actions of an evaluation or a prediction: F0 F1 …, and the sum of the losses.
+constexpr int forward_length(Batching const& batching) {
+  return batching.microbatches + (batching.replicas > 1 ? 1 : 0);
+}
+
+template <int Length>
+constexpr ActionRow<Length> forward_row(Batching const& batching) {
+  ActionRow<Length> row;
+  for (int m = 0; m < batching.microbatches; ++m) {
+    row.action[m] = {ActionKind::forward, 0, static_cast<std::int16_t>(m)};
+  }
+  if (batching.replicas > 1) {
+    row.action[batching.microbatches] = {ActionKind::reduce_loss, 0, 0};
+  }
+  return row;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What each rank does, known to the compiler.
+template <class Net, class S, int ElementBytes>
+struct Program {
+  using Network = Net;
+  static constexpr auto const& graph = tandem::graph<Net>;
+  static constexpr Batching batching = S::batching;
+  static constexpr int ranks = S::ranks;
+  static constexpr auto layout =
+      lay_out_parameters(graph, ElementBytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  static constexpr auto training =
+      training_row<training_length(batching, layout.buckets)>(batching, layout.buckets);
+  static constexpr auto forward = forward_row<forward_length(batching)>(batching);
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a rank is made for.
+struct RankOptions {
+  int rank = 0;
+  int largest_microbatch = 1;
+  int threads = 1;
+  Optimizer optimizer{};
+  std::vector<UpdateRun> runs{};
+};
+
+template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+class Rank {
+ public:
+  using T = typename Backend::Scalar;
+  using Target = typename LossType::Target;
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Memory = RankMemory<Program, Backend>;
+  using Passes = Stage<Rank, Program, Backend>;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr Batching batching = Program::batching;
+
+  Rank(RankOptions const& options, Communicator communicator)
+      : device_{options.threads},
+        ops{options.largest_microbatch, options.threads},
+        loss_op_{graph.output().out, options.largest_microbatch},
+        metric_op_{graph.output().out},
+        memory_{plan(options), scratch_bytes(), states_of(options.optimizer)},
+        update_{options.optimizer, options.runs},
+        communicator_{std::move(communicator)},
+        microbatches_{batching, options.rank},
+        sums_(2 * static_cast<std::size_t>(batching.all_microbatches())),
+        tickets_(static_cast<std::size_t>(Program::layout.buckets + 1)) {
+    device_.scratch = memory_.scratch();
+  }
+
+  /// One training step on @p batch. The result is the same on every rank.
+  StepResult train(StepState const& state, StepBatch<T, Target> const& batch) {
+    begin(state, batch, true);
+    for (Action const& action : Program::training.action) {
+      act(action);
+    }
+    return result_;
+  }
+
+  /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
+  StepResult forward(StepState const& state, StepBatch<T, Target> const& batch) {
+    begin(state, batch, false);
+    for (Action const& action : Program::forward.action) {
+      act(action);
+    }
+    finish_sums();
+    return result_;
+  }
+
+  [[nodiscard]] Memory const& memory() const { return memory_; }
+  [[nodiscard]] Device& device() { return device_; }
+  [[nodiscard]] Communicator& communicator() { return communicator_; }
+  /// Where the rank says which action it is at, for other threads' error messages.
+  void report_progress_to(std::atomic<std::uint64_t>* board) { progress_ = board; }
+
+  // What Stage calls.
+  [[nodiscard]] Operands<T> const& operands(int node) const { return memory_.operands(node); }
+  [[nodiscard]] T const* const* forks(int node) const { return memory_.forks(node); }
+  [[nodiscard]] T* gradient_of(int node) const { return memory_.gradient_of(node); }
+
+  /// The gradients of @p bucket are whole for this microbatch: at the end of a leaf they join the
+  /// tree, at the end of the last leaf their reduction over the replicas begins.
+  void bucket_ready(int bucket) {
+    if (!leaf_ends_) {
+      return;
+    }
+    std::int64_t const begin = Program::layout.bucket_begin[bucket];
+    std::int64_t const count = Program::layout.bucket_begin[bucket + 1] - begin;
+    T* const sum = memory_.gradients() + begin;
+    if constexpr (Memory::waiting_leaves > 0) {
+      join_tree(sum, begin, count);
+    }
+    if constexpr (batching.replicas > 1) {
+      if (step_ends_) {
+        std::span<T> const whole{sum, static_cast<std::size_t>(count)};
+        communicator_.all_reduce(whole, whole, Sum{}, device_.queue, {"bucket", bucket});
+        tickets_[static_cast<std::size_t>(bucket)] = device_.queue.last();
+      }
+    }
+  }
+
+ private:
+  friend Passes;
+
+  MemoryPlan plan(RankOptions const& options) {
+    needs_ = ops.needs();
+    return MemoryPlanner{graph, needs_, options.largest_microbatch,
+                         static_cast<std::int64_t>(sizeof(T))}
+        .plan();
+  }
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    std::int64_t most = loss_op_.scratch_bytes();
+    for (OpNeeds const& need : needs_) {
+      most = std::max(most, need.scratch_bytes);
+    }
+    return most;
+  }
+
+  void begin(StepState const& state, StepBatch<T, Target> const& batch, bool training) {
+    state_ = state;
+    batch_ = batch;
+    training_ = training;
+    result_ = {.samples = batch.size};
+    microbatches_.split(batch.size);
+    for (double& sum : sums_) {
+      sum = 0.0;
+    }
+  }
+
+  void act(Action const& action) {
+    if (progress_ != nullptr) {
+      progress_->store(pack(action), std::memory_order_relaxed);
+    }
+    switch (action.kind) {
+      case ActionKind::forward:
+        return run_forward(action.index);
+      case ActionKind::backward:
+        return run_backward(action.index);
+      case ActionKind::reduce_gradient:
+        return device_.queue.wait(tickets_[static_cast<std::size_t>(action.index)]);
+      case ActionKind::reduce_loss:
+        return device_.queue.wait(tickets_.back());
+      case ActionKind::update:
+        return run_update();
+    }
+  }
+
+  [[nodiscard]] PassType pass(int m) {
+    return {.device = device_,
+            .batch = microbatches_.size(m),
+            .first_sample = microbatches_.first(m),
+            .share = static_cast<double>(microbatches_.size(m)) / batch_.size,
+            .seed = state_.seed,
+            .step = state_.step,
+            .training = training_,
+            .accumulate = leaf_has_gradients_};
+  }
+  [[nodiscard]] Target const* targets(int m) const {
+    return batch_.targets + microbatches_.first(m) * LossType::targets(graph.output().out);
+  }
+
+  void run_forward(int m) {
+    if (microbatches_.size(m) > 0) {
+      PassType const p = pass(m);
+      memory_.set_input(batch_.x + p.first_sample * graph.node[0].out.elements());
+      Passes::forward(*this, p);
+      if (batch_.targets != nullptr) {
+        auto const slot = static_cast<std::size_t>(microbatches_.global(m));
+        loss_op_.forward(p, memory_.output(), targets(m), &sums_[slot]);
+        metric_op_.count(p, memory_.output(), targets(m), &sums_[slot + sums_.size() / 2]);
+      }
+      if (batch_.outputs != nullptr) {
+        constexpr std::int64_t outputs = graph.output().out.elements();
+        Verbs<Backend>::copy(device_, memory_.output(), batch_.outputs + p.first_sample * outputs,
+                             p.batch * outputs);
+      }
+    }
+    if constexpr (batching.replicas > 1) {
+      if (m == batching.microbatches - 1) {
+        std::span<double> const sums{sums_};
+        communicator_.all_reduce(sums, sums, Sum{}, device_.queue, {"losses"});
+        tickets_.back() = device_.queue.last();
+      }
+    }
+  }
+
+  void run_backward(int m) {
+    constexpr int leaf = batching.microbatches / batching.leaves;  // microbatches of a leaf
+    if (m % leaf == 0) {
+      leaf_has_gradients_ = false;
+    }
+    leaf_ends_ = m % leaf == leaf - 1;
+    step_ends_ = m == batching.microbatches - 1;
+    leaf_ = m / leaf;
+    if (microbatches_.size(m) > 0) {
+      PassType const p = pass(m);
+      if constexpr (graph.output().needs_gradient) {
+        loss_op_.gradient(p, memory_.output(), targets(m), 1.0 / batch_.size,
+                          memory_.loss_gradient());
+        Passes::backward(*this, p);
+      }
+      leaf_has_gradients_ = true;
+    } else if (leaf_ends_) {
+      finish_empty_microbatch();
+    }
+  }
+
+  // A shard without samples contributes zeros, and still takes part in every collective.
+  void finish_empty_microbatch() {
+    if (!leaf_has_gradients_) {
+      Verbs<Backend>::zero(device_, memory_.gradients(), Program::layout.trained);
+    }
+    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
+      bucket_ready(bucket);
+    }
+  }
+
+  // A binary counter over the leaves: leaf k joins as many waiting sums as k has trailing ones.
+  void join_tree(T* sum, std::int64_t begin, std::int64_t count) {
+    int level = 0;
+    for (int carry = leaf_; (carry & 1) != 0; carry >>= 1, ++level) {
+      Verbs<Backend>::add(device_, memory_.gradients(1 + level) + begin, sum, count);
+    }
+    if (leaf_ != batching.leaves - 1) {
+      Verbs<Backend>::copy(device_, sum, memory_.gradients(1 + level) + begin, count);
+    }
+  }
+
+  void finish_sums() {
+    std::size_t const half = sums_.size() / 2;
+    double loss = 0.0;
+    double metric = 0.0;
+    for (std::size_t m = 0; m < half; ++m) {
+      if (!std::isfinite(sums_[m]) && result_.non_finite < 0) {
+        result_.non_finite = static_cast<int>(m);
+      }
+      loss += sums_[m];
+      metric += sums_[half + m];
+    }
+    result_.loss = loss / batch_.size;
+    result_.metric = metric / batch_.size;
+  }
+
+  void run_update() {
+    finish_sums();
+    if (result_.non_finite < 0) {
+      result_.gradient_norm = update_.template run<Backend>(device_, memory_, state_);
+    }
+  }
+
+  Device device_;
+
+ public:
+  OpTable<Program, Backend> ops;
+
+ private:
+  std::vector<OpNeeds> needs_;
+  LossOp<LossType, Backend> loss_op_;
+  MetricOp<MetricType, LossType, Backend> metric_op_;
+  Memory memory_;
+  Update<T> update_;
+  Communicator communicator_;
+  RankMicrobatches microbatches_;
+  std::vector<double> sums_;  // loss of every microbatch of the batch, then the metric of each
+  std::vector<std::uint64_t> tickets_;  // of each bucket's reduction, then of the losses'
+  std::atomic<std::uint64_t>* progress_ = nullptr;
+
+  StepState state_{};
+  StepBatch<T, Target> batch_{};
+  StepResult result_{};
+  bool training_ = false;
+  bool leaf_has_gradients_ = false;
+  bool leaf_ends_ = false;
+  bool step_ends_ = false;
+  int leaf_ = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/activation.hpp
+
+/// @file
+/// ReLU and Dropout: layers that keep their input's shape and have no parameters.
+
+namespace tandem {
+
+/// y = max(x, 0). Its gradient is taken from y, so x need not be kept.
+struct ReLU {
+  using layer = ReLU;
+  static constexpr std::string_view name = "ReLU";
+  static constexpr Shape output(Shape in) { return in; }
+};
+
+/// A probability in hundredths.
+template <int Value>
+struct Percent {
+  static_assert(Value >= 0 && Value < 100, "Percent<Value>: give a number from 0 to 99");
+  static constexpr double value = Value / 100.0;
+};
+
+/// y = x / (1 - Rate) with probability 1 - Rate, else 0; in evaluation y = x.
+///
+/// The mask depends on (seed, step, sample, layer, element) only and is drawn again in backward.
+/// Source: Srivastava et al., JMLR 15 (2014).
+template <class Rate = Percent<50>>
+struct Dropout {
+  using layer = Dropout;
+  static constexpr std::string_view name = "Dropout";
+  static constexpr double rate = Rate::value;
+  static constexpr Shape output(Shape in) { return in; }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/batch_norm2d.hpp
+
+/// @file
+/// BatchNorm2d: normalisation of each channel over the microbatch.
+
+// ---- tandem/layers/options.hpp
+
+/// @file
+/// Options of layers as types: Conv2d<64, Kernel<3>, Stride<2>, Padding<1>, NoBias>.
+///
+/// Options come in any order; a missing one has PyTorch's default.
+
+// ---- tandem/core/geometry.hpp
+
+/// @file
+/// Window: how a kernel slides over an image; ConvolutionGeometry: the sizes of one convolution.
+///
+/// Plain values shared by layers (output shapes, costs) and by the kernels of every backend.
+
+namespace tandem {
+
+/// Height and width of something on an image.
+struct Extent2d {
+  int height = 1;
+  int width = 1;
+
+  friend constexpr bool operator==(Extent2d const&, Extent2d const&) = default;
+};
+
+/// A window of `kernel` cells that moves by `stride` over an image padded by `padding` on each
+/// side.
+struct Window {
+  Extent2d kernel{};
+  Extent2d stride{};
+  Extent2d padding{0, 0};
+
+  /// Number of positions over @p in, rounded down as PyTorch does; 0 or less: does not fit.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d positions(Extent2d in) const {
+    int const rows = in.height + 2 * padding.height - kernel.height;
+    int const columns = in.width + 2 * padding.width - kernel.width;
+    return {rows < 0 ? 0 : rows / stride.height + 1, columns < 0 ? 0 : columns / stride.width + 1};
+  }
+
+  friend constexpr bool operator==(Window const&, Window const&) = default;
+};
+
+/// A window over each of `channels` maps: what pooling needs to know.
+struct PoolGeometry {
+  int channels = 0;
+  Extent2d in{};
+  Extent2d out{};
+  Window window{};
+};
+
+/// One convolution: x (B, in_channels, in), weight (out_channels, in_channels / groups, kernel),
+/// y (B, out_channels, out).
+struct ConvolutionGeometry {
+  int in_channels = 0;
+  int out_channels = 0;
+  int groups = 1;
+  Extent2d in{};
+  Extent2d out{};
+  Window window{};
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    return std::int64_t{out_channels} * out.height * out.width * (in_channels / groups) *
+           window.kernel.height * window.kernel.width;
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Height and width of a window; one number means a square.
+template <int Height, int Width = Height>
+struct Kernel {
+  static_assert(Height >= 1 && Width >= 1, "Kernel<Height, Width>: give positive numbers");
+  static constexpr Extent2d kernel{Height, Width};
+};
+
+/// How far a window moves, in rows and columns; a pool's default is its kernel, a convolution's 1.
+template <int Height, int Width = Height>
+struct Stride {
+  static_assert(Height >= 1 && Width >= 1, "Stride<Height, Width>: give positive numbers");
+  static constexpr Extent2d stride{Height, Width};
+};
+
+/// Rows and columns added on each side.
+template <int Height, int Width = Height>
+struct Padding {
+  static_assert(Height >= 0 && Width >= 0, "Padding<Height, Width>: give numbers of 0 or more");
+  static constexpr Extent2d padding{Height, Width};
+};
+
+/// Channels in this many independent groups.
+template <int Count>
+struct Groups {
+  static_assert(Count >= 1, "Groups<Count>: give a positive number");
+  static constexpr int groups = Count;
+};
+
+/// No bias is added.
+struct NoBias {
+  static constexpr bool bias = false;
+};
+
+/// An average over the cells inside the image only.
+struct ExcludePadding {
+  static constexpr bool count_padding = false;
+};
+
+/// Numerator / Denominator, as the small number that a batch norm adds to a variance.
+template <long Numerator, long Denominator>
+struct Epsilon {
+  static constexpr double epsilon =
+      static_cast<double>(Numerator) / static_cast<double>(Denominator);
+};
+
+/// Weight of the newest batch in a running average.
+template <int Numerator, int Denominator>
+struct Momentum {
+  static constexpr double momentum = static_cast<double>(Numerator) / Denominator;
+};
+
+namespace detail {
+
+// The members that option types carry, gathered into one value.
+struct LayerOptions {
+  Window window{};
+  bool stride_given = false;
+  int groups = 1;
+  bool bias = true;
+  bool count_padding = true;
+  double epsilon = 1e-5;
+  double momentum = 0.1;
+};
+
+template <class Option>
+constexpr void apply_option(LayerOptions& options) {
+  if constexpr (requires { Option::kernel; }) {
+    options.window.kernel = Option::kernel;
+  } else if constexpr (requires { Option::stride; }) {
+    options.window.stride = Option::stride;
+    options.stride_given = true;
+  } else if constexpr (requires { Option::padding; }) {
+    options.window.padding = Option::padding;
+  } else if constexpr (requires { Option::groups; }) {
+    options.groups = Option::groups;
+  } else if constexpr (requires { Option::bias; }) {
+    options.bias = Option::bias;
+  } else if constexpr (requires { Option::count_padding; }) {
+    options.count_padding = Option::count_padding;
+  } else if constexpr (requires { Option::epsilon; }) {
+    options.epsilon = Option::epsilon;
+  } else if constexpr (requires { Option::momentum; }) {
+    options.momentum = Option::momentum;
+  }
+}
+
+template <class... Options>
+constexpr LayerOptions gather_options() {
+  LayerOptions options;
+  (apply_option<Options>(options), ...);
+  return options;
+}
+
+// A pool's stride is its kernel unless given.
+template <class... Options>
+constexpr LayerOptions gather_pool_options() {
+  LayerOptions options = gather_options<Options...>();
+  if (!options.stride_given) {
+    options.window.stride = options.window.kernel;
+  }
+  return options;
+}
+
+}  // namespace detail
+
+template <class Option>
+concept WindowOption = requires {
+  Option::kernel;
+}
+|| requires { Option::stride; }
+|| requires { Option::padding; };
+
+template <class Option>
+concept ConvolutionOption = WindowOption<Option> || requires {
+  Option::groups;
+} || requires {
+  Option::bias;
+};
+
+template <class Option>
+concept AveragePoolOption = WindowOption<Option> || requires {
+  Option::count_padding;
+};
+
+template <class Option>
+concept NormOption = requires {
+  Option::epsilon;
+}
+|| requires { Option::momentum; };
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// y = (x - mean) / sqrt(var + epsilon) * weight + bias, mean and var of a channel over B, H, W.
+///
+/// Shapes: x, y (B, C, H, W); weight, bias, running_mean, running_var (C).
+/// Saves:  mean and 1 / sqrt(var + epsilon) of the microbatch, 2 C elements, until backward.
+/// Cost:   forward reads x three times and writes y; bound by memory.
+/// The microbatch is the unit of statistics under every strategy. Running statistics move once a
+/// step, by Momentum (default 1/10), towards the average over the step's microbatches, each
+/// weighted by its samples; evaluation uses them. Options: Epsilon<1, 100000>, Momentum<1, 10>.
+/// Source: Ioffe, Szegedy, arXiv:1502.03167; variance in running_var unbiased, as PyTorch.
+/// The primary template is the error path.
+template <class... Options>
+struct BatchNorm2d {
+  static constexpr std::string_view name = "BatchNorm2d";
+  static_assert((NormOption<Options> && ...),
+                "BatchNorm2d<Options...>: options are Epsilon and Momentum");
+  static constexpr Shape output(Shape) { return {}; }
+};
+
+template <class... Options>
+  requires(NormOption<Options>&&...)
+struct BatchNorm2d<Options...> {
+  using layer = BatchNorm2d;
+  static constexpr std::string_view name = "BatchNorm2d";
+  static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
+  static constexpr double epsilon = options.epsilon;
+  static constexpr double momentum = options.momentum;
+  /// Tells the engine that a microbatch with one value a channel has no variance.
+  static constexpr bool normalizes_over_batch = true;
+
+  static constexpr Fault fault(Shape in) {
+    return in.rank == 3 ? Fault::none : Fault::not_an_image;
+  }
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Parameters parameters(Shape in) {
+    Shape const channels = vector_shape(in[0]);
+    Init const zero = Init::constant(0.0F);
+    Init const one = Init::constant(1.0F);
+    auto const rate = static_cast<float>(momentum);
+    return Parameters{Parameter{"weight", channels, one}, Parameter{"bias", channels, zero},
+                      Parameter{"running_mean", channels, zero, Role::statistic, rate},
+                      Parameter{"running_var", channels, one, Role::statistic, rate}};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/conv2d.hpp
+
+/// @file
+/// Conv2d: a convolution over the height and width of an image.
+
+namespace tandem {
+
+/// y = x ⋆ weight + bias, over images. Options: Kernel, Stride, Padding, Groups, NoBias.
+///
+/// Shapes: x (B, In, H, W), weight (Out, In / Groups, kernel height, kernel width), bias (Out);
+///         y (B, Out, H', W') with H' = floor((H + 2 padding - kernel) / stride) + 1.
+/// Cost:   Out H' W' (In / Groups) kernel area multiply-accumulates a sample, each of three passes.
+/// Init:   uniform in ±1/sqrt(fan-in), as PyTorch.
+/// The primary template is the error path.
+template <int Out, class... Options>
+struct Conv2d {
+  static constexpr std::string_view name = "Conv2d";
+  static_assert(Out >= 1, "Conv2d<Out, Options...>: give a positive number of output channels");
+  static_assert((ConvolutionOption<Options> && ...),
+                "Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Groups and NoBias");
+  static constexpr Shape output(Shape) { return {}; }
+};
+
+template <int Out, class... Options>
+  requires(Out >= 1 && (ConvolutionOption<Options> && ...))
+struct Conv2d<Out, Options...> {
+  using layer = Conv2d;
+  static constexpr std::string_view name = "Conv2d";
+  static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
+  static constexpr bool bias = options.bias;
+
+  static constexpr Fault fault(Shape in) {
+    if (in.rank != 3) {
+      return Fault::not_an_image;
+    }
+    if (in[0] % options.groups != 0 || Out % options.groups != 0) {
+      return Fault::groups;
+    }
+    Extent2d const out = options.window.positions({in[1], in[2]});
+    return out.height < 1 || out.width < 1 ? Fault::window_too_large : Fault::none;
+  }
+
+  static constexpr ConvolutionGeometry geometry(Shape in) {
+    Extent2d const extent{in[1], in[2]};
+    return {.in_channels = in[0],
+            .out_channels = Out,
+            .groups = options.groups,
+            .in = extent,
+            .out = options.window.positions(extent),
+            .window = options.window};
+  }
+
+  static constexpr Shape output(Shape in) {
+    Extent2d const out = options.window.positions({in[1], in[2]});
+    return image_shape(Out, out.height, out.width);
+  }
+
+  static constexpr Parameters parameters(Shape in) {
+    int const maps = in[0] / options.groups;
+    Extent2d const kernel = options.window.kernel;
+    std::int64_t const fan_in = std::int64_t{maps} * kernel.height * kernel.width;
+    Parameter const weight{.name = "weight",
+                           .shape = {4, {Out, maps, kernel.height, kernel.width}},
+                           .init = Init::uniform_fan_in(fan_in)};
+    if constexpr (bias) {
+      return Parameters{weight, Parameter{.name = "bias",
+                                          .shape = vector_shape(Out),
+                                          .init = Init::uniform_fan_in(fan_in)}};
+    } else {
+      return Parameters{weight};
+    }
+  }
+
+  static constexpr std::int64_t macs(Shape in) { return geometry(in).macs(); }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/linear.hpp
+
+/// @file
+/// Linear, a matrix product, and Flatten, which makes a vector of an image for it.
+
+namespace tandem {
+
+template <class Option>
+concept LinearOption = std::same_as<Option, NoBias>;
+
+/// y = x weightᵀ + bias. Option: NoBias.
+///
+/// Shapes: x (B, In), weight (Out, In), bias (Out); y (B, Out).
+/// Cost:   In Out multiply-accumulates a sample, each of three passes.
+/// Init:   uniform in ±1/sqrt(In), as PyTorch.
+/// The primary template is the error path.
+template <int Out, class... Options>
+struct Linear {
+  static constexpr std::string_view name = "Linear";
+  static_assert(Out >= 1 && (LinearOption<Options> && ...),
+                "Linear<Out, Options...>: give a positive number of outputs; the option is NoBias");
+  static constexpr Shape output(Shape) { return {}; }
+};
+
+template <int Out, class... Options>
+  requires(Out >= 1 && (LinearOption<Options> && ...))
+struct Linear<Out, Options...> {
+  using layer = Linear;
+  static constexpr std::string_view name = "Linear";
+  static constexpr bool bias = sizeof...(Options) == 0;
+
+  static constexpr Fault fault(Shape in) {
+    return in.rank == 1 ? Fault::none : Fault::not_a_vector;
+  }
+  static constexpr Shape output(Shape) { return vector_shape(Out); }
+  static constexpr Parameters parameters(Shape in) {
+    Init const init = Init::uniform_fan_in(in[0]);
+    Parameter const weight{"weight", {2, {Out, in[0]}}, init};
+    if constexpr (bias) {
+      return Parameters{weight, Parameter{"bias", vector_shape(Out), init}};
+    } else {
+      return Parameters{weight};
+    }
+  }
+  static constexpr std::int64_t macs(Shape in) { return in.elements() * Out; }
+};
+
+/// The same numbers as one vector. Shapes: x (B, C, H, W); y (B, C H W). A view: nothing is copied.
+struct Flatten {
+  using layer = Flatten;
+  static constexpr std::string_view name = "Flatten";
+  static constexpr bool is_view = true;
+  static constexpr Shape output(Shape in) { return vector_shape(static_cast<int>(in.elements())); }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/loss.hpp
+
+/// @file
+/// Losses and metrics: types beside the network, not layers of it.
+///
+/// A loss says what a target is and how many of them a sample has; its op gives the loss and the
+/// gradient of the network's output. The gradient is divided by the global batch once; everything
+/// after that is a sum. A metric counts something of the outputs; the engine sums it over samples.
+
+namespace tandem {
+
+/// A loss: `Target`, the type of one target; `targets(Shape output)`, how many a sample.
+template <class L>
+concept Loss = requires(Shape out) {
+  typename L::Target;
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::targets(out) } -> std::same_as<int>;
+};
+
+/// A metric: `name`, and whether it fits a loss is decided where its op is found.
+template <class M>
+concept Metric = requires {
+  { M::name } -> std::convertible_to<std::string_view>;
+};
+
+/// -Σ_c q_c log softmax(y)_c, q = (1 - smoothing) [c = label] + smoothing / C, mean over the batch.
+///
+/// Shapes: output (B, C); one std::int32_t label in [0, C) a sample.
+template <class Smoothing = void>
+struct SoftmaxCrossEntropy {
+  using Target = std::int32_t;
+  static constexpr std::string_view name = "SoftmaxCrossEntropy";
+  static constexpr double smoothing = Smoothing::value;
+  static constexpr int targets(Shape) { return 1; }
+};
+template <>
+struct SoftmaxCrossEntropy<void> {
+  using Target = std::int32_t;
+  static constexpr std::string_view name = "SoftmaxCrossEntropy";
+  static constexpr double smoothing = 0.0;
+  static constexpr int targets(Shape) { return 1; }
+};
+
+/// (y - t)², mean over the batch and the elements of the output.
+///
+/// Shapes: output (B, …); as many float targets a sample as the output has elements.
+struct MeanSquaredError {
+  using Target = float;
+  static constexpr std::string_view name = "MeanSquaredError";
+  static constexpr int targets(Shape out) { return static_cast<int>(out.elements()); }
+};
+
+/// Share of samples whose label is among the K largest outputs; the lowest index wins a tie.
+template <int K>
+struct TopK {
+  static_assert(K >= 1, "TopK<K>: give a positive number");
+  static constexpr std::string_view name = "top-k accuracy";
+  static constexpr int k = K;
+};
+
+/// Share of samples whose largest output is at the label.
+struct Accuracy : TopK<1> {
+  static constexpr std::string_view name = "accuracy";
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/pool.hpp
+
+/// @file
+/// MaxPool2d, AvgPool2d and GlobalAvgPool.
+
+namespace tandem {
+
+namespace detail {
+
+template <class... Options>
+struct PoolLayer {
+  static constexpr LayerOptions options = gather_pool_options<Options...>();
+
+  static constexpr Fault fault(Shape in) {
+    if (in.rank != 3) {
+      return Fault::not_an_image;
+    }
+    Window const w = options.window;
+    if (2 * w.padding.height > w.kernel.height || 2 * w.padding.width > w.kernel.width) {
+      return Fault::padding;
+    }
+    Extent2d const out = w.positions({in[1], in[2]});
+    return out.height < 1 || out.width < 1 ? Fault::window_too_large : Fault::none;
+  }
+  static constexpr PoolGeometry geometry(Shape in) {
+    Extent2d const extent{in[1], in[2]};
+    return {in[0], extent, options.window.positions(extent), options.window};
+  }
+  static constexpr Shape output(Shape in) {
+    Extent2d const out = options.window.positions({in[1], in[2]});
+    return image_shape(in[0], out.height, out.width);
+  }
+};
+
+}  // namespace detail
+
+/// The largest cell of each window; the first among equals. Options: Kernel, Stride, Padding.
+///
+/// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Padding never wins.
+/// Saves:  which cell won, one 32-bit integer an element of y.
+/// The primary template is the error path.
+template <class... Options>
+struct MaxPool2d {
+  static constexpr std::string_view name = "MaxPool2d";
+  static_assert((WindowOption<Options> && ...),
+                "MaxPool2d<Options...>: options are Kernel, Stride and Padding");
+  static constexpr Shape output(Shape) { return {}; }
+};
+
+template <class... Options>
+  requires(WindowOption<Options>&&...)
+struct MaxPool2d<Options...> : detail::PoolLayer<Options...> {
+  using layer = MaxPool2d;
+  static constexpr std::string_view name = "MaxPool2d";
+};
+
+/// The average of each window, padding counted as zeros unless ExcludePadding.
+///
+/// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Saves nothing.
+/// The primary template is the error path.
+template <class... Options>
+struct AvgPool2d {
+  static constexpr std::string_view name = "AvgPool2d";
+  static_assert((AveragePoolOption<Options> && ...),
+                "AvgPool2d<Options...>: options are Kernel, Stride, Padding and ExcludePadding");
+  static constexpr Shape output(Shape) { return {}; }
+};
+
+template <class... Options>
+  requires(AveragePoolOption<Options>&&...)
+struct AvgPool2d<Options...> : detail::PoolLayer<Options...> {
+  using layer = AvgPool2d;
+  static constexpr std::string_view name = "AvgPool2d";
+};
+
+/// The average of each channel. Shapes: x (B, C, H, W); y (B, C), a vector that Linear takes.
+struct GlobalAvgPool {
+  using layer = GlobalAvgPool;
+  static constexpr std::string_view name = "GlobalAvgPool";
+  static constexpr Fault fault(Shape in) {
+    return in.rank == 3 ? Fault::none : Fault::not_an_image;
+  }
+  static constexpr Shape output(Shape in) { return vector_shape(in[0]); }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/subsample2d.hpp
+
+/// @file
+/// Subsample2d: the parameter-free shortcut of the CIFAR residual networks ("option A").
+
+namespace tandem {
+
+/// y[c] = x[c - first] at every Step-th row and column, zero for the added channels, which stand
+/// half before and half after (first = (Out - C) / 2).
+///
+/// Shapes: x (B, C, H, W); y (B, Out, ceil(H / Step), ceil(W / Step)).
+/// Source: He, Zhang, Ren, Sun, arXiv:1512.03385, section 4.2.
+template <int Out, int Step>
+struct Subsample2d {
+  static_assert(Out >= 1 && Step >= 1, "Subsample2d<Out, Step>: give positive numbers");
+  using layer = Subsample2d;
+  static constexpr std::string_view name = "Subsample2d";
+  static constexpr int step = Step;
+
+  static constexpr Fault fault(Shape in) {
+    if (in.rank != 3) {
+      return Fault::not_an_image;
+    }
+    return in[0] <= Out ? Fault::none : Fault::channels;
+  }
+  static constexpr Shape output(Shape in) {
+    return image_shape(Out, (in[1] + Step - 1) / Step, (in[2] + Step - 1) / Step);
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/models/googlenet.hpp
+
+/// @file
+/// GoogLeNet for 32×32 images: nine Inception blocks, batch norm, no auxiliary heads.
+
+namespace tandem::models {
+
+/// A convolution with bias, batch norm and ReLU.
+template <int Out, class... Options>
+struct ConvNormReLU : Sequential<Conv2d<Out, Options...>, BatchNorm2d<>, ReLU> {};
+
+/// Four branches on one input: 1×1; 1×1 then 3×3; 1×1 then two 3×3; 3×3 max-pool then 1×1.
+template <int One, int ThreeReduce, int Three, int FiveReduce, int Five, int Pool>
+struct Inception
+    : Concat<ConvNormReLU<One>,
+             Sequential<ConvNormReLU<ThreeReduce>, ConvNormReLU<Three, Kernel<3>, Padding<1>>>,
+             Sequential<ConvNormReLU<FiveReduce>, ConvNormReLU<Five, Kernel<3>, Padding<1>>,
+                        ConvNormReLU<Five, Kernel<3>, Padding<1>>>,
+             Sequential<MaxPool2d<Kernel<3>, Stride<1>, Padding<1>>, ConvNormReLU<Pool>>> {};
+
+using HalvePool = MaxPool2d<Kernel<3>, Stride<2>, Padding<1>>;
+
+/// GoogLeNet as it is trained on CIFAR-10: 6,166,250 parameters and 1.52 G multiply-accumulates a
+/// sample with 10 classes; 14 top-level layers, which is what Split counts.
+///
+/// Source: Szegedy et al., arXiv:1409.4842; widths and the two 3×3 in the 5×5 branch as in the
+/// widely used CIFAR version, convolution biases included.
+template <int Classes>
+struct GoogLeNet : Network<Image<3, 32, 32>,
+                           Sequential<ConvNormReLU<192, Kernel<3>, Padding<1>>,  // 0
+                                      Inception<64, 96, 128, 16, 32, 32>,        // 1  (256, 32, 32)
+                                      Inception<128, 128, 192, 32, 96, 64>,      // 2  (480, 32, 32)
+                                      HalvePool,                                 // 3  (480, 16, 16)
+                                      Inception<192, 96, 208, 16, 48, 64>,       // 4  (512, 16, 16)
+                                      Inception<160, 112, 224, 24, 64, 64>,      // 5
+                                      Inception<128, 128, 256, 24, 64, 64>,      // 6
+                                      Inception<112, 144, 288, 32, 64, 64>,      // 7  (528, 16, 16)
+                                      Inception<256, 160, 320, 32, 128, 128>,    // 8  (832, 16, 16)
+                                      HalvePool,                                 // 9  (832, 8, 8)
+                                      Inception<256, 160, 320, 32, 128, 128>,    // 10
+                                      Inception<384, 192, 384, 48, 128, 128>,    // 11 (1024, 8, 8)
+                                      GlobalAvgPool,                             // 12 (1024)
+                                      Linear<Classes>>> {};                      // 13
+
+}  // namespace tandem::models
+
+// ---- tandem/models/resnet_cifar.hpp
+
+/// @file
+/// Residual networks for 32×32 images: ResNet-20 of the original paper, and ResNet-18.
+
+namespace tandem::models {
+
+namespace detail {
+
+template <int Out, int Step = 1>
+struct Conv3x3 : Conv2d<Out, Kernel<3>, Stride<Step>, Padding<1>, NoBias> {};
+
+// Two 3×3 convolutions; the ReLU after the sum follows in BasicBlock.
+template <int Out, int Step>
+struct BasicBody
+    : Sequential<Conv3x3<Out, Step>, BatchNorm2d<>, ReLU, Conv3x3<Out>, BatchNorm2d<>> {};
+
+// Where the shape changes, a 1×1 convolution with batch norm.
+template <int Out, int Step>
+struct Projection : Sequential<Conv2d<Out, Stride<Step>, NoBias>, BatchNorm2d<>> {};
+
+template <int Out, int Step, class Shortcut>
+struct BasicBlock : Sequential<Residual<BasicBody<Out, Step>, Shortcut>, ReLU> {};
+
+template <int Out>
+struct SameBlock : BasicBlock<Out, 1, Sequential<>> {};
+
+}  // namespace detail
+
+/// ResNet-20 for CIFAR: 269,722 parameters with 10 classes, shortcuts without parameters.
+/// Source: He, Zhang, Ren, Sun, arXiv:1512.03385, section 4.2 (n = 3, option A).
+template <int Classes>
+struct ResNet20
+    : Network<Image<3, 32, 32>,
+              Sequential<detail::Conv3x3<16>, BatchNorm2d<>, ReLU,  //
+                         detail::SameBlock<16>, detail::SameBlock<16>, detail::SameBlock<16>,
+                         detail::BasicBlock<32, 2, Subsample2d<32, 2>>, detail::SameBlock<32>,
+                         detail::SameBlock<32>,  //
+                         detail::BasicBlock<64, 2, Subsample2d<64, 2>>, detail::SameBlock<64>,
+                         detail::SameBlock<64>,  //
+                         GlobalAvgPool, Linear<Classes>>> {};
+
+/// ResNet-18 for CIFAR: 11,173,962 parameters with 10 classes; a 3×3 stem and no first pool.
+/// Source: He, Zhang, Ren, Sun, arXiv:1512.03385, as widely adapted to 32×32 images.
+template <int Classes>
+struct ResNet18
+    : Network<
+          Image<3, 32, 32>,
+          Sequential<detail::Conv3x3<64>, BatchNorm2d<>, ReLU,  //
+                     detail::SameBlock<64>, detail::SameBlock<64>,
+                     detail::BasicBlock<128, 2, detail::Projection<128, 2>>, detail::SameBlock<128>,
+                     detail::BasicBlock<256, 2, detail::Projection<256, 2>>, detail::SameBlock<256>,
+                     detail::BasicBlock<512, 2, detail::Projection<512, 2>>,
+                     detail::SameBlock<512>,  //
+                     GlobalAvgPool, Linear<Classes>>> {};
+
+}  // namespace tandem::models
+
+// ---- tandem/models/small_cnn.hpp
+
+/// @file
+/// SmallCnn: the quickstart's network for 28×28 grey images.
+
+namespace tandem::models {
+
+/// Three 3×3 convolutions with batch norm, two pools, one linear layer: 42,298 parameters with 10
+/// classes. Reaches about 0.91 on Fashion-MNIST in a few epochs.
+template <int Classes>
+struct SmallCnn : Network<Image<1, 28, 28>,
+                          Sequential<Conv2d<16, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>, ReLU,
+                                     MaxPool2d<Kernel<2>>,  // (16, 14, 14)
+                                     Conv2d<32, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>, ReLU,
+                                     MaxPool2d<Kernel<2>>,  // (32, 7, 7)
+                                     Conv2d<48, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>, ReLU,
+                                     Flatten, Linear<Classes>>> {};
+
+}  // namespace tandem::models
+
+// ---- tandem/ops/check_layer.hpp
+
+/// @file
+/// check_layer: a layer's gradients against finite differences, in double. For tests, the library's
+/// and its users'.
+
+namespace tandem {
+
+/// What check_layer found; `problem` is one sentence, empty if all is well.
+struct LayerCheck {
+  std::string problem;
+  double worst = 0.0;  ///< largest error seen, relative to 1 + |computed| + |expected|
+
+  [[nodiscard]] bool ok() const { return problem.empty(); }
+};
+
+struct LayerCheckOptions {
+  int batch = 3;
+  double step = 1e-5;       ///< of the central differences
+  double tolerance = 1e-6;  ///< relative to 1 + |computed| + |expected|
+  int elements = 64;        ///< checked of each tensor, spread evenly
+  std::uint64_t seed = 1;
+};
+
+namespace detail {
+
+/// A layer with random inputs, and L = Σ r y for a random r, whose gradients are compared.
+template <class L>
+class LayerChecker {
+  using Backend = BasicHost<Portable, Fp64>;
+
+ public:
+  LayerChecker(Shape in, LayerCheckOptions const& options)
+      : options_{options},
+        node_{.kind = NodeKind::layer,
+              .needs_gradient = true,
+              .edges = 1,
+              .in = in,
+              .out = L::output(in)},
+        list_{parameters_of<L>(in)},
+        device_{1},
+        op_{OpSetup{node_, 1, &node_.in, options.batch, 1}} {
+    x_ = random(in.elements() * options.batch, -1.0, 1.0);
+    y_ = std::vector<double>(size(node_.out.elements() * options.batch));
+    weights_ = random(node_.out.elements() * options.batch, -1.0, 1.0);
+    for (int p = 0; p < list_.count; ++p) {
+      bool const statistic = list_.item[p].role == Role::statistic;
+      parameters_.push_back(
+          random(list_.item[p].shape.elements(), statistic ? 0.5 : -1.0, statistic ? 1.5 : 1.0));
+      gradients_.emplace_back(parameters_.back().size(), poison);
+    }
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      parameter_.push_back(parameters_[p].data());
+      gradient_.push_back(gradients_[p].data());
+    }
+    saved_ = Buffer{static_cast<std::size_t>(op_.needs().saved_bytes)};
+    scratch_ = Buffer{static_cast<std::size_t>(op_.needs().scratch_bytes)};
+    device_.scratch = scratch_.data();
+  }
+
+  LayerCheck run() {
+    std::vector<double> dx(x_.size(), poison);
+    double const* const x = x_.data();
+    double* const dx_memory = dx.data();
+    static_cast<void>(objective());
+    check_written(y_, "forward leaves an element of y unwritten, or makes it not finite");
+    Operands<double> const o = operands(&x, &dx_memory);
+    op_.input_gradient(o, pass(false));
+    check_written(dx, "input_gradient leaves an element of dx unwritten, or makes it not finite");
+    compare(dx, x_, "x");
+    if constexpr (requires { op_.weight_gradient(o, pass(false)); }) {
+      if (list_.count > 0) {
+        check_parameters(o);
+      }
+    }
+    return result_;
+  }
+
+ private:
+  using Buffer = host::Buffer;
+  static constexpr double poison = std::numeric_limits<double>::quiet_NaN();
+  static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+  std::vector<double> random(std::int64_t n, double low, double high) {
+    std::vector<double> values(size(n));
+    for (double& value : values) {
+      auto const word = philox(options_.seed, RandomUse::user, drawn_++, 0).word[0];
+      value = low + (high - low) * double{uniform(word)};
+    }
+    return values;
+  }
+
+  [[nodiscard]] Pass<host::Device> pass(bool accumulate) {
+    return {.device = device_,
+            .batch = options_.batch,
+            .seed = options_.seed,
+            .accumulate = accumulate};
+  }
+  Operands<double> operands(double const* const* x, double* const* dx) {
+    return {.x = x,
+            .y = y_.data(),
+            .dy = weights_.data(),
+            .dx = dx,
+            .parameter = parameter_.data(),
+            .gradient = gradient_.data(),
+            .saved = saved_.data()};
+  }
+
+  double objective() {
+    double const* const x = x_.data();
+    for (double& y : y_) {
+      y = poison;
+    }
+    op_.forward(operands(&x, nullptr), pass(false));
+    double sum = 0.0;
+    for (std::size_t i = 0; i < y_.size(); ++i) {
+      sum += weights_[i] * y_[i];
+    }
+    return sum;
+  }
+
+  void check_parameters(Operands<double> const& o) {
+    op_.weight_gradient(o, pass(false));
+    std::vector<std::vector<double>> const once = gradients_;
+    op_.weight_gradient(o, pass(true));
+    for (std::size_t p = 0; p < once.size(); ++p) {
+      std::string const name = list_.item[p].name;
+      check_written(once[p], "weight_gradient leaves an element of the gradient of " + name +
+                                 " unwritten, or makes it not finite");
+      for (std::size_t i = 0; i < once[p].size(); ++i) {
+        note(gradients_[p][i], 2.0 * once[p][i], "a second, accumulating gradient of " + name, i);
+      }
+      if (list_.item[p].role == Role::weight) {
+        compare(once[p], parameters_[p], name);
+      }
+    }
+  }
+
+  // Central differences of the objective over `variable`, against `computed`.
+  void compare(std::vector<double> const& computed, std::vector<double>& variable,
+               std::string const& name) {
+    auto const stride = std::max<std::size_t>(1, variable.size() / size(options_.elements));
+    for (std::size_t i = 0; i < variable.size(); i += stride) {
+      double const middle = variable[i];
+      variable[i] = middle + options_.step;
+      double const above = objective();
+      variable[i] = middle - options_.step;
+      double const below = objective();
+      variable[i] = middle;
+      note(computed[i], (above - below) / (2.0 * options_.step), "the gradient of " + name, i);
+    }
+    static_cast<void>(objective());  // y and saved as they were
+  }
+
+  void check_written(std::vector<double> const& values, std::string const& problem) {
+    for (double const value : values) {
+      if (!std::isfinite(value) && result_.ok()) {
+        result_.problem = problem;
+      }
+    }
+  }
+
+  void note(double computed, double expected, std::string const& what, std::size_t element) {
+    double const error =
+        std::abs(computed - expected) / (1.0 + std::abs(computed) + std::abs(expected));
+    result_.worst = !(error <= result_.worst) ? error : result_.worst;
+    if (!(error <= options_.tolerance) && result_.ok()) {
+      result_.problem = what + " at element " + std::to_string(element) + " is " +
+                        std::to_string(computed) + ", but finite differences give " +
+                        std::to_string(expected);
+    }
+  }
+
+  LayerCheckOptions options_;
+  Node node_;
+  Parameters list_;
+  host::Device device_;
+  Op<L, Backend> op_;
+  std::uint64_t drawn_ = 0;
+  std::vector<double> x_;
+  std::vector<double> y_;
+  std::vector<double> weights_;
+  std::vector<std::vector<double>> parameters_;
+  std::vector<std::vector<double>> gradients_;
+  std::vector<double*> parameter_;
+  std::vector<double*> gradient_;
+  Buffer saved_;
+  Buffer scratch_;
+  LayerCheck result_;
+};
+
+}  // namespace detail
+
+/// Checks layer L on random inputs of type @p Input: forward writes all of y, gradients of x and of
+/// every weight equal central differences, and gradients accumulate when asked to.
+///
+///   REQUIRE(check_layer<MyLayer, Image<3, 8, 8>>().ok());
+///
+/// Cost: two forward passes an element checked. A kink (as ReLU's) hit by chance is an error that
+/// another seed does not have.
+template <Layer L, class Input>
+LayerCheck check_layer(LayerCheckOptions const& options = {}) {
+  return detail::LayerChecker<L>{Input::shape, options}.run();
+}
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/all.hpp
+
+/// @file
+/// All ops of the portable Host backend.
+
+// ---- tandem/ops/host/activation.hpp
+
+/// @file
+/// ReLU and Dropout on Host, portable kernels.
+
+// ---- tandem/kernels/host/activation.hpp
+
+/// @file
+/// The rectifier and its gradient, which needs the output only, so that a layer may work in place.
+
+namespace tandem::host {
+
+/// y = max(x, 0); a NaN stays a NaN.
+///
+/// Shapes: x (n); y (n), which may be x.
+/// Cost:   reads and writes n elements; bound by memory.
+template <class T>
+TANDEM_NOINLINE void relu_forward(Team& team, T const* x, T* y, std::int64_t n) {
+  transform(team, n, [=](std::int64_t i) { y[i] = x[i] < T{0} ? T{0} : x[i]; });
+}
+
+/// dx = dy where y > 0, else 0; where y is a NaN the gradient passes, as in PyTorch.
+///
+/// Shapes: y (n), the output of relu_forward; dy (n); dx (n), which may be dy.
+/// Cost:   reads 2 n elements and writes n; bound by memory.
+template <class T>
+TANDEM_NOINLINE void relu_gradient(Team& team, T const* y, T const* dy, T* dx, std::int64_t n) {
+  transform(team, n, [=](std::int64_t i) {
+    T const gradient = dy[i];
+    dx[i] = y[i] <= T{0} ? T{0} : gradient;
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/dropout.hpp
+
+/// @file
+/// Dropout whose mask is never stored: it is drawn again, from the place of each element.
+///
+/// The mask depends on the seed, the step, the layer, the sample's index in the global batch and
+/// the element only, so that it is the same on every rank, under every strategy and in every
+/// microbatch.
+
+namespace tandem {
+
+/// Where a dropout mask is drawn. `first_sample` is the global index of the batch's first sample.
+struct DropoutPlace {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t layer = 0;
+  std::uint32_t first_sample = 0;
+};
+
+/// The four words for elements 4 q … 4 q + 3 of a sample, in order.
+///
+/// The key is (seed, RandomUse::dropout); the counter is step · 2³² + layer (low 64 bits) and
+/// sample · 2³² + q (high 64 bits).
+TANDEM_HOST_DEVICE constexpr Random4 dropout_words(DropoutPlace const& place, std::int64_t sample,
+                                                   std::int64_t q) {
+  std::uint64_t const low = (static_cast<std::uint64_t>(place.step) << 32) | place.layer;
+  std::uint64_t const row = static_cast<std::uint64_t>(sample) + place.first_sample;
+  return philox(place.seed, RandomUse::dropout, low, (row << 32) | static_cast<std::uint64_t>(q));
+}
+
+}  // namespace tandem
+
+namespace tandem::host {
+
+/// y = x / (1 - rate) where the element is kept, else 0; kept is uniform(word) >= rate.
+///
+/// Shapes: x (B, elements); y (B, elements), which may be x.
+/// Cost:   one Philox block of 10 rounds for each four elements; bound by arithmetic.
+/// @pre    0 <= rate < 1; elements < 2³⁴
+/// Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, JMLR 15 (2014), section 10
+///         (the "inverted" form, scaled in training)
+template <class T>
+TANDEM_NOINLINE void dropout_forward(Team& team, int batch, std::int64_t elements,
+                                     DropoutPlace const& place, float rate, T const* x, T* y) {
+  T const scale = T{1} / (T{1} - static_cast<T>(rate));
+  std::int64_t const blocks = (elements + 3) / 4;
+  team.parallel_for(batch * blocks, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      std::int64_t const sample = b / blocks;
+      std::int64_t const q = b % blocks;
+      Random4 const random = dropout_words(place, sample, q);
+      for (std::int64_t j = 0; j < 4 && 4 * q + j < elements; ++j) {
+        std::int64_t const i = sample * elements + 4 * q + j;
+        y[i] = uniform(random.word[j]) >= rate ? x[i] * scale : T{0};
+      }
+    }
+  });
+}
+
+/// dx = dy / (1 - rate) where the element was kept, else 0: the same map, with the same mask.
+///
+/// Shapes: dy (B, elements); dx (B, elements), which may be dy.
+template <class T>
+TANDEM_NOINLINE void dropout_gradient(Team& team, int batch, std::int64_t elements,
+                                      DropoutPlace const& place, float rate, T const* dy, T* dx) {
+  dropout_forward(team, batch, elements, place, rate, dy, dx);
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+template <class T>
+class ReluOp {
+ public:
+  explicit ReluOp(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    relu_forward(p.device.team, o.x[0], o.y, p.batch * elements_);
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.batch * elements_);
+  }
+
+ private:
+  std::int64_t elements_;
+};
+
+template <class T>
+class DropoutOp {
+ public:
+  DropoutOp(OpSetup const& setup, double rate)
+      : elements_{setup.node.out.elements()},
+        layer_{static_cast<std::uint32_t>(setup.index)},
+        rate_{static_cast<float>(rate)} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    dropout_forward(p.device.team, p.batch, elements_, place(p), p.training ? rate_ : 0.0F, o.x[0],
+                    o.y);
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    dropout_gradient(p.device.team, p.batch, elements_, place(p), rate_, o.dy, o.dx[0]);
+  }
+
+ private:
+  [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
+    return {p.seed, static_cast<std::uint32_t>(p.step), layer_,
+            static_cast<std::uint32_t>(p.first_sample)};
+  }
+
+  std::int64_t elements_;
+  std::uint32_t layer_;
+  float rate_;
+};
+
+}  // namespace host
+
+template <class Precision>
+struct Op<ReLU, BasicHost<Portable, Precision>> : host::ReluOp<typename Precision::Scalar> {
+  using host::ReluOp<typename Precision::Scalar>::ReluOp;
+};
+
+template <class Rate, class Precision>
+struct Op<Dropout<Rate>, BasicHost<Portable, Precision>>
+    : host::DropoutOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup)
+      : host::DropoutOp<typename Precision::Scalar>{setup, Dropout<Rate>::rate} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/batch_norm.hpp
+
+/// @file
+/// BatchNorm2d on Host, portable kernels.
+
+// ---- tandem/kernels/host/batch_norm.hpp
+
+/// @file
+/// Batch normalisation of each channel over (B, pixels), in training, with the batch's statistics.
+///
+/// The kernels with constant statistics stand in batch_norm_evaluation.hpp.
+/// Source: Ioffe, Szegedy, arXiv:1502.03167, section 3.
+
+namespace tandem::host {
+
+namespace detail {
+
+/// Calls f(i) for each element i of one channel.
+template <class Function>
+void each_of_channel(int batch, int channels, std::int64_t pixels, std::int64_t channel,
+                     Function const& f) {
+  for (std::int64_t s = 0; s < batch; ++s) {
+    std::int64_t const first = (s * channels + channel) * pixels;
+    for (std::int64_t i = first; i < first + pixels; ++i) {
+      f(i);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// y = (x - mean(x)) / sqrt(var(x) + epsilon) * gain + bias, each channel over B and pixels.
+///
+/// Shapes: x (B, C, pixels), gain (C), bias (C); y (B, C, pixels), which may be x if x is not
+/// needed
+///         again; mean (C), inverse_deviation (C), variance (C).
+/// Saves:  mean and 1 / sqrt(var + epsilon) for the gradients; `variance` is the biased one, which
+///         batch_norm_statistics needs.
+/// Cost:   reads x three times, writes y once; bound by memory.
+/// Order:  two passes (mean, then squares of x - mean); each map in 16 lanes in T, then the samples
+///         in order in double.
+template <class T>
+TANDEM_NOINLINE void batch_norm_forward(Team& team, int batch, int channels, std::int64_t pixels,
+                                        T const* x, T const* gain, T const* bias, T epsilon, T* y,
+                                        T* mean, T* inverse_deviation, T* variance) {
+  double const count = static_cast<double>(batch * pixels);
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      T const center = static_cast<T>(total([=](std::int64_t i) { return x[i]; }) / count);
+      double const spread = total([=](std::int64_t i) {
+                              T const distance = x[i] - center;
+                              return distance * distance;
+                            }) /
+                            count;
+      T const inverse = static_cast<T>(1.0 / std::sqrt(spread + static_cast<double>(epsilon)));
+      mean[c] = center;
+      inverse_deviation[c] = inverse;
+      variance[c] = static_cast<T>(spread);
+      T const scale = inverse * gain[c];
+      T const shift = bias[c];
+      detail::each_of_channel(batch, channels, pixels, c,
+                              [=](std::int64_t i) { y[i] = (x[i] - center) * scale + shift; });
+    }
+  });
+}
+
+/// The gradient of batch_norm_forward to x, through mean and variance also:
+/// dx = gain / deviation * (dy - mean(dy) - xhat mean(dy xhat)), xhat = (x - mean) / deviation.
+///
+/// Shapes: x, dy (B, C, pixels), gain, mean, inverse_deviation (C); dx (B, C, pixels), may be dy.
+/// Cost:   reads x and dy twice, writes dx once; bound by memory.
+/// Order:  the sums as in batch_norm_forward.
+template <class T>
+TANDEM_NOINLINE void batch_norm_input_gradient(Team& team, int batch, int channels,
+                                               std::int64_t pixels, T const* x, T const* dy,
+                                               T const* gain, T const* mean,
+                                               T const* inverse_deviation, T* dx) {
+  double const count = static_cast<double>(batch * pixels);
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const center = mean[c];
+      T const inverse = inverse_deviation[c];
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      double const sum_dy = total([=](std::int64_t i) { return dy[i]; });
+      double const sum_dy_x = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
+      T const offset = static_cast<T>(sum_dy / count);
+      T const slope = static_cast<T>(sum_dy_x / count) * inverse * inverse;
+      T const scale = inverse * gain[c];
+      detail::each_of_channel(batch, channels, pixels, c, [=](std::int64_t i) {
+        T const rest = dy[i] - offset;
+        dx[i] = (rest - (x[i] - center) * slope) * scale;
+      });
+    }
+  });
+}
+
+/// dgain = [+=] sum(dy xhat), dbias = [+=] sum(dy), each channel over B and pixels.
+///
+/// Shapes: x, dy (B, C, pixels), mean, inverse_deviation (C); dgain, dbias (C).
+/// Cost:   reads x and dy once; bound by memory.
+/// Order:  as batch_norm_forward; with @p accumulate the batch's sum is added as one term.
+template <class T>
+TANDEM_NOINLINE void batch_norm_parameter_gradient(Team& team, int batch, int channels,
+                                                   std::int64_t pixels, T const* x, T const* dy,
+                                                   T const* mean, T const* inverse_deviation,
+                                                   T* dgain, T* dbias, bool accumulate) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const center = mean[c];
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      T const sum_dy = static_cast<T>(total([=](std::int64_t i) { return dy[i]; }));
+      double const sum_dy_x = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
+      T const sum_dy_xhat = static_cast<T>(sum_dy_x * static_cast<double>(inverse_deviation[c]));
+      dgain[c] = accumulate ? dgain[c] + sum_dy_xhat : sum_dy_xhat;
+      dbias[c] = accumulate ? dbias[c] + sum_dy : sum_dy;
+    }
+  });
+}
+
+/// out_mean = [+=] weight * mean, out_variance = [+=] weight * variance * count / (count - 1).
+///
+/// What one batch (of `count` = B · pixels elements a channel) adds to the average of the
+/// statistics over all the batches of a step; the outputs travel with the gradients. A count of 1
+/// has no unbiased variance and passes the biased one, 0.
+///
+/// Shapes: mean, variance (biased), out_mean, out_variance (C).
+template <class T>
+TANDEM_NOINLINE void batch_norm_statistics(Team& team, int channels, std::int64_t count, T weight,
+                                           T const* mean, T const* variance, T* out_mean,
+                                           T* out_variance, bool accumulate) {
+  double const unbiased =
+      count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1.0;
+  T const factor = static_cast<T>(static_cast<double>(weight) * unbiased);
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      out_mean[c] = weight * mean[c] + (accumulate ? out_mean[c] : T{0});
+      out_variance[c] = factor * variance[c] + (accumulate ? out_variance[c] : T{0});
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/batch_norm_evaluation.hpp
+
+/// @file
+/// Batch normalisation with running statistics, which are constants to the gradients.
+///
+/// Each element is a fixed affine map of itself, so nothing depends on the batch's neighbours.
+
+namespace tandem::host {
+
+namespace detail {
+
+template <class T>
+T inverse_deviation_of(T variance, T epsilon) {
+  return static_cast<T>(1.0 /
+                        std::sqrt(static_cast<double>(variance) + static_cast<double>(epsilon)));
+}
+
+}  // namespace detail
+
+/// y = (x - running_mean) / sqrt(running_variance + epsilon) * gain + bias.
+///
+/// Shapes: x (B, C, pixels), the others (C); y (B, C, pixels), which may be x.
+/// Cost:   reads and writes each element once; bound by memory.
+template <class T>
+TANDEM_NOINLINE void batch_norm_evaluation_forward(Team& team, int batch, int channels,
+                                                   std::int64_t pixels, T const* x, T const* gain,
+                                                   T const* bias, T const* running_mean,
+                                                   T const* running_variance, T epsilon, T* y) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const scale = detail::inverse_deviation_of(running_variance[c], epsilon) * gain[c];
+      T const center = running_mean[c];
+      T const shift = bias[c];
+      detail::each_of_channel(batch, channels, pixels, c,
+                              [=](std::int64_t i) { y[i] = (x[i] - center) * scale + shift; });
+    }
+  });
+}
+
+/// dx = dy * gain / sqrt(running_variance + epsilon).
+///
+/// Shapes: dy (B, C, pixels), gain, running_variance (C); dx (B, C, pixels), which may be dy.
+/// Cost:   reads and writes each element once; bound by memory.
+template <class T>
+TANDEM_NOINLINE void batch_norm_evaluation_input_gradient(Team& team, int batch, int channels,
+                                                          std::int64_t pixels, T const* dy,
+                                                          T const* gain, T const* running_variance,
+                                                          T epsilon, T* dx) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const scale = detail::inverse_deviation_of(running_variance[c], epsilon) * gain[c];
+      detail::each_of_channel(batch, channels, pixels, c,
+                              [=](std::int64_t i) { dx[i] = dy[i] * scale; });
+    }
+  });
+}
+
+/// dgain = [+=] sum(dy (x - running_mean) / deviation), dbias = [+=] sum(dy), each channel.
+///
+/// Shapes: x, dy (B, C, pixels), running_mean, running_variance (C); dgain, dbias (C).
+/// Cost:   reads x and dy once; bound by memory.
+/// Order:  each map in 16 lanes in T, then the samples in order in double.
+template <class T>
+TANDEM_NOINLINE void batch_norm_evaluation_parameter_gradient(Team& team, int batch, int channels,
+                                                              std::int64_t pixels, T const* x,
+                                                              T const* dy, T const* running_mean,
+                                                              T const* running_variance, T epsilon,
+                                                              T* dgain, T* dbias, bool accumulate) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const center = running_mean[c];
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      T const inverse = detail::inverse_deviation_of(running_variance[c], epsilon);
+      T const sum_dy = static_cast<T>(total([=](std::int64_t i) { return dy[i]; }));
+      double const sum_dy_x = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
+      T const sum_dy_xhat = static_cast<T>(sum_dy_x * static_cast<double>(inverse));
+      dgain[c] = accumulate ? dgain[c] + sum_dy_xhat : sum_dy_xhat;
+      dbias[c] = accumulate ? dbias[c] + sum_dy : sum_dy;
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Statistics of the microbatch in training; running ones in evaluation and where frozen.
+///
+/// saved holds mean, inverse deviation and biased variance, (C) each. The gradient slots of the
+/// running statistics receive share * (mean, unbiased variance), so that the sum over a step's
+/// microbatches is their average, whoever computed them.
+template <class T>
+class BatchNormOp {
+ public:
+  BatchNormOp(OpSetup const& setup, double epsilon)
+      : channels_{setup.node.in[0]},
+        pixels_{std::int64_t{setup.node.in[1]} * setup.node.in[2]},
+        frozen_{setup.node.frozen},
+        epsilon_{static_cast<T>(epsilon)} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true, .saved_bytes = 3 * channels_ * static_cast<std::int64_t>(sizeof(T))};
+  }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    if (p.training && !frozen_) {
+      Saved const s = saved(o);
+      batch_norm_forward(p.device.team, p.batch, channels_, pixels_, o.x[0], gain(o), bias(o),
+                         epsilon_, o.y, s.mean, s.inverse_deviation, s.variance);
+    } else {
+      batch_norm_evaluation_forward(p.device.team, p.batch, channels_, pixels_, o.x[0], gain(o),
+                                    bias(o), running_mean(o), running_variance(o), epsilon_, o.y);
+    }
+  }
+
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    if (frozen_) {
+      batch_norm_evaluation_input_gradient(p.device.team, p.batch, channels_, pixels_, o.dy,
+                                           gain(o), running_variance(o), epsilon_, o.dx[0]);
+    } else {
+      Saved const s = saved(o);
+      batch_norm_input_gradient(p.device.team, p.batch, channels_, pixels_, o.x[0], o.dy, gain(o),
+                                s.mean, s.inverse_deviation, o.dx[0]);
+    }
+  }
+
+  void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    Saved const s = saved(o);
+    batch_norm_parameter_gradient(p.device.team, p.batch, channels_, pixels_, o.x[0], o.dy, s.mean,
+                                  s.inverse_deviation, o.gradient[0], o.gradient[1], p.accumulate);
+    batch_norm_statistics(p.device.team, channels_, p.batch * pixels_, static_cast<T>(p.share),
+                          s.mean, s.variance, o.gradient[2], o.gradient[3], p.accumulate);
+  }
+
+ private:
+  struct Saved {
+    T* mean;
+    T* inverse_deviation;
+    T* variance;
+  };
+
+  [[nodiscard]] Saved saved(Operands<T> const& o) const {
+    T* const memory = reinterpret_cast<T*>(o.saved);
+    return {memory, memory + channels_, memory + 2 * channels_};
+  }
+  static T const* gain(Operands<T> const& o) { return o.parameter[0]; }
+  static T const* bias(Operands<T> const& o) { return o.parameter[1]; }
+  static T const* running_mean(Operands<T> const& o) { return o.parameter[2]; }
+  static T const* running_variance(Operands<T> const& o) { return o.parameter[3]; }
+
+  int channels_;
+  std::int64_t pixels_;
+  bool frozen_;
+  T epsilon_;
+};
+
+}  // namespace host
+
+template <class... Options, class Precision>
+struct Op<BatchNorm2d<Options...>, BasicHost<Portable, Precision>>
+    : host::BatchNormOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup)
+      : host::BatchNormOp<typename Precision::Scalar>{setup, BatchNorm2d<Options...>::epsilon} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/convolution.hpp
+
+/// @file
+/// Conv2d and Linear on Host, portable kernels.
+
+// ---- tandem/kernels/host/convolution.hpp
+
+/// @file
+/// The three passes of a convolution: convolution_forward, convolution_input_gradient and
+/// convolution_weight_gradient; and convolution_scratch.
+
+// ---- tandem/kernels/host/convolution_forward.hpp
+
+/// @file
+/// Convolution: a product of the weights and the matrix of patches; with convolution_scratch.
+
+// ---- tandem/kernels/host/panels.hpp
+
+/// @file
+/// The matrix product under gemm and convolution: packed panels, a register tile, a blocked loop.
+///
+/// A panel holds 6 rows of the left matrix or 32 columns of the right one, k outermost, zeros
+/// behind the last row or column. Every element is computed in a whole tile, also at the edges, so
+/// that its bits do not depend on where it stands. Source: Goto, van de Geijn, ACM TOMS 34
+/// (2008) 3.
+
+namespace tandem::host::detail {
+
+/// Rows and columns of the register tile: 12 vectors of 16 floats. Both plain loops below vectorise
+/// on g++ 12 and clang 14; a tile of 16 columns does not on g++ (measured: 11 against 257 Gflop/s).
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_columns = 32;
+
+/// A block of the left matrix (120 x 256) and of the right one (256 x 512) fit the second-level
+/// cache.
+inline constexpr std::int64_t block_depth = 256;
+inline constexpr std::int64_t block_rows = 20 * tile_rows;
+inline constexpr std::int64_t block_columns = 16 * tile_columns;
+inline constexpr std::int64_t left_block = block_rows * block_depth;
+inline constexpr std::int64_t right_block = block_depth * block_columns;
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+/// A range of rows or of columns.
+struct Range {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+/// The rows and columns of member @p part of @p parts: a range of whole panels of the longer side.
+struct Part {
+  Range rows;
+  Range columns;
+
+  constexpr Part(std::int64_t m, std::int64_t n, std::int64_t part, std::int64_t parts)
+      : rows{0, m}, columns{0, n} {
+    std::int64_t const row_panels = (m + tile_rows - 1) / tile_rows;
+    std::int64_t const column_panels = (n + tile_columns - 1) / tile_columns;
+    if (row_panels > column_panels) {
+      rows = {std::min(m, row_panels * part / parts * tile_rows),
+              std::min(m, row_panels * (part + 1) / parts * tile_rows)};
+    } else {
+      columns = {std::min(n, column_panels * part / parts * tile_columns),
+                 std::min(n, column_panels * (part + 1) / parts * tile_columns)};
+    }
+  }
+};
+
+/// tile = the product of a left panel (depth, 6) and a right panel (depth, 32).
+///
+/// Order: each element is one sum in the order of k, from 0.
+template <class T>
+TANDEM_NOINLINE void multiply_panels(std::int64_t depth, T const* left, T const* right, T* tile) {
+  T total[tile_rows][tile_columns];
+  for (int i = 0; i < tile_rows; ++i) {
+    for (int j = 0; j < tile_columns; ++j) {
+      total[i][j] = T{0};
+    }
+  }
+  for (std::int64_t p = 0; p < depth; ++p) {
+    for (int i = 0; i < tile_rows; ++i) {
+      for (int j = 0; j < tile_columns; ++j) {
+        total[i][j] += left[i] * right[j];
+      }
+    }
+    left += tile_rows;
+    right += tile_columns;
+  }
+  for (int i = 0; i < tile_rows; ++i) {
+    for (int j = 0; j < tile_columns; ++j) {
+      tile[i * tile_columns + j] = total[i][j];
+    }
+  }
+}
+
+/// panel[p * Width + i] = x[i * stride + p * step] for i < count, else 0. One of the strides is 1.
+template <int Width, class T>
+void pack_panel(std::int64_t count, std::int64_t depth, T const* x, std::int64_t stride,
+                std::int64_t step, T* panel) {
+  if (count < Width) {
+    std::fill(panel, panel + depth * Width, T{0});
+  }
+  if (stride == 1 && count == Width) {
+    for (std::int64_t p = 0; p < depth; ++p) {
+      for (int i = 0; i < Width; ++i) {
+        panel[p * Width + i] = x[p * step + i];
+      }
+    }
+  } else if (stride == 1) {
+    for (std::int64_t p = 0; p < depth; ++p) {
+      std::copy(x + p * step, x + p * step + count, panel + p * Width);
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t p = 0; p < depth; ++p) {
+        panel[p * Width + i] = x[i * stride + p * step];
+      }
+    }
+  }
+}
+
+/// Where the panels of a block of the left matrix lie: panel q at first + q * stride.
+template <class T>
+struct LeftPanels {
+  T const* first;
+  std::int64_t stride;
+};
+
+/// Stores tiles into a row-major matrix: c = [+=] the product.
+template <class T>
+struct MatrixStore {
+  T* c;
+  std::int64_t stride;
+  bool accumulate;
+
+  void operator()(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                  bool first, T const* tile) const {
+    for (std::int64_t i = row; i < row + rows; ++i, tile += tile_columns) {
+      T* const to = c + i * stride + column;
+      if (first && !accumulate) {
+        std::copy(tile, tile + columns, to);
+      } else {
+        for (std::int64_t j = 0; j < columns; ++j) {
+          to[j] += tile[j];
+        }
+      }
+    }
+  }
+};
+
+/// Computes the elements of a product in @p part, of depth @p k, and hands them out in tiles.
+///
+/// left(row, rows, p, depth) returns the LeftPanels of a block; right(column, columns, p, depth,
+/// panel) writes one panel; store(row, rows, column, columns, first, tile) gets the sum over one
+/// block of k: to be assigned if `first`, to be added else.
+///
+/// Order: k in blocks of 256 from 0, each summed in order; store gets them in order.
+template <class T, class Left, class Right, class Store>
+void multiply_blocks(Part const& part, std::int64_t k, Left const& left, Right const& right,
+                     Store&& store, T* scratch) {
+  T tile[tile_rows * tile_columns];
+  auto const [row_begin, row_end] = part.rows;
+  auto const [column_begin, column_end] = part.columns;
+  for (std::int64_t n = column_begin; n < column_end; n += block_columns) {
+    std::int64_t const n_end = std::min(n + block_columns, column_end);
+    for (std::int64_t p = 0; p == 0 || p < k; p += block_depth) {  // once for k == 0: zeros
+      std::int64_t const depth = std::min(block_depth, k - p);
+      for (std::int64_t j = n; j < n_end && depth > 0; j += tile_columns) {
+        right(j, std::min<std::int64_t>(tile_columns, n_end - j), p, depth,
+              scratch + (j - n) * depth);
+      }
+      for (std::int64_t m = row_begin; m < row_end; m += block_rows) {
+        std::int64_t const m_end = std::min(m + block_rows, row_end);
+        LeftPanels<T> const panels = left(m, m_end - m, p, depth);
+        for (std::int64_t j = n; j < n_end; j += tile_columns) {
+          T const* panel = panels.first;
+          for (std::int64_t i = m; i < m_end; i += tile_rows, panel += panels.stride) {
+            multiply_panels(depth, panel, scratch + (j - n) * depth, tile);
+            store(i, std::min<std::int64_t>(tile_rows, m_end - i), j,
+                  std::min<std::int64_t>(tile_columns, n_end - j), p == 0, tile);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace tandem::host::detail
+
+// ---- tandem/kernels/host/patches.hpp
+
+/// @file
+/// The matrix of patches of a convolution ("im2col"), never stored: its panels are read off the
+/// image.
+///
+/// Its rows are taps (channel, row, column of the kernel), its columns positions (sample, row,
+/// column of the grid). Source: Chellapilla, Puri, Simard, IWFHR 2006, section 4.
+
+namespace tandem::host::detail {
+
+/// How patches lie on an image: tap (u, v) at grid position (i, j) is pixel
+/// (first.height + i stride.height + u, first.width + j stride.width + v), zero outside the image.
+struct Patches {
+  Extent2d image;
+  Extent2d taps;
+  Extent2d grid;
+  Extent2d stride;
+  Extent2d first;
+
+  [[nodiscard]] constexpr std::int64_t positions() const {
+    return std::int64_t{grid.height} * grid.width;
+  }
+  [[nodiscard]] constexpr std::int64_t pixels() const {
+    return std::int64_t{image.height} * image.width;
+  }
+  [[nodiscard]] constexpr std::int64_t tap_count() const {
+    return std::int64_t{taps.height} * taps.width;
+  }
+};
+
+/// What the forward pass reads.
+constexpr Patches patches_of(ConvolutionGeometry const& g) {
+  return {g.in,
+          g.window.kernel,
+          g.out,
+          g.window.stride,
+          {-g.window.padding.height, -g.window.padding.width}};
+}
+
+/// The same convolution, on images of one row where the kernel is one cell that visits every pixel.
+constexpr ConvolutionGeometry flattened(ConvolutionGeometry g) {
+  if (g.window == Window{}) {
+    g.in = g.out = {1, g.in.height * g.in.width};
+  }
+  return g;
+}
+
+/// Positions that are neighbours in one row of one sample's grid.
+struct Run {
+  std::int64_t sample;
+  int row, column;   // of the first position, on the grid
+  int begin, count;  // where it stands among the positions asked for
+};
+
+/// Splits the positions [first, first + count) of a batch into runs; returns how many there are.
+///
+/// @pre runs has room for @p count elements
+inline int split_into_runs(Extent2d grid, std::int64_t first, int count, Run* runs) {
+  std::int64_t const positions = std::int64_t{grid.height} * grid.width;
+  std::int64_t sample = first / positions;
+  int row = static_cast<int>(first % positions) / grid.width;
+  int column = static_cast<int>(first % positions) % grid.width;
+  int length = 0;
+  for (int begin = 0; begin < count; ++length) {
+    int const run = std::min(count - begin, grid.width - column);
+    runs[length] = {sample, row, column, begin, run};
+    begin += run;
+    column = 0;
+    if (++row == grid.height) {
+      row = 0;
+      ++sample;
+    }
+  }
+  return length;
+}
+
+/// What one tap sees of one run: positions [low, high) are inside the image, the pixel under the
+/// run's first position is `pixel` elements after the start of a channel, if it is inside.
+struct View {
+  int low, high;
+  std::int64_t pixel;
+
+  constexpr View(Patches const& patches, Run const& run, int tap) : low{0}, high{0}, pixel{0} {
+    int const u = tap / patches.taps.width;
+    int const v = tap % patches.taps.width;
+    int const stride = patches.stride.width;
+    int const h = patches.first.height + run.row * patches.stride.height + u;
+    int const w = patches.first.width + run.column * stride + v;
+    pixel = std::int64_t{h} * patches.image.width + w;
+    if (h >= 0 && h < patches.image.height) {
+      int const room = patches.image.width - w;
+      low = std::min(run.count, w < 0 ? (stride - 1 - w) / stride : 0);
+      high = std::clamp(room > 0 ? (room + stride - 1) / stride : 0, low, run.count);
+    }
+  }
+};
+
+/// The batch that patches are read from, one group of its channels.
+template <class T>
+struct PatchSource {
+  T const* x;           // the group's first channel in sample 0
+  std::int64_t sample;  // elements from sample to sample
+  T const* begin;       // the whole tensor
+  T const* end;
+};
+
+/// Copies @p rows rows of @p count elements; a count that is a power of two needs no call.
+template <class T>
+void copy_rows(std::int64_t rows, int count, T const* x, std::int64_t x_stride, T* to,
+               std::int64_t to_stride) {
+  auto const each = [=](auto bytes) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      std::memcpy(to + i * to_stride, x + i * x_stride, bytes());
+    }
+  };
+  switch (count) {
+    case 8:
+      return each([] { return 8 * sizeof(T); });
+    case 16:
+      return each([] { return 16 * sizeof(T); });
+    case 32:
+      return each([] { return 32 * sizeof(T); });
+    default:
+      return each([count] { return static_cast<std::size_t>(count) * sizeof(T); });
+  }
+}
+
+/// Packs taps [k, k + depth) of positions [column, column + columns) as a right panel: k is the
+/// tap.
+template <class T>
+void pack_patches(Patches const& patches, PatchSource<T> const& source, std::int64_t column,
+                  std::int64_t columns, std::int64_t k, std::int64_t depth, T* panel) {
+  Run runs[tile_columns];
+  int const length = split_into_runs(patches.grid, column, static_cast<int>(columns), runs);
+  if (columns < tile_columns) {
+    std::fill(panel, panel + depth * tile_columns, T{0});
+  }
+  int const taps = static_cast<int>(patches.tap_count());
+  std::int64_t const pixels = patches.pixels();
+  std::int64_t const to_stride = std::int64_t{taps} * tile_columns;
+  for (int tap = 0; tap < taps; ++tap) {
+    // Rows k + p, p + taps, p + 2 taps, … are this tap of one channel after the other.
+    std::int64_t const p = ((tap - k) % taps + taps) % taps;
+    std::int64_t const channels = p < depth ? (depth - p + taps - 1) / taps : 0;
+    if (channels == 0) {
+      continue;
+    }
+    for (Run const* run = runs; run != runs + length; ++run) {
+      View const view{patches, *run, tap};
+      T const* const channel = source.x + run->sample * source.sample + (k + p) / taps * pixels;
+      T* const to = panel + p * tile_columns + run->begin;
+      int low = view.low;
+      int high = view.high;
+      if (low < high && patches.stride.width == 1) {
+        // A whole run, with what the tensor holds around the image, where there is such a thing.
+        std::int64_t const before = channel - source.begin + view.pixel;
+        std::int64_t const last = before + (channels - 1) * pixels + run->count;
+        if (before >= 0 && last <= source.end - source.begin) {
+          copy_rows(channels, run->count, source.begin + before, pixels, to, to_stride);
+        } else {
+          copy_rows(channels, high - low, channel + (view.pixel + low), pixels, to + low,
+                    to_stride);
+        }
+      } else {
+        for (std::int64_t c = 0; c < channels; ++c) {
+          for (int j = low; j < high; ++j) {
+            to[c * to_stride + j] =
+                channel[c * pixels + view.pixel + std::int64_t{j} * patches.stride.width];
+          }
+        }
+      }
+      for (std::int64_t c = 0; c < channels && high - low < run->count; ++c) {
+        std::fill(to + c * to_stride, to + c * to_stride + low, T{0});
+        std::fill(to + c * to_stride + high, to + c * to_stride + run->count, T{0});
+      }
+    }
+  }
+}
+
+/// Packs positions [k, k + depth) of taps [column, column + columns) as a right panel: k is the
+/// position, as the weight gradient sums over them.
+template <class T>
+void pack_patches_transposed(Patches const& patches, PatchSource<T> const& source,
+                             std::int64_t column, std::int64_t columns, std::int64_t k,
+                             std::int64_t depth, T* panel) {
+  Run runs[block_depth];
+  int const length = split_into_runs(patches.grid, k, static_cast<int>(depth), runs);
+  if (columns < tile_columns) {
+    std::fill(panel, panel + depth * tile_columns, T{0});
+  }
+  std::int64_t const taps = patches.tap_count();
+  for (std::int64_t j = 0; j < columns; ++j) {
+    T const* const channel = source.x + (column + j) / taps * patches.pixels();
+    int const tap = static_cast<int>((column + j) % taps);
+    for (Run const* run = runs; run != runs + length; ++run) {
+      View const view{patches, *run, tap};
+      std::int64_t const from = run->sample * source.sample + view.pixel;
+      T* const to = panel + std::int64_t{run->begin} * tile_columns + j;
+      for (int i = 0; i < view.low; ++i) {
+        to[i * tile_columns] = T{0};
+      }
+      for (int i = view.low; i < view.high; ++i) {
+        to[i * tile_columns] = channel[from + std::int64_t{i} * patches.stride.width];
+      }
+      for (int i = view.high; i < run->count; ++i) {
+        to[i * tile_columns] = T{0};
+      }
+    }
+  }
+}
+
+}  // namespace tandem::host::detail
+
+namespace tandem::host {
+
+/// Elements of T that each of the three convolution kernels needs as scratch for a Team of
+/// @p threads: the blocks of each thread and one packed copy of the weights. Independent of the
+/// batch.
+template <class T>
+constexpr std::int64_t convolution_scratch(ConvolutionGeometry const& g, int threads) {
+  std::int64_t const in = g.in_channels / g.groups;
+  std::int64_t const out = g.out_channels / g.groups;
+  std::int64_t const weights = std::max(detail::round_up(out, detail::tile_rows) * in,
+                                        detail::round_up(in, detail::tile_rows) * out) *
+                               g.window.kernel.height * g.window.kernel.width * g.groups;
+  return threads * (detail::left_block + detail::right_block) + weights;
+}
+
+namespace detail {
+
+/// One product with a matrix of patches: to = [bias +] left * patches of from.
+///
+/// @p to points to the first channel of the group in sample 0. Position (i, j) of the
+/// grid is pixel (corner.height + i step.height, corner.width + j step.width) of `to`.
+template <class T>
+struct Correlation {
+  Patches patches{};
+  std::int64_t rows = 0;    // channels of `to`
+  std::int64_t depth = 0;   // channels of `from` times taps
+  T const* left = nullptr;  // packed panels of the whole depth
+  T const* bias = nullptr;  // (rows), or null
+  PatchSource<T> from{};
+  T* to = nullptr;
+  std::int64_t to_sample = 0;
+  Extent2d to_image{};
+  Extent2d corner{0, 0};
+  Extent2d step{1, 1};
+};
+
+/// Stores tiles of a Correlation into its maps; keeps the runs of the panel of columns it is in.
+template <class T>
+class CorrelationStore {
+ public:
+  explicit CorrelationStore(Correlation<T> const& correlation) : c_{correlation} {}
+
+  void operator()(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                  bool first, T const* tile) {
+    if (column != column_) {
+      length_ = split_into_runs(c_.patches.grid, column, static_cast<int>(columns), runs_);
+      column_ = column;
+    }
+    std::int64_t const pixels = std::int64_t{c_.to_image.height} * c_.to_image.width;
+    for (std::int64_t i = 0; i < rows; ++i, tile += tile_columns) {
+      T const bias = c_.bias != nullptr ? c_.bias[row + i] : T{0};
+      for (Run const* run = runs_; run != runs_ + length_; ++run) {
+        T* const to =
+            c_.to + run->sample * c_.to_sample + (row + i) * pixels +
+            std::int64_t{c_.corner.height + run->row * c_.step.height} * c_.to_image.width +
+            c_.corner.width + run->column * c_.step.width;
+        store_run(to, tile + run->begin, run->count, first, bias);
+      }
+    }
+  }
+
+ private:
+  void store_run(T* to, T const* tile, int count, bool first, T bias) const {
+    std::int64_t const step = c_.step.width;
+    if (step == 1 && first) {
+      for (int j = 0; j < count; ++j) {
+        to[j] = bias + tile[j];
+      }
+    } else if (step == 1) {
+      for (int j = 0; j < count; ++j) {
+        to[j] += tile[j];
+      }
+    } else {
+      for (int j = 0; j < count; ++j) {
+        to[j * step] = (first ? bias : to[j * step]) + tile[j];
+      }
+    }
+  }
+
+  Correlation<T> const& c_;
+  std::int64_t column_ = -1;
+  int length_ = 0;
+  Run runs_[tile_columns];
+};
+
+/// One member's part of a Correlation over a batch. @p scratch: right_block elements.
+template <class T>
+void correlate(Correlation<T> const& c, int batch, std::int64_t member, std::int64_t members,
+               T* scratch) {
+  auto const left = [&](std::int64_t row, std::int64_t, std::int64_t p, std::int64_t) {
+    return LeftPanels<T>{c.left + row * c.depth + p * tile_rows, tile_rows * c.depth};
+  };
+  auto const right = [&](std::int64_t column, std::int64_t columns, std::int64_t p,
+                         std::int64_t depth, T* panel) {
+    pack_patches(c.patches, c.from, column, columns, p, depth, panel);
+  };
+  Part const part{c.rows, batch * c.patches.positions(), member, members};
+  multiply_blocks(part, c.depth, left, right, CorrelationStore<T>{c}, scratch);
+}
+
+}  // namespace detail
+
+/// y = convolution of x with the weights, plus the bias.
+///
+/// Shapes: x (B, in_channels, in), weight (out_channels, in_channels / groups, kernel), bias
+///         (out_channels) or null; y (B, out_channels, out); scratch (convolution_scratch).
+/// Cost:   B g.macs() multiply-accumulates; measured in bench/kernels/convolution_bench.cpp.
+/// Order:  for each element the bias, then the taps (channel, row, column) in blocks of 256, each
+///         summed in order. A sample's bits do not depend on its batch.
+/// Source: LeCun, Bottou, Bengio, Haffner, Proc. IEEE 86 (1998); "convolution" is a correlation
+/// here
+template <class T>
+TANDEM_NOINLINE void convolution_forward(Team& team, ConvolutionGeometry const& geometry, int batch,
+                                         T const* x, T const* weight, T const* bias, T* y,
+                                         T* scratch) {
+  ConvolutionGeometry const g = detail::flattened(geometry);
+  detail::Patches const patches = detail::patches_of(g);
+  std::int64_t const in = g.in_channels / g.groups;
+  std::int64_t const out = g.out_channels / g.groups;
+  std::int64_t const depth = in * patches.tap_count();
+  std::int64_t const panels = (out + detail::tile_rows - 1) / detail::tile_rows;
+  std::int64_t const group_left = panels * detail::tile_rows * depth;
+  T* const packed = scratch + team.size() * (detail::left_block + detail::right_block);
+  team.parallel_for(g.groups * panels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t q = begin; q < end; ++q) {
+      std::int64_t const row = q % panels * detail::tile_rows;
+      detail::pack_panel<detail::tile_rows>(std::min<std::int64_t>(detail::tile_rows, out - row),
+                                            depth, weight + (q / panels * out + row) * depth, depth,
+                                            1, packed + q * detail::tile_rows * depth);
+    }
+  });
+  std::int64_t const members = team.size();
+  std::int64_t const in_sample = g.in_channels * patches.pixels();
+  std::int64_t const out_pixels = patches.positions();
+  team.parallel_for(members, [=](std::int64_t member, std::int64_t) {
+    for (std::int64_t group = 0; group < g.groups; ++group) {
+      detail::Correlation<T> c{};
+      c.patches = patches;
+      c.rows = out;
+      c.depth = depth;
+      c.left = packed + group * group_left;
+      c.bias = bias != nullptr ? bias + group * out : nullptr;
+      c.from = {x + group * in * patches.pixels(), in_sample, x, x + batch * in_sample};
+      c.to = y + group * out * out_pixels;
+      c.to_sample = g.out_channels * out_pixels;
+      c.to_image = g.out;
+      detail::correlate(c, batch, member, members, scratch + member * detail::right_block);
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/convolution_input_gradient.hpp
+
+/// @file
+/// The gradient of a convolution to its input, as convolutions of dy: one for each phase of the
+/// stride.
+///
+/// With stride s, the pixels h of x with (h + padding) mod s = r only meet the kernel's rows r, r +
+/// s, r + 2 s, …, and neighbours among them meet neighbours in dy. So each of the s·s phases is a
+/// convolution of stride 1 with every s-th tap, mirrored; no sum is scattered and no product
+/// wasted.
+
+namespace tandem::host {
+
+namespace detail {
+
+/// One axis of one phase: which pixels it writes, which taps it uses and where it reads dy.
+struct PhaseAxis {
+  int offset;  // r
+  int corner;  // its first pixel; the next ones follow at the stride
+  int count;   // of pixels
+  int taps;    // kernel rows r, r + s, …
+  int first;   // the row of dy under the last of these taps, at the first pixel
+
+  constexpr PhaseAxis(int r, int in, int kernel, int stride, int padding)
+      : offset{r},
+        corner{((r - padding) % stride + stride) % stride},
+        count{corner < in ? (in - corner + stride - 1) / stride : 0},
+        taps{r < kernel ? (kernel - r + stride - 1) / stride : 0},
+        first{(corner + padding - r) / stride - (taps - 1)} {}
+};
+
+/// Calls f(rows, columns, taps before) for each phase; the last says how many taps went before.
+template <class Function>
+void each_phase(ConvolutionGeometry const& g, Function const& f) {
+  Window const& w = g.window;
+  std::int64_t taps = 0;
+  for (int r = 0; r < w.stride.height; ++r) {
+    PhaseAxis const rows{r, g.in.height, w.kernel.height, w.stride.height, w.padding.height};
+    for (int c = 0; c < w.stride.width; ++c) {
+      PhaseAxis const columns{c, g.in.width, w.kernel.width, w.stride.width, w.padding.width};
+      f(rows, columns, taps);
+      taps += std::int64_t{rows.taps} * columns.taps;
+    }
+  }
+}
+
+/// Packs the weights of input channels [channel, channel + 6) of one group, which @p weight points
+/// to, as a left panel of a phase; k is (output channel, mirrored tap).
+template <class T>
+void pack_mirrored(ConvolutionGeometry const& g, T const* weight, std::int64_t channel,
+                   PhaseAxis const& rows, PhaseAxis const& columns, T* panel) {
+  std::int64_t const in = g.in_channels / g.groups;
+  std::int64_t const out = g.out_channels / g.groups;
+  Window const& w = g.window;
+  std::int64_t const area = std::int64_t{w.kernel.height} * w.kernel.width;
+  for (std::int64_t o = 0; o < out; ++o) {
+    for (int a = rows.taps - 1; a >= 0; --a) {
+      for (int b = columns.taps - 1; b >= 0; --b) {
+        std::int64_t const row = rows.offset + std::int64_t{a} * w.stride.height;
+        std::int64_t const tap = row * w.kernel.width + columns.offset + b * w.stride.width;
+        for (std::int64_t i = channel; i < channel + tile_rows; ++i) {
+          *panel++ = i < in ? weight[(o * in + i) * area + tap] : T{0};
+        }
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// dx = the gradient of convolution_forward to x.
+///
+/// Shapes: weight (out_channels, in_channels / groups, kernel), dy (B, out_channels, out);
+///         dx (B, in_channels, in), overwritten; scratch (convolution_scratch).
+/// Cost:   B g.macs() multiply-accumulates.
+/// Order:  for each element the taps (output channel, mirrored row, mirrored column) in blocks of
+/// 256,
+///         each summed in order. A sample's bits do not depend on its batch.
+template <class T>
+TANDEM_NOINLINE void convolution_input_gradient(Team& team, ConvolutionGeometry const& geometry,
+                                                int batch, T const* weight, T const* dy, T* dx,
+                                                T* scratch) {
+  ConvolutionGeometry const g = detail::flattened(geometry);
+  std::int64_t const in = g.in_channels / g.groups;
+  std::int64_t const out = g.out_channels / g.groups;
+  std::int64_t const in_pixels = std::int64_t{g.in.height} * g.in.width;
+  std::int64_t const out_pixels = std::int64_t{g.out.height} * g.out.width;
+  std::int64_t const out_sample = g.out_channels * out_pixels;
+  std::int64_t const group_weights = in * out * g.window.kernel.height * g.window.kernel.width;
+  std::int64_t const panels = (in + detail::tile_rows - 1) / detail::tile_rows;
+  std::int64_t const members = team.size();
+  // The panels of (phase, group, row of panels), as packed: all taps before, then this phase's.
+  std::int64_t const tap_panels = g.groups * panels * detail::tile_rows * out;
+  T* const packed = scratch + members * (detail::left_block + detail::right_block);
+  team.parallel_for(g.groups * panels, [=](std::int64_t begin, std::int64_t end) {
+    detail::each_phase(g, [=](auto const& rows, auto const& columns, std::int64_t before) {
+      std::int64_t const depth = out * rows.taps * columns.taps;
+      for (std::int64_t q = begin; q < end; ++q) {
+        detail::pack_mirrored(g, weight + q / panels * group_weights,
+                              q % panels * detail::tile_rows, rows, columns,
+                              packed + before * tap_panels + q * detail::tile_rows * depth);
+      }
+    });
+  });
+  team.parallel_for(members, [=](std::int64_t member, std::int64_t) {
+    detail::each_phase(g, [=](auto const& rows, auto const& columns, std::int64_t before) {
+      std::int64_t const depth = out * rows.taps * columns.taps;
+      for (std::int64_t group = 0; group < g.groups; ++group) {
+        detail::Correlation<T> c{};
+        c.patches = {g.out,
+                     {rows.taps, columns.taps},
+                     {rows.count, columns.count},
+                     {1, 1},
+                     {rows.first, columns.first}};
+        c.rows = in;
+        c.depth = depth;
+        c.left = packed + before * tap_panels + group * panels * detail::tile_rows * depth;
+        c.from = {dy + group * out * out_pixels, out_sample, dy, dy + batch * out_sample};
+        c.to = dx + group * in * in_pixels;
+        c.to_sample = g.in_channels * in_pixels;
+        c.to_image = g.in;
+        c.corner = {rows.corner, columns.corner};
+        c.step = g.window.stride;
+        detail::correlate(c, batch, member, members, scratch + member * detail::right_block);
+      }
+    });
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/convolution_weight_gradient.hpp
+
+/// @file
+/// The gradients of a convolution to its weights and its bias.
+///
+/// A product of dy and the transposed matrix of patches, whose k runs over all positions of the
+/// batch. The members of a Team divide the weights among them, never the positions.
+
+namespace tandem::host {
+
+namespace detail {
+
+/// Packs positions [k, k + depth) of @p count channels as a left panel.
+///
+/// @p y is the first of these channels in sample 0; the samples stand @p sample_stride apart.
+template <class T>
+void pack_positions(std::int64_t pixels, T const* y, std::int64_t sample_stride, std::int64_t count,
+                    std::int64_t k, std::int64_t depth, T* panel) {
+  for (std::int64_t begin = 0; begin < depth;) {
+    std::int64_t const pixel = (k + begin) % pixels;
+    std::int64_t const run = std::min(depth - begin, pixels - pixel);
+    pack_panel<tile_rows>(count, run, y + (k + begin) / pixels * sample_stride + pixel, pixels, 1,
+                          panel + begin * tile_rows);
+    begin += run;
+  }
+}
+
+}  // namespace detail
+
+/// dweight = [+=] the gradient to the weights, dbias = [+=] the sum of dy over batch and positions.
+///
+/// Shapes: x (B, in_channels, in), dy (B, out_channels, out); dweight (out_channels,
+///         in_channels / groups, kernel), dbias (out_channels) or null; scratch
+///         (convolution_scratch).
+/// Cost:   B g.macs() multiply-accumulates.
+/// Order:  for each weight the positions (sample, row, column) in blocks of 256, each summed in
+/// order,
+///         the blocks added to the old value (accumulate) or to each other in order. dbias adds
+///         each map in 16 lanes in T, then the samples in order in double.
+template <class T>
+TANDEM_NOINLINE void convolution_weight_gradient(Team& team, ConvolutionGeometry const& geometry,
+                                                 int batch, T const* x, T const* dy, T* dweight,
+                                                 T* dbias, bool accumulate, T* scratch) {
+  ConvolutionGeometry const g = detail::flattened(geometry);
+  detail::Patches const patches = detail::patches_of(g);
+  std::int64_t const in = g.in_channels / g.groups;
+  std::int64_t const out = g.out_channels / g.groups;
+  std::int64_t const pixels = patches.positions();
+  std::int64_t const in_sample = g.in_channels * patches.pixels();
+  std::int64_t const taps = in * patches.tap_count();
+  std::int64_t const members = team.size();
+  team.parallel_for(members, [=](std::int64_t member, std::int64_t) {
+    T* const left_scratch = scratch + member * (detail::left_block + detail::right_block);
+    for (std::int64_t group = 0; group < g.groups; ++group) {
+      detail::PatchSource<T> const source{x + group * in * patches.pixels(), in_sample, x,
+                                          x + batch * in_sample};
+      T const* const group_dy = dy + group * out * pixels;
+      T* const group_dweight = dweight + group * out * taps;
+      auto const left = [=](std::int64_t row, std::int64_t rows, std::int64_t k,
+                            std::int64_t depth) {
+        for (std::int64_t i = 0; i < rows; i += detail::tile_rows) {
+          detail::pack_positions(pixels, group_dy + (row + i) * pixels, g.out_channels * pixels,
+                                 std::min<std::int64_t>(detail::tile_rows, rows - i), k, depth,
+                                 left_scratch + i * depth);
+        }
+        return detail::LeftPanels<T>{left_scratch, detail::tile_rows * depth};
+      };
+      auto const right = [=](std::int64_t column, std::int64_t columns, std::int64_t k,
+                             std::int64_t depth, T* panel) {
+        detail::pack_patches_transposed(patches, source, column, columns, k, depth, panel);
+      };
+      detail::MatrixStore<T> const store{group_dweight, taps, accumulate};
+      detail::multiply_blocks(detail::Part{out, taps, member, members}, batch * pixels, left, right,
+                              store, left_scratch + detail::left_block);
+    }
+  });
+  if (dbias == nullptr) {
+    return;
+  }
+  team.parallel_for(g.out_channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const total = static_cast<T>(detail::channel_sum<T>(batch, g.out_channels, pixels, c,
+                                                            [=](std::int64_t i) { return dy[i]; }));
+      dbias[c] = accumulate ? dbias[c] + total : total;
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/linear.hpp
+
+/// @file
+/// y = x Wᵀ + b, and its gradients; three calls of gemm.
+
+// ---- tandem/kernels/host/gemm.hpp
+
+/// @file
+/// C = [+=] op(A) op(B), row-major with leading dimensions.
+///
+/// Each member of the Team computes a range of the rows or of the columns of C alone, with its own
+/// packed copies of A and B.
+
+namespace tandem::host {
+
+enum class Transpose : bool { no, yes };
+
+/// Elements of T that gemm needs as scratch for a Team of @p threads, whatever the sizes.
+template <class T>
+constexpr std::int64_t gemm_scratch(int threads) {
+  return threads * (detail::left_block + detail::right_block);
+}
+
+/// C = [+=] op(A) op(B), op(X) = X or Xᵀ.
+///
+/// Shapes: op(A) (m, k), op(B) (k, n), C (m, n); scratch (gemm_scratch(team.size())). All
+/// row-major;
+///         lda, ldb, ldc are the distances between rows of A, B, C as they lie in memory.
+/// Cost:   m n k multiply-accumulates; measured in bench/kernels/gemm_bench.cpp.
+/// Order:  k in blocks of 256, each summed in order from 0 and added to C in order. The bits of an
+///         element depend on its row of op(A), its column of op(B) and, with accumulate, its old
+///         value.
+/// @pre    C overlaps neither A nor B
+template <class T>
+TANDEM_NOINLINE void gemm(Team& team, Transpose transpose_a, Transpose transpose_b, int m, int n,
+                          int k, T const* a, int lda, T const* b, int ldb, T* c, int ldc,
+                          bool accumulate, T* scratch) {
+  std::int64_t const a_row = transpose_a == Transpose::yes ? 1 : lda;
+  std::int64_t const a_step = transpose_a == Transpose::yes ? lda : 1;
+  std::int64_t const b_column = transpose_b == Transpose::yes ? ldb : 1;
+  std::int64_t const b_step = transpose_b == Transpose::yes ? 1 : ldb;
+  std::int64_t const members = team.size();
+  team.parallel_for(members, [=](std::int64_t member, std::int64_t) {
+    T* const left_scratch = scratch + member * (detail::left_block + detail::right_block);
+    auto const left = [=](std::int64_t row, std::int64_t rows, std::int64_t p, std::int64_t depth) {
+      for (std::int64_t i = 0; i < rows; i += detail::tile_rows) {
+        detail::pack_panel<detail::tile_rows>(std::min<std::int64_t>(detail::tile_rows, rows - i),
+                                              depth, a + (row + i) * a_row + p * a_step, a_row,
+                                              a_step, left_scratch + i * depth);
+      }
+      return detail::LeftPanels<T>{left_scratch, detail::tile_rows * depth};
+    };
+    auto const right = [=](std::int64_t column, std::int64_t columns, std::int64_t p,
+                           std::int64_t depth, T* panel) {
+      detail::pack_panel<detail::tile_columns>(columns, depth, b + column * b_column + p * b_step,
+                                               b_column, b_step, panel);
+    };
+    detail::MatrixStore<T> const store{c, ldc, accumulate};
+    detail::multiply_blocks(detail::Part{m, n, member, members}, k, left, right, store,
+                            left_scratch + detail::left_block);
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem::host {
+
+/// Elements of T that each of the three kernels needs as scratch for a Team of @p threads.
+template <class T>
+constexpr std::int64_t linear_scratch(int threads) {
+  return gemm_scratch<T>(threads);
+}
+
+/// y = x Wᵀ + b.
+///
+/// Shapes: x (B, In), weight (Out, In), bias (Out) or null; y (B, Out).
+/// Cost:   B In Out multiply-accumulates.
+/// Order:  as gemm, then the bias; a sample's bits do not depend on its batch.
+template <class T>
+TANDEM_NOINLINE void linear_forward(Team& team, int batch, int in, int out, T const* x,
+                                    T const* weight, T const* bias, T* y, T* scratch) {
+  gemm(team, Transpose::no, Transpose::yes, batch, out, in, x, in, weight, in, y, out, false,
+       scratch);
+  if (bias == nullptr) {
+    return;
+  }
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      T* const row = y + s * out;
+      for (int j = 0; j < out; ++j) {
+        row[j] += bias[j];
+      }
+    }
+  });
+}
+
+/// dx = dy W.
+///
+/// Shapes: weight (Out, In), dy (B, Out); dx (B, In).
+/// Cost:   B In Out multiply-accumulates.
+/// Order:  as gemm; a sample's bits do not depend on its batch.
+template <class T>
+TANDEM_NOINLINE void linear_input_gradient(Team& team, int batch, int in, int out, T const* weight,
+                                           T const* dy, T* dx, T* scratch) {
+  gemm(team, Transpose::no, Transpose::no, batch, in, out, dy, out, weight, in, dx, in, false,
+       scratch);
+}
+
+/// dweight = [+=] dyᵀ x, dbias = [+=] the sum of dy over the batch.
+///
+/// Shapes: x (B, In), dy (B, Out); dweight (Out, In), dbias (Out) or null.
+/// Cost:   B In Out multiply-accumulates.
+/// Order:  as gemm, the k of which is the sample; dbias adds the samples in order.
+template <class T>
+TANDEM_NOINLINE void linear_weight_gradient(Team& team, int batch, int in, int out, T const* x,
+                                            T const* dy, T* dweight, T* dbias, bool accumulate,
+                                            T* scratch) {
+  gemm(team, Transpose::yes, Transpose::no, out, in, batch, dy, out, x, in, dweight, in, accumulate,
+       scratch);
+  if (dbias == nullptr) {
+    return;
+  }
+  team.parallel_for(out, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      T total{0};
+      for (std::int64_t s = 0; s < batch; ++s) {
+        total += dy[s * out + j];
+      }
+      dbias[j] = accumulate ? dbias[j] + total : total;
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Any convolution: one type for all, so that kernels are compiled once.
+template <class T, bool Bias>
+class ConvolutionOp {
+ public:
+  ConvolutionOp(OpSetup const& setup, ConvolutionGeometry const& geometry)
+      : geometry_{geometry},
+        scratch_{convolution_scratch<T>(geometry, setup.threads) *
+                 static_cast<std::int64_t>(sizeof(T))} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true, .scratch_bytes = scratch_}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    convolution_forward(p.device.team, geometry_, p.batch, o.x[0], o.parameter[0],
+                        Bias ? o.parameter[1] : nullptr, o.y, p.device.scratch_as<T>());
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    convolution_input_gradient(p.device.team, geometry_, p.batch, o.parameter[0], o.dy, o.dx[0],
+                               p.device.scratch_as<T>());
+  }
+  void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    convolution_weight_gradient(p.device.team, geometry_, p.batch, o.x[0], o.dy, o.gradient[0],
+                                Bias ? o.gradient[1] : nullptr, p.accumulate,
+                                p.device.scratch_as<T>());
+  }
+
+ private:
+  ConvolutionGeometry geometry_;
+  std::int64_t scratch_;
+};
+
+template <class T, bool Bias>
+class LinearOp {
+ public:
+  explicit LinearOp(OpSetup const& setup)
+      : in_{setup.node.in[0]},
+        out_{setup.node.out[0]},
+        scratch_{linear_scratch<T>(setup.threads) * static_cast<std::int64_t>(sizeof(T))} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true, .scratch_bytes = scratch_}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    linear_forward(p.device.team, p.batch, in_, out_, o.x[0], o.parameter[0],
+                   Bias ? o.parameter[1] : nullptr, o.y, p.device.scratch_as<T>());
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    linear_input_gradient(p.device.team, p.batch, in_, out_, o.parameter[0], o.dy, o.dx[0],
+                          p.device.scratch_as<T>());
+  }
+  void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    linear_weight_gradient(p.device.team, p.batch, in_, out_, o.x[0], o.dy, o.gradient[0],
+                           Bias ? o.gradient[1] : nullptr, p.accumulate, p.device.scratch_as<T>());
+  }
+
+ private:
+  int in_;
+  int out_;
+  std::int64_t scratch_;
+};
+
+}  // namespace host
+
+template <int Out, class... Options, class Precision>
+struct Op<Conv2d<Out, Options...>, BasicHost<Portable, Precision>>
+    : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
+  explicit Op(OpSetup const& setup)
+      : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
+            setup, Conv2d<Out, Options...>::geometry(setup.node.in)} {}
+};
+
+template <int Out, class... Options, class Precision>
+struct Op<Linear<Out, Options...>, BasicHost<Portable, Precision>>
+    : host::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias> {
+  using host::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias>::LinearOp;
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/join.hpp
+
+/// @file
+/// The joins of a graph on Host: Concat copies channels, Add sums its inputs.
+
+// ---- tandem/kernels/host/concat.hpp
+
+/// @file
+/// Concatenation along the channels: each part is one contiguous slice of each sample.
+
+namespace tandem::host {
+
+/// Writes one part into its slice of the concatenated tensor.
+///
+/// Shapes: x (B, part); y (B, whole), of which [offset, offset + part) of each sample is written.
+/// Cost:   reads and writes B part elements; bound by memory.
+/// @pre    0 <= offset and offset + part <= whole, all in elements of one sample
+template <class T>
+TANDEM_NOINLINE void concat_forward(Team& team, int batch, std::int64_t part, std::int64_t offset,
+                                    std::int64_t whole, T const* x, T* y) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      std::copy(x + s * part, x + (s + 1) * part, y + s * whole + offset);
+    }
+  });
+}
+
+/// Reads one part's gradient out of its slice of the concatenated gradient.
+///
+/// Shapes: dy (B, whole); dx (B, part).
+/// Cost:   reads and writes B part elements; bound by memory.
+/// @pre    0 <= offset and offset + part <= whole, all in elements of one sample
+template <class T>
+TANDEM_NOINLINE void concat_gradient(Team& team, int batch, std::int64_t part, std::int64_t offset,
+                                     std::int64_t whole, T const* dy, T* dx) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      T const* const slice = dy + s * whole + offset;
+      std::copy(slice, slice + part, dx + s * part);
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+template <class Precision>
+class Op<ConcatJoin, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup) : whole_{setup.node.out.elements()} {
+    for (int i = 0; i < setup.node.edges; ++i) {
+      parts_.push_back(setup.inputs[i].elements());
+    }
+  }
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < parts_.size(); offset += parts_[i], ++i) {
+      host::concat_forward(p.device.team, p.batch, parts_[i], offset, whole_, o.x[i], o.y);
+    }
+  }
+  void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < parts_.size(); offset += parts_[i], ++i) {
+      if (o.dx[i] != nullptr) {
+        host::concat_gradient(p.device.team, p.batch, parts_[i], offset, whole_, o.dy, o.dx[i]);
+      }
+    }
+  }
+
+ private:
+  std::int64_t whole_;
+  std::vector<std::int64_t> parts_;  // elements of each input, a sample
+};
+
+/// Its gradient is a view: the engine gives both inputs the gradient of the sum.
+template <class Precision>
+class Op<AddJoin, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
+    host::sum(p.device.team, o.x, 2, o.y, p.batch * elements_);
+  }
+
+ private:
+  std::int64_t elements_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/loss.hpp
+
+/// @file
+/// SoftmaxCrossEntropy, MeanSquaredError and top-k accuracy on Host, portable kernels.
+
+// ---- tandem/kernels/host/mean_squared_error.hpp
+
+/// @file
+/// The sum of squared errors, and its gradient. The mean is the caller's division.
+
+namespace tandem::host {
+
+/// Adds the sum over all elements of (y - t)² to @p total.
+///
+/// Shapes: y, t (B, elements); losses (B), each sample's sum.
+/// Order:  the elements of a sample in 16 lanes in double; then the samples are added one by one,
+/// so
+///         that a batch gives the same bits in one call or in several.
+template <class T>
+TANDEM_NOINLINE void mean_squared_error_forward(Team& team, int batch, std::int64_t elements,
+                                                T const* y, T const* t, double* losses,
+                                                double& total) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      losses[s] = detail::lane_sum<double>(elements, [=](std::int64_t i) {
+        std::int64_t const at = s * elements + i;
+        double const error = static_cast<double>(y[at]) - static_cast<double>(t[at]);
+        return error * error;
+      });
+    }
+  });
+  for (std::int64_t s = 0; s < batch; ++s) {
+    total += losses[s];
+  }
+}
+
+/// dy = 2 (y - t) * scale.
+///
+/// Shapes: y, t (n); dy (n), which may be y.
+template <class T>
+TANDEM_NOINLINE void mean_squared_error_gradient(Team& team, T const* y, T const* t, T scale, T* dy,
+                                                 std::int64_t n) {
+  T const twice = 2 * scale;
+  transform(team, n, [=](std::int64_t i) { dy[i] = (y[i] - t[i]) * twice; });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/softmax_cross_entropy.hpp
+
+/// @file
+/// Softmax, cross entropy with label smoothing, and the counts of correct answers, in one pass.
+///
+/// With C classes and smoothing e the target is q = (1 - e) [c == label] + e / C, as in PyTorch.
+
+namespace tandem {
+
+/// Sums over samples: divide by the number of samples for means.
+struct ClassificationSums {
+  double loss = 0;
+  std::int64_t correct = 0;        ///< samples whose largest logit is the label's
+  std::int64_t correct_top_k = 0;  ///< samples whose label is among the k largest logits
+};
+
+}  // namespace tandem
+
+namespace tandem::host {
+
+namespace detail {
+
+/// What all of a row's losses and gradients share: its largest logit and sum of exp(z - largest).
+struct SoftmaxRow {
+  double largest;
+  double total;
+};
+
+template <class T>
+SoftmaxRow softmax_row(int classes, T const* z) {
+  T largest = z[0];
+  for (int c = 1; c < classes; ++c) {
+    largest = z[c] > largest ? z[c] : largest;
+  }
+  double total = 0;
+  for (int c = 0; c < classes; ++c) {
+    total += static_cast<double>(std::exp(z[c] - largest));
+  }
+  return {static_cast<double>(largest), total};
+}
+
+/// How many logits stand before the label's in the ranking; `classes` if any logit is a NaN.
+template <class T>
+int rank_of_label(int classes, T const* z, std::int32_t label) {
+  int before = 0;
+  for (int c = 0; c < classes; ++c) {
+    if (z[c] != z[c]) {
+      return classes;
+    }
+    before += static_cast<int>(z[c] > z[label] || (z[c] == z[label] && c < label));
+  }
+  return before;
+}
+
+}  // namespace detail
+
+/// Adds each sample's loss, -sum_c q_c log softmax(z)_c, and its counts to @p sums.
+///
+/// Shapes: logits (B, C), labels (B); losses (B), each sample's loss.
+/// Cost:   B C exponentials.
+/// Order:  the classes of a sample in order, in double; then the samples are added to sums.loss one
+///         by one, so that a batch gives the same bits in one call or in several.
+/// @pre    0 <= labels[s] < C; k >= 1. A row with a NaN is never correct, and its loss is a NaN;
+///         of equal logits the lowest class ranks first.
+/// Source: Szegedy, Vanhoucke, Ioffe, Shlens, Wojna, arXiv:1512.00567, section 7 (smoothing)
+template <class T>
+TANDEM_NOINLINE void softmax_cross_entropy_forward(Team& team, int batch, int classes,
+                                                   T const* logits, std::int32_t const* labels,
+                                                   double smoothing, int k, double* losses,
+                                                   ClassificationSums& sums) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      T const* const z = logits + s * classes;
+      auto const [largest, total] = detail::softmax_row(classes, z);
+      double const log_normaliser = largest + std::log(total);
+      double loss = (1 - smoothing) * (log_normaliser - static_cast<double>(z[labels[s]]));
+      if (smoothing != 0) {
+        double distances = 0;
+        for (int c = 0; c < classes; ++c) {
+          distances += log_normaliser - static_cast<double>(z[c]);
+        }
+        loss += smoothing / classes * distances;
+      }
+      losses[s] = loss;
+    }
+  });
+  for (std::int64_t s = 0; s < batch; ++s) {
+    int const before = detail::rank_of_label(classes, logits + s * classes, labels[s]);
+    sums.loss += losses[s];
+    sums.correct += before < 1 ? 1 : 0;
+    sums.correct_top_k += before < std::min(k, classes) ? 1 : 0;
+  }
+}
+
+/// dlogits = (softmax(z) - q) * scale.
+///
+/// Shapes: logits (B, C), labels (B); dlogits (B, C), which may be logits.
+/// Cost:   2 B C exponentials.
+/// Order:  the classes of a sample in order, in double.
+/// @pre    0 <= labels[s] < C
+template <class T>
+TANDEM_NOINLINE void softmax_cross_entropy_gradient(Team& team, int batch, int classes,
+                                                    T const* logits, std::int32_t const* labels,
+                                                    double smoothing, double scale, T* dlogits) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    double const elsewhere = smoothing / classes;
+    for (std::int64_t s = begin; s < end; ++s) {
+      T const* const z = logits + s * classes;
+      T* const dz = dlogits + s * classes;
+      auto const [largest, total] = detail::softmax_row(classes, z);
+      T const shift = static_cast<T>(largest);
+      for (int c = 0; c < classes; ++c) {
+        double const p = static_cast<double>(std::exp(z[c] - shift)) / total;
+        double const q = c == labels[s] ? 1 - smoothing + elsewhere : elsewhere;
+        dz[c] = static_cast<T>((p - q) * scale);
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+/// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
+/// @p scale, which the engine sets to 1 / global batch.
+template <class Smoothing, class Precision>
+class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+  using L = SoftmaxCrossEntropy<Smoothing>;
+
+ public:
+  LossOp(Shape output, int batch)
+      : classes_{static_cast<int>(output.elements())},
+        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+
+  void forward(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+               double* loss) const {
+    ClassificationSums sums{};
+    host::softmax_cross_entropy_forward(p.device.team, p.batch, classes_, output, labels,
+                                        L::smoothing, 1, p.device.template scratch_as<double>(),
+                                        sums);
+    *loss = sums.loss;
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+                double scale, T* dy) const {
+    host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_, output, labels,
+                                         L::smoothing, scale, dy);
+  }
+
+ private:
+  int classes_;
+  std::int64_t scratch_;
+};
+
+template <class Precision>
+class LossOp<MeanSquaredError, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  LossOp(Shape output, int batch) : elements_{output.elements()}, batch_{batch} {}
+
+  // Losses in double, then the targets in T.
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    return batch_ * (static_cast<std::int64_t>(sizeof(double)) +
+                     elements_ * static_cast<std::int64_t>(sizeof(T)));
+  }
+
+  void forward(Pass<host::Device> const& p, T const* output, float const* targets,
+               double* loss) const {
+    double total = 0.0;
+    host::mean_squared_error_forward(p.device.team, p.batch, elements_, output,
+                                     converted(p, targets), p.device.template scratch_as<double>(),
+                                     total);
+    *loss = total / static_cast<double>(elements_);
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, float const* targets, double scale,
+                T* dy) const {
+    host::mean_squared_error_gradient(p.device.team, output, converted(p, targets),
+                                      static_cast<T>(scale / static_cast<double>(elements_)), dy,
+                                      p.batch * elements_);
+  }
+
+ private:
+  T const* converted(Pass<host::Device> const& p, float const* targets) const {
+    if constexpr (std::is_same_v<T, float>) {
+      return targets;
+    } else {
+      T* const copy = reinterpret_cast<T*>(p.device.template scratch_as<double>() + batch_);
+      for (std::int64_t i = 0; i < p.batch * elements_; ++i) {
+        copy[i] = static_cast<T>(targets[i]);
+      }
+      return copy;
+    }
+  }
+
+  std::int64_t elements_;
+  std::int64_t batch_;
+};
+
+/// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
+template <class M, class L, class Kernels, class Precision>
+  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t>)
+class MetricOp<M, L, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit MetricOp(Shape output) : classes_{static_cast<int>(output.elements())} {}
+
+  void count(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+             double* sum) const {
+    std::int64_t right = 0;
+    for (int s = 0; s < p.batch; ++s) {
+      T const* const y = output + std::int64_t{s} * classes_;
+      T const own = y[labels[s]];
+      int ahead = own == own ? 0 : M::k;  // outputs that come before the label's
+      for (int c = 0; c < classes_; ++c) {
+        ahead += !(y[c] <= own) || (y[c] == own && c < labels[s]) ? 1 : 0;
+      }
+      right += ahead < M::k ? 1 : 0;
+    }
+    *sum = static_cast<double>(right);
+  }
+
+ private:
+  int classes_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/pool.hpp
+
+/// @file
+/// MaxPool2d, AvgPool2d, GlobalAvgPool and Subsample2d on Host, portable kernels.
+
+// ---- tandem/kernels/host/avg_pool.hpp
+
+/// @file
+/// The mean under each position of a window, with padding counted as zeros or not counted.
+
+namespace tandem::host {
+
+namespace detail {
+
+/// The cells of an image under one position of a window, and what their sum is divided by.
+struct PoolCells {
+  int first_row, last_row, first_column, last_column;
+  int count;
+};
+
+constexpr PoolCells pool_cells(PoolGeometry const& g, bool count_include_pad, int oh, int ow) {
+  Window const& window = g.window;
+  int const top = oh * window.stride.height - window.padding.height;
+  int const left = ow * window.stride.width - window.padding.width;
+  PoolCells cells{std::max(top, 0), std::min(top + window.kernel.height, g.in.height),
+                  std::max(left, 0), std::min(left + window.kernel.width, g.in.width),
+                  window.kernel.height * window.kernel.width};
+  if (!count_include_pad) {
+    cells.count = std::max(cells.last_row - cells.first_row, 0) *
+                  std::max(cells.last_column - cells.first_column, 0);
+  }
+  return cells;
+}
+
+}  // namespace detail
+
+/// y = mean of x under the window; 0 where the mean is over no cell.
+///
+/// Shapes: x (B, C, in); y (B, C, out).
+/// Cost:   kernel area reads an output.
+/// Order:  the cells of a window in row order, in T.
+/// Source: as PyTorch's avg_pool2d with ceil_mode off; `count_include_pad` divides by the kernel's
+///         area everywhere, else by the number of cells inside the image
+template <class T>
+TANDEM_NOINLINE void avg_pool_forward(Team& team, PoolGeometry const& g, int batch,
+                                      bool count_include_pad, T const* x, T* y) {
+  std::int64_t const in_pixels = std::int64_t{g.in.height} * g.in.width;
+  std::int64_t const out_pixels = std::int64_t{g.out.height} * g.out.width;
+  team.parallel_for(std::int64_t{batch} * g.channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t map = begin; map < end; ++map) {
+      T const* const from = x + map * in_pixels;
+      T* to = y + map * out_pixels;
+      for (int oh = 0; oh < g.out.height; ++oh) {
+        for (int ow = 0; ow < g.out.width; ++ow) {
+          auto const cells = detail::pool_cells(g, count_include_pad, oh, ow);
+          T total{0};
+          for (int h = cells.first_row; h < cells.last_row; ++h) {
+            for (int w = cells.first_column; w < cells.last_column; ++w) {
+              total += from[std::int64_t{h} * g.in.width + w];
+            }
+          }
+          *to++ = cells.count > 0 ? total / static_cast<T>(cells.count) : T{0};
+        }
+      }
+    }
+  });
+}
+
+/// dx = for each cell, the sum over its windows of dy divided as in the forward pass.
+///
+/// Shapes: dy (B, C, out); dx (B, C, in), overwritten.
+/// Cost:   kernel area additions an output.
+/// Order:  the windows that share a cell are added in row order.
+template <class T>
+TANDEM_NOINLINE void avg_pool_gradient(Team& team, PoolGeometry const& g, int batch,
+                                       bool count_include_pad, T const* dy, T* dx) {
+  std::int64_t const in_pixels = std::int64_t{g.in.height} * g.in.width;
+  std::int64_t const out_pixels = std::int64_t{g.out.height} * g.out.width;
+  team.parallel_for(std::int64_t{batch} * g.channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t map = begin; map < end; ++map) {
+      T const* from = dy + map * out_pixels;
+      T* const to = dx + map * in_pixels;
+      std::fill(to, to + in_pixels, T{0});
+      for (int oh = 0; oh < g.out.height; ++oh) {
+        for (int ow = 0; ow < g.out.width; ++ow) {
+          auto const cells = detail::pool_cells(g, count_include_pad, oh, ow);
+          T const share = cells.count > 0 ? *from / static_cast<T>(cells.count) : T{0};
+          ++from;
+          for (int h = cells.first_row; h < cells.last_row; ++h) {
+            for (int w = cells.first_column; w < cells.last_column; ++w) {
+              to[std::int64_t{h} * g.in.width + w] += share;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/global_avg_pool.hpp
+
+/// @file
+/// The mean of each map, and its gradient.
+
+namespace tandem::host {
+
+/// y = mean(x) of each map.
+///
+/// Shapes: x (B, C, pixels); y (B, C).
+/// Cost:   reads each element once; bound by memory.
+/// Order:  the pixels of a map in 16 lanes, in T.
+/// Source: Lin, Chen, Yan, arXiv:1312.4400, section 3.2
+template <class T>
+TANDEM_NOINLINE void global_avg_pool_forward(Team& team, int batch, int channels,
+                                             std::int64_t pixels, T const* x, T* y) {
+  std::int64_t const maps = std::int64_t{batch} * channels;
+  team.parallel_for(maps, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t map = begin; map < end; ++map) {
+      T const* const from = x + map * pixels;
+      T const total = detail::lane_sum<T>(pixels, [=](std::int64_t i) { return from[i]; });
+      y[map] = total / static_cast<T>(pixels);
+    }
+  });
+}
+
+/// dx = dy / pixels at each pixel of a map.
+///
+/// Shapes: dy (B, C); dx (B, C, pixels).
+/// Cost:   writes each element once; bound by memory.
+template <class T>
+TANDEM_NOINLINE void global_avg_pool_gradient(Team& team, int batch, int channels,
+                                              std::int64_t pixels, T const* dy, T* dx) {
+  std::int64_t const maps = std::int64_t{batch} * channels;
+  team.parallel_for(maps, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t map = begin; map < end; ++map) {
+      std::fill(dx + map * pixels, dx + (map + 1) * pixels, dy[map] / static_cast<T>(pixels));
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/max_pool.hpp
+
+/// @file
+/// The largest element under each position of a window; padding counts as minus infinity.
+///
+/// The forward pass saves which cell was the largest, so that the gradient has no tie to break.
+
+namespace tandem::host {
+
+namespace detail {
+
+/// One map of max_pool_forward.
+template <class T>
+void max_pool_map(PoolGeometry const& g, T const* x, T* y, std::int32_t* index) {
+  Window const& window = g.window;
+  for (int oh = 0; oh < g.out.height; ++oh) {
+    int const top = oh * window.stride.height - window.padding.height;
+    int const first_row = std::max(top, 0);
+    int const last_row = std::min(top + window.kernel.height, g.in.height);
+    for (int ow = 0; ow < g.out.width; ++ow) {
+      int const left = ow * window.stride.width - window.padding.width;
+      int const first_column = std::max(left, 0);
+      int const last_column = std::min(left + window.kernel.width, g.in.width);
+      T best = -std::numeric_limits<T>::infinity();
+      std::int32_t where = -1;
+      for (int h = first_row; h < last_row; ++h) {
+        for (int w = first_column; w < last_column; ++w) {
+          std::int32_t const cell = h * g.in.width + w;
+          T const value = x[cell];
+          if (value > best || value != value || where < 0) {  // value != value: a NaN
+            best = value;
+            where = cell;
+          }
+        }
+      }
+      *y++ = best;
+      *index++ = where;
+    }
+  }
+}
+
+}  // namespace detail
+
+/// y = max of x under the window; a tie goes to the first cell in row order, a NaN wins.
+///
+/// Shapes: x (B, C, in); y (B, C, out); index (B, C, out), the chosen cell of its map: row times
+/// the
+///         width of `in` plus column, or -1 (and y = -inf) where a window holds nothing but
+///         padding.
+/// Saves:  index, 4 bytes an output, until the gradient.
+/// Cost:   kernel area reads an output.
+/// Source: as PyTorch's max_pool2d, also for NaN and ties
+template <class T>
+TANDEM_NOINLINE void max_pool_forward(Team& team, PoolGeometry const& g, int batch, T const* x,
+                                      T* y, std::int32_t* index) {
+  std::int64_t const in_pixels = std::int64_t{g.in.height} * g.in.width;
+  std::int64_t const out_pixels = std::int64_t{g.out.height} * g.out.width;
+  team.parallel_for(std::int64_t{batch} * g.channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t map = begin; map < end; ++map) {
+      detail::max_pool_map(g, x + map * in_pixels, y + map * out_pixels, index + map * out_pixels);
+    }
+  });
+}
+
+/// dx = for each cell, the sum of dy over the windows that chose it.
+///
+/// Shapes: dy (B, C, out); index (B, C, out), from the forward pass; dx (B, C, in), overwritten.
+/// Cost:   writes dx once, reads dy and index once.
+/// Order:  the windows that share a cell are added in row order.
+template <class T>
+TANDEM_NOINLINE void max_pool_gradient(Team& team, PoolGeometry const& g, int batch, T const* dy,
+                                       std::int32_t const* index, T* dx) {
+  std::int64_t const in_pixels = std::int64_t{g.in.height} * g.in.width;
+  std::int64_t const out_pixels = std::int64_t{g.out.height} * g.out.width;
+  team.parallel_for(std::int64_t{batch} * g.channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t map = begin; map < end; ++map) {
+      T* const to = dx + map * in_pixels;
+      std::fill(to, to + in_pixels, T{0});
+      for (std::int64_t i = map * out_pixels; i < (map + 1) * out_pixels; ++i) {
+        if (index[i] >= 0) {
+          to[index[i]] += dy[i];
+        }
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/subsample.hpp
+
+/// @file
+/// The shortcut without parameters of a ResNet ("option A"): every s-th pixel, new channels zero.
+
+namespace tandem {
+
+/// The sizes of a subsampling shortcut: x (B, in_channels, in), y (B, out_channels, out()).
+struct SubsampleGeometry {
+  int in_channels = 0;
+  int out_channels = 0;
+  Extent2d in{};
+  int stride = 1;
+
+  /// Rows and columns 0, s, 2 s, … of the input: its extent divided by s, rounded up.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d out() const {
+    return {(in.height + stride - 1) / stride, (in.width + stride - 1) / stride};
+  }
+
+  /// Channels of zeros before the copied ones; an odd one more stands behind them.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int first() const {
+    return (out_channels - in_channels) / 2;
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem::host {
+
+/// y[c] = x[c - first] at [::s, ::s]; the channels before and behind are zero.
+///
+/// Shapes: x (B, in_channels, in); y (B, out_channels, out).
+/// Cost:   writes each element of y once; bound by memory.
+/// @pre    in_channels <= out_channels
+/// Source: He, Zhang, Ren, Sun, CVPR 2016, section 3.3, option (A)
+template <class T>
+TANDEM_NOINLINE void subsample_forward(Team& team, SubsampleGeometry const& g, int batch,
+                                       T const* x, T* y) {
+  Extent2d const out = g.out();
+  std::int64_t const in_pixels = std::int64_t{g.in.height} * g.in.width;
+  std::int64_t const out_pixels = std::int64_t{out.height} * out.width;
+  team.parallel_for(
+      std::int64_t{batch} * g.out_channels, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t map = begin; map < end; ++map) {
+          std::int64_t const c = map % g.out_channels - g.first();
+          T* to = y + map * out_pixels;
+          if (c < 0 || c >= g.in_channels) {
+            std::fill(to, to + out_pixels, T{0});
+            continue;
+          }
+          T const* const from = x + (map / g.out_channels * g.in_channels + c) * in_pixels;
+          for (int h = 0; h < out.height; ++h) {
+            T const* const row = from + std::int64_t{h} * g.stride * g.in.width;
+            for (int w = 0; w < out.width; ++w) {
+              *to++ = row[std::int64_t{w} * g.stride];
+            }
+          }
+        }
+      });
+}
+
+/// The gradient of subsample_forward: dx is dy at the pixels that were read, else 0.
+///
+/// Shapes: dy (B, out_channels, out); dx (B, in_channels, in).
+/// Cost:   writes each element of dx once; bound by memory.
+/// @pre    in_channels <= out_channels
+template <class T>
+TANDEM_NOINLINE void subsample_gradient(Team& team, SubsampleGeometry const& g, int batch,
+                                        T const* dy, T* dx) {
+  Extent2d const out = g.out();
+  std::int64_t const in_pixels = std::int64_t{g.in.height} * g.in.width;
+  std::int64_t const out_pixels = std::int64_t{out.height} * out.width;
+  team.parallel_for(std::int64_t{batch} * g.in_channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t map = begin; map < end; ++map) {
+      std::int64_t const c = map % g.in_channels + g.first();
+      T const* from = dy + (map / g.in_channels * g.out_channels + c) * out_pixels;
+      T* const to = dx + map * in_pixels;
+      std::fill(to, to + in_pixels, T{0});
+      for (int h = 0; h < out.height; ++h) {
+        T* const row = to + std::int64_t{h} * g.stride * g.in.width;
+        for (int w = 0; w < out.width; ++w) {
+          row[std::int64_t{w} * g.stride] = *from++;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// saved holds the winning cell of every window, so neither x nor y is read by backward.
+template <class T>
+class MaxPoolOp {
+ public:
+  MaxPoolOp(OpSetup const& setup, PoolGeometry const& geometry)
+      : geometry_{geometry},
+        saved_{setup.batch * setup.node.out.elements() *
+               static_cast<std::int64_t>(sizeof(std::int32_t))} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.saved_bytes = saved_}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    max_pool_forward(p.device.team, geometry_, p.batch, o.x[0], o.y,
+                     reinterpret_cast<std::int32_t*>(o.saved));
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    max_pool_gradient(p.device.team, geometry_, p.batch, o.dy,
+                      reinterpret_cast<std::int32_t const*>(o.saved), o.dx[0]);
+  }
+
+ private:
+  PoolGeometry geometry_;
+  std::int64_t saved_;
+};
+
+template <class T>
+class AvgPoolOp {
+ public:
+  AvgPoolOp(PoolGeometry const& geometry, bool count_padding)
+      : geometry_{geometry}, count_padding_{count_padding} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    avg_pool_forward(p.device.team, geometry_, p.batch, count_padding_, o.x[0], o.y);
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    avg_pool_gradient(p.device.team, geometry_, p.batch, count_padding_, o.dy, o.dx[0]);
+  }
+
+ private:
+  PoolGeometry geometry_;
+  bool count_padding_;
+};
+
+template <class T>
+class GlobalAvgPoolOp {
+ public:
+  explicit GlobalAvgPoolOp(OpSetup const& setup)
+      : channels_{setup.node.in[0]}, pixels_{std::int64_t{setup.node.in[1]} * setup.node.in[2]} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    global_avg_pool_forward(p.device.team, p.batch, channels_, pixels_, o.x[0], o.y);
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    global_avg_pool_gradient(p.device.team, p.batch, channels_, pixels_, o.dy, o.dx[0]);
+  }
+
+ private:
+  int channels_;
+  std::int64_t pixels_;
+};
+
+template <class T>
+class SubsampleOp {
+ public:
+  SubsampleOp(OpSetup const& setup, int step)
+      : geometry_{setup.node.in[0], setup.node.out[0], {setup.node.in[1], setup.node.in[2]}, step} {
+  }
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    subsample_forward(p.device.team, geometry_, p.batch, o.x[0], o.y);
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    subsample_gradient(p.device.team, geometry_, p.batch, o.dy, o.dx[0]);
+  }
+
+ private:
+  SubsampleGeometry geometry_;
+};
+
+}  // namespace host
+
+template <class... Options, class Precision>
+struct Op<MaxPool2d<Options...>, BasicHost<Portable, Precision>>
+    : host::MaxPoolOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup)
+      : host::MaxPoolOp<typename Precision::Scalar>{
+            setup, MaxPool2d<Options...>::geometry(setup.node.in)} {}
+};
+
+template <class... Options, class Precision>
+struct Op<AvgPool2d<Options...>, BasicHost<Portable, Precision>>
+    : host::AvgPoolOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup)
+      : host::AvgPoolOp<typename Precision::Scalar>{AvgPool2d<Options...>::geometry(setup.node.in),
+                                                    AvgPool2d<Options...>::options.count_padding} {}
+};
+
+template <class Precision>
+struct Op<GlobalAvgPool, BasicHost<Portable, Precision>>
+    : host::GlobalAvgPoolOp<typename Precision::Scalar> {
+  using host::GlobalAvgPoolOp<typename Precision::Scalar>::GlobalAvgPoolOp;
+};
+
+template <int Out, int Step, class Precision>
+struct Op<Subsample2d<Out, Step>, BasicHost<Portable, Precision>>
+    : host::SubsampleOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup) : host::SubsampleOp<typename Precision::Scalar>{setup, Step} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/user_layer.hpp
+
+/// @file
+/// A user's own layer, loss and metric on Host: static functions of the type itself become ops.
+///
+/// A layer gives `forward(auto const& call)`, `input_gradient(auto const& call)` and, with
+/// parameters, `weight_gradient(auto const& call)`, where call is a LayerCall<float> or <double>.
+
+namespace tandem {
+
+/// What a user's layer sees of one pass over one microbatch of `batch` samples.
+///
+/// forward writes y; input_gradient writes dx; weight_gradient *adds* to gradient(i). x and y are
+/// there in all three.
+template <class T>
+struct LayerCall {
+  int batch = 0;
+  Shape in{};
+  Shape out{};
+  bool training = true;
+  std::span<T const> x{};   ///< (batch, in)
+  std::span<T> y{};         ///< (batch, out)
+  std::span<T const> dy{};  ///< (batch, out)
+  std::span<T> dx{};        ///< (batch, in)
+  T* const* parameter_memory = nullptr;
+  T* const* gradient_memory = nullptr;
+  Parameters const* list = nullptr;
+
+  [[nodiscard]] std::span<T const> parameter(int i) const {
+    return {parameter_memory[i], elements(i)};
+  }
+  [[nodiscard]] std::span<T> gradient(int i) const { return {gradient_memory[i], elements(i)}; }
+
+ private:
+  [[nodiscard]] std::size_t elements(int i) const {
+    return static_cast<std::size_t>(list->item[i].shape.elements());
+  }
+};
+
+/// A layer that brings its own passes for Host.
+template <class L, class T>
+concept HostLayer = Layer<L> && requires(LayerCall<T> const& call) {
+  L::forward(call);
+  L::input_gradient(call);
+};
+
+template <class L, class Precision>
+  requires HostLayer<L, typename Precision::Scalar>
+class Op<L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup)
+      : in_{setup.node.in}, out_{setup.node.out}, list_{parameters_of<L>(setup.node.in)} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true, .output = true}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const { L::forward(call(o, p)); }
+  void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+    L::input_gradient(call(o, p));
+  }
+  void weight_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+    LayerCall<T> const c = call(o, p);
+    if (!p.accumulate) {
+      for (int i = 0; i < list_.count; ++i) {
+        std::ranges::fill(c.gradient(i), T{0});
+      }
+    }
+    L::weight_gradient(c);
+  }
+
+ private:
+  [[nodiscard]] LayerCall<T> call(Operands<T> const& o, Pass<host::Device> const& p) const {
+    auto const in = static_cast<std::size_t>(p.batch * in_.elements());
+    auto const out = static_cast<std::size_t>(p.batch * out_.elements());
+    T* const dx = o.dx != nullptr ? o.dx[0] : nullptr;
+    return {.batch = p.batch,
+            .in = in_,
+            .out = out_,
+            .training = p.training,
+            .x = {o.x[0], in},
+            .y = {o.y, out},
+            .dy = {o.dy, o.dy != nullptr ? out : 0},
+            .dx = {dx, dx != nullptr ? in : 0},
+            .parameter_memory = o.parameter,
+            .gradient_memory = o.gradient,
+            .list = &list_};
+  }
+
+  Shape in_;
+  Shape out_;
+  Parameters list_;
+};
+
+/// A loss that brings `double value(output, target)` and `void gradient(output, target, dy)` of one
+/// sample, spans of T and Target; dy is to be written, not scaled by the batch.
+template <class L, class T>
+concept HostLoss = Loss<L> &&
+    requires(std::span<T const> output, std::span<typename L::Target const> target,
+             std::span<T> dy) {
+  { L::value(output, target) } -> std::convertible_to<double>;
+  L::gradient(output, target, dy);
+};
+
+template <class L, class Precision>
+  requires HostLoss<L, typename Precision::Scalar>
+class LossOp<L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+  using Target = typename L::Target;
+
+ public:
+  LossOp(Shape output, int /*batch*/)
+      : outputs_{static_cast<std::size_t>(output.elements())},
+        targets_{static_cast<std::size_t>(L::targets(output))} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return 0; }
+
+  void forward(Pass<host::Device> const& p, T const* output, Target const* target,
+               double* loss) const {
+    *loss = 0.0;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
+      *loss += L::value(std::span{output + s * outputs_, outputs_},
+                        std::span{target + s * targets_, targets_});
+    }
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, Target const* target, double scale,
+                T* dy) const {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
+      std::span<T> const sample{dy + s * outputs_, outputs_};
+      L::gradient(std::span{output + s * outputs_, outputs_},
+                  std::span{target + s * targets_, targets_}, sample);
+      for (T& element : sample) {
+        element *= static_cast<T>(scale);
+      }
+    }
+  }
+
+ private:
+  std::size_t outputs_;
+  std::size_t targets_;
+};
+
+/// A metric that brings `double value(output, target)` of one sample.
+template <class M, class L, class T>
+concept HostMetric = Metric<M> &&
+    requires(std::span<T const> output, std::span<typename L::Target const> target) {
+  { M::value(output, target) } -> std::convertible_to<double>;
+};
+
+template <class M, class L, class Precision>
+  requires HostMetric<M, L, typename Precision::Scalar>
+class MetricOp<M, L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit MetricOp(Shape output)
+      : outputs_{static_cast<std::size_t>(output.elements())},
+        targets_{static_cast<std::size_t>(L::targets(output))} {}
+
+  void count(Pass<host::Device> const& p, T const* output, typename L::Target const* target,
+             double* sum) const {
+    *sum = 0.0;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
+      *sum += M::value(std::span{output + s * outputs_, outputs_},
+                       std::span{target + s * targets_, targets_});
+    }
+  }
+
+ private:
+  std::size_t outputs_;
+  std::size_t targets_;
+};
+
+/// No metric: nothing is counted.
+struct NoMetric {
+  static constexpr std::string_view name = "";
+  template <class T, class Target>
+  static double value(std::span<T const>, std::span<Target const>) {
+    return 0.0;
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/null.hpp
+
+/// @file
+/// Ops of the Null backend: every layer, loss and metric, computing nothing.
+
+// ---- tandem/runtime/null.hpp
+
+/// @file
+/// Null: a backend whose kernels are empty, to count what the engine itself costs.
+
+namespace tandem {
+
+/// Computes nothing; memory, tables and the engine's loop are those of Host.
+struct Null {
+  using Scalar = float;
+  using Device = host::Device;
+  using Buffer = host::Buffer;
+  using Stream = host::Queue;
+  static constexpr char const* name = "null";
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+template <class L>
+struct Op<L, Null> {
+  explicit Op(OpSetup const&) {}
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+  void forward(Operands<float> const&, Pass<host::Device> const&) const {}
+  void input_gradient(Operands<float> const&, Pass<host::Device> const&) const {}
+  void weight_gradient(Operands<float> const&, Pass<host::Device> const&) const {}
+};
+
+template <class L>
+struct LossOp<L, Null> {
+  using Target = typename L::Target;
+  LossOp(Shape, int) {}
+  [[nodiscard]] std::int64_t scratch_bytes() const { return 0; }
+  void forward(Pass<host::Device> const&, float const*, Target const*, double*) const {}
+  void gradient(Pass<host::Device> const&, float const*, Target const*, double, float*) const {}
+};
+
+template <class M, class L>
+struct MetricOp<M, L, Null> {
+  explicit MetricOp(Shape) {}
+  void count(Pass<host::Device> const&, float const*, typename L::Target const*, double*) const {}
+};
+
+template <>
+struct Verbs<Null> {
+  static void zero(host::Device&, float*, std::int64_t) {}
+  static void add(host::Device&, float const*, float*, std::int64_t) {}
+  static void copy(host::Device&, float const*, float*, std::int64_t) {}
+  static void sum(host::Device&, float const* const*, int, float*, std::int64_t) {}
+  static double sum_of_squares(host::Device&, float const*, std::int64_t) { return 0.0; }
+  template <class Functor>
+  static void each(host::Device&, std::int64_t, Functor const&) {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/trainer.hpp
+
+/// @file
+/// Trainer: a network, a strategy and a backend put to work on data.
+
+// ---- tandem/train/batch_check.hpp
+
+/// @file
+/// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
+
+namespace tandem {
+
+/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
+/// batch
+///                        norm with one value a channel
+template <class Program>
+void check_training_batch(int batch) {
+  Batching const& batching = Program::batching;
+  int const all = batching.all_microbatches();
+  if (batch < all) {
+    throw ContractError{"a training batch of " + std::to_string(batch) +
+                        " samples cannot be split into " + std::to_string(all) +
+                        " microbatches; use a larger batch, fewer microbatches or devices, or "
+                        ".drop_last = true for the last batch of an epoch"};
+  }
+  for (int n = 0; n < Program::graph.nodes; ++n) {
+    Node const& node = Program::graph.node[n];
+    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
+      continue;
+    }
+    for (int m = 0; m < all; ++m) {
+      if (microbatch_size(batch, m, batching) == 1) {
+        throw ContractError{"batch norm '" + to_string(node.path) +
+                            "' has one value a channel in microbatch " + std::to_string(m) +
+                            " of a batch of " + std::to_string(batch) +
+                            " samples: it has no variance; use a larger batch or fewer "
+                            "microbatches, or .drop_last = true"};
+      }
+    }
+  }
+}
+
+/// Integer targets are labels: each must be the index of an output.
+/// @throws ContractError  one is not; the message names the sample of the batch
+template <class Target>
+void check_labels(std::span<Target const> labels, std::int64_t outputs) {
+  if constexpr (std::integral<Target>) {
+    for (std::size_t s = 0; s < labels.size(); ++s) {
+      if (labels[s] < 0 || labels[s] >= outputs) {
+        throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
+                            std::to_string(s) + " of the batch is out of range: the network has " +
+                            std::to_string(outputs) + " outputs"};
+      }
+    }
+  }
+}
+
+/// Every batch of an epoch over @p samples, the last one included unless it is dropped.
+/// @throws ContractError  as check_training_batch
+template <class Program>
+void check_epoch(std::int64_t samples, int batch, bool drop_last) {
+  if (samples >= batch) {
+    check_training_batch<Program>(batch);
+  }
+  auto const last = static_cast<int>(samples % batch);
+  if (last != 0 && !(drop_last && samples >= batch)) {
+    check_training_batch<Program>(last);
+  }
+}
+
+/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
+template <class LossType, Dataset D>
+void check_dataset(D const& data, Shape input, Shape output) {
+  static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
+                "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
+                "SoftmaxCrossEntropy, float for MeanSquaredError");
+  if (data.shape() != input || data.targets() != LossType::targets(output)) {
+    throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
+                        std::to_string(data.targets()) + " targets, but the network takes " +
+                        to_string(input) + " and its loss " +
+                        std::to_string(LossType::targets(output)) +
+                        "; augment(data, PadTo{...}) changes a sample's shape"};
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/checkpoint.hpp
+
+/// @file
+/// Checkpoints: one logical, unsharded safetensors file that every strategy writes and reads.
+///
+/// Tensors: each parameter and statistic under its name ("1.0.0.weight", "1.0.1.running_mean"),
+/// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
+/// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
+/// (samples of the epoch already trained on), tandem.seed. Shapes are those of PyTorch's layers of
+/// the same name.
+
+// ---- tandem/train/parameters.hpp
+
+/// @file
+/// Initial values of parameters, and views of them by name, in the order the user wrote them.
+
+namespace tandem {
+
+/// Writes the initial values of parameter @p p; they depend on (seed, p, element) only.
+template <class T>
+void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span<T> values) {
+  if (parameter.init.law == Init::Law::constant) {
+    for (T& value : values) {
+      value = static_cast<T>(parameter.init.value);
+    }
+    return;
+  }
+  float const bound = 1.0F / std::sqrt(static_cast<float>(parameter.init.fan_in));
+  for (std::size_t i = 0; i < values.size(); i += 4) {
+    Random4 const random =
+        philox(seed, RandomUse::initial_weights, i / 4, static_cast<std::uint64_t>(p));
+    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+      values[i + j] = static_cast<T>((2.0F * uniform(random.word[j]) - 1.0F) * bound);
+    }
+  }
+}
+
+/// A parameter, its gradient of the last step, and its optimizer states, by name.
+template <class T>
+struct NamedParameter {
+  std::string name;
+  Shape shape{};
+  Role role = Role::weight;
+  bool frozen = false;
+  std::span<T> value{};
+  std::span<T> gradient{};             ///< empty where frozen
+  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
+};
+
+/// All parameters of one rank's memory, in the order of the network.
+template <class Program, class Memory>
+auto named_parameters(Memory const& memory, int states) {
+  using T = typename Memory::T;
+  std::vector<NamedParameter<T>> list;
+  for (int p = 0; p < Program::graph.parameters; ++p) {
+    GraphParameter const& own = Program::graph.parameter[p];
+    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
+    std::int64_t const at = Program::layout.offset[p];
+    NamedParameter<T> named{.name = parameter_name(Program::graph, p),
+                            .shape = own.parameter.shape,
+                            .role = own.parameter.role,
+                            .frozen = own.frozen,
+                            .value = {memory.parameters() + at, count}};
+    if (!own.frozen) {
+      named.gradient = {memory.gradients() + at, count};
+      for (int s = 0; named.role == Role::weight && s < states; ++s) {
+        named.states.emplace_back(memory.state(s) + at, count);
+      }
+    }
+    list.push_back(std::move(named));
+  }
+  return list;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/safetensors.hpp
+
+/// @file
+/// Files of named tensors in the safetensors format, which Python's `safetensors` reads and writes.
+///
+/// `Safetensors::read(path)` gives views of the tensors; `write_safetensors(path, tensors,
+/// metadata)` and `SafetensorsWriter` make a file that appears whole or not at all. Only bytes
+/// move: nothing here converts numbers, and a host that is not little-endian must swap them itself.
+
+// ---- tandem/train/safetensors_dtype.hpp
+
+/// @file
+/// Dtype: the element types of the safetensors format, their names and sizes.
+///
+/// The types of less than a byte and the complex one, which few readers know, are left out.
+
+namespace tandem {
+
+/// How the bytes of a tensor are to be read, little-endian. F8_E4M3 and F8_E5M2 are eight-bit
+/// floats; the file's name for each is the enumerator's.
+enum class Dtype {
+  F64,
+  F32,
+  F16,
+  BF16,
+  F8_E4M3,
+  F8_E5M2,
+  I64,
+  I32,
+  I16,
+  I8,
+  U64,
+  U32,
+  U16,
+  U8,
+  BOOL
+};
+
+namespace detail {
+
+struct DtypeRow {
+  Dtype dtype;
+  std::string_view name;
+  std::int64_t bytes;
+};
+
+inline constexpr std::array<DtypeRow, 15> dtype_table{{{Dtype::F64, "F64", 8},
+                                                       {Dtype::F32, "F32", 4},
+                                                       {Dtype::F16, "F16", 2},
+                                                       {Dtype::BF16, "BF16", 2},
+                                                       {Dtype::F8_E4M3, "F8_E4M3", 1},
+                                                       {Dtype::F8_E5M2, "F8_E5M2", 1},
+                                                       {Dtype::I64, "I64", 8},
+                                                       {Dtype::I32, "I32", 4},
+                                                       {Dtype::I16, "I16", 2},
+                                                       {Dtype::I8, "I8", 1},
+                                                       {Dtype::U64, "U64", 8},
+                                                       {Dtype::U32, "U32", 4},
+                                                       {Dtype::U16, "U16", 2},
+                                                       {Dtype::U8, "U8", 1},
+                                                       {Dtype::BOOL, "BOOL", 1}}};
+
+/// The Dtype of a C++ type; no value where the format has no such type.
+template <class T>
+inline constexpr std::optional<Dtype> dtype_of_type{};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<double>{Dtype::F64};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<float>{Dtype::F32};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::int64_t>{Dtype::I64};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::int32_t>{Dtype::I32};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::int16_t>{Dtype::I16};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::int8_t>{Dtype::I8};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::uint64_t>{Dtype::U64};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::uint32_t>{Dtype::U32};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::uint16_t>{Dtype::U16};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::uint8_t>{Dtype::U8};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<bool>{Dtype::BOOL};
+
+}  // namespace detail
+
+/// Bytes of one element.
+constexpr std::int64_t dtype_bytes(Dtype dtype) {
+  return detail::dtype_table[static_cast<std::size_t>(dtype)].bytes;
+}
+
+/// The name in a file: "F32".
+constexpr std::string_view dtype_name(Dtype dtype) {
+  return detail::dtype_table[static_cast<std::size_t>(dtype)].name;
+}
+
+/// The Dtype with this name, if there is one.
+constexpr std::optional<Dtype> find_dtype(std::string_view name) {
+  for (detail::DtypeRow const& row : detail::dtype_table) {
+    if (row.name == name) {
+      return row.dtype;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The Dtype that holds a T: F32 for float, I64 for std::int64_t.
+template <class T>
+  requires(detail::dtype_of_type<std::remove_const_t<T>>.has_value())
+inline constexpr Dtype dtype_of = *detail::dtype_of_type<std::remove_const_t<T>>;
+
+}  // namespace tandem
+
+// ---- tandem/train/safetensors_layout.hpp
+
+/// @file
+/// What a safetensors file says of a tensor: its name, type and shape; and how many bytes they
+/// take.
+
+namespace tandem {
+
+/// A tensor of a file, without its data. An empty shape is a scalar; an extent may be 0.
+struct TensorSpec {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<std::int64_t> shape;
+};
+
+/// A tensor and its data: row-major, little-endian, and aligned to nothing, so copy it out with
+/// memcpy. The bytes belong to somebody else.
+struct TensorView {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<std::int64_t> shape;
+  std::span<std::byte const> data;
+};
+
+/// Free text about a file, as keys and values, in the order of the file.
+using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
+
+namespace detail {
+
+/// The key of the metadata, which no tensor may have as its name.
+inline constexpr std::string_view metadata_key = "__metadata__";
+
+/// Longest header, in bytes, that readers of this format accept.
+inline constexpr std::uint64_t longest_header = 100'000'000;
+
+/// One of @p names that occurs twice, if there is one.
+inline std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  auto const place = std::adjacent_find(names.begin(), names.end());
+  return place == names.end() ? std::nullopt : std::optional{*place};
+}
+
+}  // namespace detail
+
+/// Bytes of a tensor of this type and shape; nothing if an extent is negative or the number of
+/// bytes, multiplied up from the left, goes beyond 2^63 - 1.
+constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
+                                                   std::span<std::int64_t const> shape) {
+  std::int64_t product = dtype_bytes(dtype);
+  for (std::int64_t const extent : shape) {
+    if (extent < 0 || (extent > 0 && product > std::numeric_limits<std::int64_t>::max() / extent)) {
+      return std::nullopt;
+    }
+    product *= extent;
+  }
+  return product;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/safetensors_reader.hpp
+
+/// @file
+/// Safetensors: a parsed safetensors file, its tensors as views of the bytes.
+///
+/// Every statement of the file is checked before it is used: a file that parses has tensors that
+/// cover its data once, without hole or overlap. What the numbers mean is not checked.
+/// Source: the format description in the README of the safetensors project.
+
+// ---- tandem/train/json_string.hpp
+
+/// @file
+/// UTF-8 and the quoting of strings, as JSON wants them: checked, appended, written.
+///
+/// Everything here takes bytes as they come from a file and trusts none of them.
+
+namespace tandem::detail {
+
+/// Bytes of the UTF-8 sequence at the front of @p text; 0 if it is malformed or @p text is empty.
+///
+/// Malformed are: a stray continuation byte, a sequence that is cut off or longer than it need be,
+/// a surrogate, and what lies above U+10FFFF.
+/// Source: The Unicode Standard 15.0, table 3-7.
+constexpr std::size_t utf8_length(std::string_view text) {
+  if (text.empty()) {
+    return 0;
+  }
+  auto const at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned const lead = at(0);
+  if (lead < 0x80) {
+    return 1;
+  }
+  if (lead < 0xC2 || lead > 0xF4) {
+    return 0;
+  }
+  std::size_t const length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (text.size() < length) {
+    return 0;
+  }
+  unsigned const low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  unsigned const high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (at(1) < low || at(1) > high) {
+    return 0;
+  }
+  for (std::size_t i = 2; i < length; ++i) {
+    if (at(i) < 0x80 || at(i) > 0xBF) {
+      return 0;
+    }
+  }
+  return length;
+}
+
+/// Whether all of @p text is well-formed UTF-8.
+constexpr bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    std::size_t const length = utf8_length(text);
+    if (length == 0) {
+      return false;
+    }
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+/// Appends the code point @p point.
+/// @pre point <= 0x10FFFF and no surrogate
+inline void append_utf8(std::string& out, std::uint32_t point) {
+  auto const put = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
+  if (point < 0x80) {
+    put(point);
+    return;
+  }
+  if (point < 0x800) {
+    put(0xC0 | (point >> 6));
+  } else {
+    if (point < 0x10000) {
+      put(0xE0 | (point >> 12));
+    } else {
+      put(0xF0 | (point >> 18));
+      put(0x80 | ((point >> 12) & 0x3F));
+    }
+    put(0x80 | ((point >> 6) & 0x3F));
+  }
+  put(0x80 | (point & 0x3F));
+}
+
+/// Appends @p text in quotes, with the shortest escape of what JSON does not allow in them.
+/// Other characters, also those outside ASCII, stand as they are.
+inline void append_json_string(std::string& out, std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  constexpr std::string_view special = "\"\\\b\f\n\r\t";
+  constexpr std::string_view letters = "\"\\bfnrt";
+  out += '"';
+  for (char const c : text) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (std::size_t const which = special.find(c); which != std::string_view::npos) {
+      out += '\\';
+      out += letters[which];
+    } else if (byte < 0x20) {
+      out += "\\u00";
+      out += digits[byte >> 4];
+      out += digits[byte & 0xF];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+/// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more.
+/// @pre text is UTF-8
+inline std::string quoted(std::string_view text) {
+  constexpr std::size_t most = 64;
+  std::size_t end = text.size();
+  if (end > most) {
+    end = most;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+      --end;  // not inside a sequence
+    }
+  }
+  std::string out;
+  append_json_string(out, text.substr(0, end));
+  return end < text.size() ? out + "..." : out;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/safetensors_file.hpp
+
+/// @file
+/// Reads a whole file into memory, with an error for each way in which that can fail.
+///
+/// Not a memory map: a file that another process cuts short meanwhile is an error here, there a
+/// signal.
+
+namespace tandem::detail {
+
+struct FileBytes {
+  std::unique_ptr<std::byte[]> bytes;
+  std::size_t size = 0;
+
+  [[nodiscard]] std::span<std::byte const> span() const noexcept { return {bytes.get(), size}; }
+};
+
+/// Closes a descriptor that was only read from, where an error of close() means nothing.
+class ReadDescriptor {
+ public:
+  explicit ReadDescriptor(int descriptor) noexcept : descriptor_{descriptor} {}
+  ReadDescriptor(ReadDescriptor const&) = delete;
+  ReadDescriptor& operator=(ReadDescriptor const&) = delete;
+  ~ReadDescriptor() {
+    if (descriptor_ >= 0) {
+      static_cast<void>(::close(descriptor_));
+    }
+  }
+
+  [[nodiscard]] int get() const noexcept { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+/// @throws FileError  there is no regular file at @p path, it cannot be read, it shrinks while it
+/// is
+///                    read, or memory for it is lacking
+[[nodiscard]] inline FileBytes read_whole_file(std::string const& path) {
+  auto const fail = [&](char const* what, int error) {
+    throw FileError{path, std::string{what} + ": " + std::generic_category().message(error)};
+  };
+  // O_NONBLOCK: a pipe at this path is refused below, not waited for.
+  ReadDescriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.get() < 0) {
+    fail("cannot open the file", errno);
+  }
+  struct ::stat status {};
+  if (::fstat(file.get(), &status) != 0) {
+    fail("cannot ask for the size of the file", errno);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw FileError{path, "this is a folder or a device, not a regular file"};
+  }
+  FileBytes result;
+  result.size = static_cast<std::size_t>(status.st_size);
+  result.bytes.reset(new (std::nothrow) std::byte[result.size]);
+  if (result.bytes == nullptr) {
+    throw FileError{path, "there is no memory for its " + std::to_string(result.size) + " bytes"};
+  }
+  constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
+  for (std::size_t have = 0; have < result.size;) {
+    std::size_t const missing = result.size - have;
+    ::ssize_t const got =
+        ::read(file.get(), result.bytes.get() + have, missing < most ? missing : most);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      fail("cannot read the file", errno);
+    }
+    if (got == 0) {
+      throw FileError{path, "the file became shorter while it was read"};
+    }
+    have += static_cast<std::size_t>(got);
+  }
+  return result;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/safetensors_header.hpp
+
+/// @file
+/// Reads the JSON header of a safetensors file, and trusts nothing that it reads.
+///
+/// The header is `{"__metadata__": {key: text, …}, name: {"dtype": "F32", "shape": [2, 3],
+/// "data_offsets": [begin, end]}, …}`; the offsets count from the first byte of the data. Whether
+/// the tensors cover the data is checked in safetensors_reader.hpp.
+
+// ---- tandem/train/json.hpp
+
+/// @file
+/// JsonReader: reads the JSON that the caller expects, value by value, and refuses any other.
+///
+/// It knows objects, arrays, strings and non-negative integers, which is what the header of a
+/// safetensors file holds; floats, `true`, `false` and `null` are errors. It builds no tree and
+/// never calls itself: values nest as deep as the caller's own calls do, so a deep file costs no
+/// stack.
+
+namespace tandem::detail {
+
+/// A position in a JSON text. The text must outlive the reader.
+class JsonReader {
+ public:
+  /// @p path names the file in errors; the text begins at its byte @p first_byte.
+  JsonReader(std::string_view text, std::string const& path, std::size_t first_byte)
+      : text_{text}, path_{path}, first_byte_{first_byte} {}
+
+  /// Reads an object; calls @p member(key) after each `key:`, which must read the value.
+  template <class Member>
+  void object(Member&& member) {
+    expect('{', "an object");
+    if (accept('}')) {
+      return;
+    }
+    do {
+      std::string key = string();
+      expect(':', "':' after the key");
+      member(std::move(key));
+    } while (accept(','));
+    expect('}', "',' or '}'");
+  }
+
+  /// Reads an array; calls @p element() at each element, which must read it.
+  template <class Element>
+  void array(Element&& element) {
+    expect('[', "an array");
+    if (accept(']')) {
+      return;
+    }
+    do {
+      element();
+    } while (accept(','));
+    expect(']', "',' or ']'");
+  }
+
+  /// Reads a string; the result is UTF-8, its escapes resolved.
+  [[nodiscard]] std::string string() {
+    expect('"', "a string");
+    std::string out;
+    while (true) {
+      if (at_ == text_.size()) {
+        fail("the string is not closed");
+      }
+      char const c = text_[at_];
+      if (c == '"') {
+        ++at_;
+        return out;
+      }
+      if (c == '\\') {
+        append_escape(out);
+        continue;
+      }
+      if (static_cast<unsigned char>(c) < 0x20) {
+        fail("a control character in a string; write it as \\u and four digits");
+      }
+      std::size_t const length = utf8_length(text_.substr(at_));
+      if (length == 0) {
+        fail("the string is not UTF-8");
+      }
+      out += text_.substr(at_, length);
+      at_ += length;
+    }
+  }
+
+  /// Reads an integer from 0 to 2^63 - 1, without sign, fraction or exponent.
+  [[nodiscard]] std::int64_t natural() {
+    constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+    skip_blanks();
+    std::size_t const begin = at_;
+    std::int64_t value = 0;
+    for (; is_digit(peek()); ++at_) {
+      std::int64_t const digit = peek() - '0';
+      if (value > (largest - digit) / 10) {
+        fail("the number is larger than 2^63 - 1");
+      }
+      value = 10 * value + digit;
+    }
+    if (at_ == begin) {
+      fail(peek() == '-' ? "the number is negative; it must be a non-negative integer"
+                         : "expected a non-negative integer");
+    }
+    if (text_[begin] == '0' && at_ > begin + 1) {
+      fail("the number begins with a zero");
+    }
+    if (peek() == '.' || peek() == 'e' || peek() == 'E') {
+      fail("the number has a fraction or an exponent; it must be a non-negative integer");
+    }
+    return value;
+  }
+
+  /// Checks that only blanks are left.
+  void end() {
+    skip_blanks();
+    if (at_ != text_.size()) {
+      fail("expected nothing more");
+    }
+  }
+
+  /// @throws FileError  always: "the header is wrong at byte N: @p what"
+  [[noreturn]] void fail(std::string const& what) const {
+    throw FileError{
+        path_, "the header is wrong at byte " + std::to_string(first_byte_ + at_) + ": " + what};
+  }
+
+ private:
+  static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+  /// The next character, or NUL, which JSON does not allow outside strings, at the end.
+  [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+
+  void skip_blanks() {
+    while (peek() == ' ' || peek() == '\n' || peek() == '\r' || peek() == '\t') {
+      ++at_;
+    }
+  }
+
+  bool accept(char token) {
+    skip_blanks();
+    if (peek() != token) {
+      return false;
+    }
+    ++at_;
+    return true;
+  }
+
+  void expect(char token, char const* what) {
+    if (!accept(token)) {
+      fail(std::string{at_ == text_.size() ? "the text ends, expected " : "expected "} + what);
+    }
+  }
+
+  void append_escape(std::string& out) {
+    constexpr std::string_view letters = "\"\\/bfnrt";
+    constexpr std::string_view meaning = "\"\\/\b\f\n\r\t";
+    char const letter = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+    if (std::size_t const which = letters.find(letter); which != std::string_view::npos) {
+      out += meaning[which];
+      at_ += 2;
+      return;
+    }
+    std::uint32_t point = escaped_unit();
+    if (point >= 0xD800 && point < 0xDC00) {  // the first half of a surrogate pair
+      std::uint32_t const low = escaped_unit();
+      if (low < 0xDC00 || low > 0xDFFF) {
+        fail("half of a surrogate pair in a string");
+      }
+      point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
+    } else if (point >= 0xDC00 && point <= 0xDFFF) {
+      fail("half of a surrogate pair in a string");
+    }
+    append_utf8(out, point);
+  }
+
+  /// Reads `\uXXXX`.
+  std::uint32_t escaped_unit() {
+    if (text_.substr(at_, 2) != "\\u" || text_.size() - at_ < 6) {
+      fail("expected an escape: one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t, or \\u and four digits");
+    }
+    std::uint32_t unit = 0;
+    for (std::size_t const end = (at_ += 2) + 4; at_ < end; ++at_) {
+      char const c = text_[at_];
+      char const lower = static_cast<char>(c | 0x20);
+      bool const letter = lower >= 'a' && lower <= 'f';
+      if (!is_digit(c) && !letter) {
+        fail("expected a hexadecimal digit");
+      }
+      unit = 16 * unit + static_cast<std::uint32_t>(letter ? lower - 'a' + 10 : c - '0');
+    }
+    return unit;
+  }
+
+  std::string_view text_;
+  std::string path_;
+  std::size_t first_byte_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+/// A tensor of the header. Between its offsets lie exactly the bytes of its type and shape.
+struct SafetensorsEntry {
+  TensorSpec spec;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;
+  SafetensorsMetadata metadata;
+};
+
+/// Reads the value of one tensor: {"dtype": …, "shape": …, "data_offsets": …}, in any order.
+inline SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
+  std::optional<Dtype> dtype;
+  std::optional<std::vector<std::int64_t>> shape;
+  std::optional<std::vector<std::int64_t>> offsets;
+  std::string const of = " of tensor " + quoted(name);
+  auto const numbers = [&](std::optional<std::vector<std::int64_t>>& list) {
+    list.emplace();
+    json.array([&] { list->push_back(json.natural()); });
+  };
+  json.object([&](std::string const& field) {
+    bool const twice = (field == "dtype" && dtype) || (field == "shape" && shape) ||
+                       (field == "data_offsets" && offsets);
+    if (twice) {
+      json.fail("the field " + quoted(field) + of + " occurs twice");
+    }
+    if (field == "dtype") {
+      std::string const type = json.string();
+      dtype = find_dtype(type);
+      if (!dtype) {
+        json.fail("the dtype " + quoted(type) + of + " is unknown");
+      }
+    } else if (field == "shape") {
+      numbers(shape);
+    } else if (field == "data_offsets") {
+      numbers(offsets);
+    } else {
+      json.fail("the field " + quoted(field) + of + " is unknown");
+    }
+  });
+  if (!dtype || !shape || !offsets) {
+    json.fail(std::string{"the field "} +
+              (!dtype   ? "\"dtype\""
+               : !shape ? "\"shape\""
+                        : "\"data_offsets\"") +
+              of + " is missing");
+  }
+  if (offsets->size() != 2) {
+    json.fail("the field \"data_offsets\"" + of + " has " + std::to_string(offsets->size()) +
+              " numbers, not 2");
+  }
+  std::int64_t const begin = (*offsets)[0];
+  std::int64_t const end = (*offsets)[1];
+  std::optional<std::int64_t> const bytes = tensor_bytes(*dtype, *shape);
+  if (!bytes) {
+    json.fail("the shape" + of + " has more than 2^63 - 1 bytes");
+  }
+  if (end < begin) {
+    json.fail("the data_offsets" + of + " are reversed");
+  }
+  if (end - begin != *bytes) {
+    json.fail("the data_offsets" + of + " span " + std::to_string(end - begin) +
+              " bytes, but its dtype and shape make " + std::to_string(*bytes));
+  }
+  return {{std::move(name), *dtype, std::move(*shape)}, begin, end};
+}
+
+/// Reads a header. @p text begins at byte @p first_byte of the file @p path.
+/// @throws FileError  with the byte of the file, for any text but a header
+inline SafetensorsHeader read_safetensors_header(std::string_view text, std::string const& path,
+                                                 std::size_t first_byte) {
+  SafetensorsHeader header;
+  bool has_metadata = false;
+  JsonReader json{text, path, first_byte};
+  if (!text.starts_with('{')) {
+    json.fail("expected '{' as the first character");
+  }
+  json.object([&](std::string name) {
+    if (name != metadata_key) {
+      header.entries.push_back(read_safetensors_entry(json, std::move(name)));
+      return;
+    }
+    if (std::exchange(has_metadata, true)) {
+      json.fail("the key " + quoted(name) + " occurs twice");
+    }
+    json.object(
+        [&](std::string key) { header.metadata.emplace_back(std::move(key), json.string()); });
+  });
+  json.end();
+
+  std::vector<std::string_view> names;
+  for (SafetensorsEntry const& entry : header.entries) {
+    names.push_back(entry.spec.name);
+  }
+  if (auto const name = find_duplicate(names)) {
+    throw FileError{path, "the tensor " + quoted(*name) + " occurs twice in the header"};
+  }
+  names.clear();
+  for (auto const& [key, value] : header.metadata) {
+    names.push_back(key);
+  }
+  if (auto const key = find_duplicate(names)) {
+    throw FileError{path, "the key " + quoted(*key) + " occurs twice in the metadata"};
+  }
+  return header;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+/// The tensors and the metadata of a file. Moving it leaves the views valid.
+class Safetensors {
+ public:
+  /// Reads the whole file at @p path into memory and parses it; the result owns the bytes.
+  ///
+  /// Cost: one allocation of the file's size.
+  /// @throws FileError  the file cannot be read or is not a valid safetensors file
+  [[nodiscard]] static Safetensors read(std::string const& path) {
+    detail::FileBytes file = detail::read_whole_file(path);
+    Safetensors parsed = parse(file.span(), path);
+    parsed.owned_ = std::move(file.bytes);
+    return parsed;
+  }
+
+  /// Parses @p bytes, which must outlive the result; @p path names them in errors.
+  ///
+  /// Cost: O(header) + O(n log n) comparisons of names and offsets for n tensors; no data is read.
+  /// @throws FileError  the bytes are not a valid safetensors file; the text says where and why
+  [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
+                                         std::string const& path) {
+    std::uint64_t const length = header_length(bytes, path);
+    std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
+    std::span<std::byte const> const data = bytes.subspan(8 + header.size());
+    detail::SafetensorsHeader parsed = detail::read_safetensors_header(
+        {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
+    check_cover(parsed.entries, static_cast<std::int64_t>(data.size()), path);
+
+    Safetensors result{path, std::move(parsed.metadata)};
+    result.tensors_.reserve(parsed.entries.size());
+    for (detail::SafetensorsEntry& entry : parsed.entries) {
+      result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
+                                 std::move(entry.spec.shape),
+                                 data.subspan(static_cast<std::size_t>(entry.begin),
+                                              static_cast<std::size_t>(entry.end - entry.begin))});
+    }
+    result.sort_names();
+    return result;
+  }
+
+  /// In the order of the header.
+  [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
+
+  /// The tensor of this name, or null. O(log n).
+  [[nodiscard]] TensorView const* find(std::string_view name) const noexcept {
+    auto const place =
+        std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                         [&](std::size_t i, std::string_view n) { return tensors_[i].name < n; });
+    return place != by_name_.end() && tensors_[*place].name == name ? &tensors_[*place] : nullptr;
+  }
+
+  /// The tensor of this name.
+  /// @throws FileError  there is none
+  [[nodiscard]] TensorView const& at(std::string_view name) const {
+    TensorView const* const tensor = find(name);
+    if (tensor == nullptr) {
+      throw FileError{path_, "there is no tensor " + detail::quoted(name) + " among the " +
+                                 std::to_string(tensors_.size()) + " of this file"};
+    }
+    return *tensor;
+  }
+
+  /// In the order of the header.
+  [[nodiscard]] SafetensorsMetadata const& metadata() const noexcept { return metadata_; }
+
+  /// The metadata under this key, or null. O(n).
+  [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept {
+    for (auto const& [name, value] : metadata_) {
+      if (name == key) {
+        return &value;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  Safetensors(std::string path, SafetensorsMetadata metadata)
+      : path_{std::move(path)}, metadata_{std::move(metadata)} {}
+
+  static std::uint64_t header_length(std::span<std::byte const> bytes, std::string const& path) {
+    if (bytes.size() < 8) {
+      throw FileError{path, "the file has " + std::to_string(bytes.size()) +
+                                " bytes; a safetensors file begins with an 8-byte length"};
+    }
+    std::uint64_t length = 0;
+    for (std::size_t byte = 8; byte-- > 0;) {
+      length = length << 8 | std::to_integer<std::uint64_t>(bytes[byte]);
+    }
+    if (length > detail::longest_header) {
+      throw FileError{path,
+                      "the header claims " + std::to_string(length) +
+                          " bytes, more than the 100,000,000 that are allowed; it is probably "
+                          "not a safetensors file"};
+    }
+    if (length > bytes.size() - 8) {
+      throw FileError{path, "the header claims " + std::to_string(length) + " bytes, but only " +
+                                std::to_string(bytes.size() - 8) + " follow; the file is cut off"};
+    }
+    return length;
+  }
+
+  /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
+  static void check_cover(std::span<detail::SafetensorsEntry const> entries, std::int64_t size,
+                          std::string const& path) {
+    std::vector<detail::SafetensorsEntry const*> sorted;
+    for (detail::SafetensorsEntry const& entry : entries) {
+      if (entry.end > size) {
+        throw FileError{path, "tensor " + detail::quoted(entry.spec.name) + " ends at byte " +
+                                  std::to_string(entry.end) + " of the data, which has only " +
+                                  std::to_string(size) + "; the file is cut off or damaged"};
+      }
+      sorted.push_back(&entry);
+    }
+    std::sort(sorted.begin(), sorted.end(), [](auto const* a, auto const* b) {
+      return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
+    });
+    std::int64_t covered = 0;
+    for (detail::SafetensorsEntry const* const entry : sorted) {
+      if (entry->begin != covered) {
+        throw FileError{path, "tensor " + detail::quoted(entry->spec.name) + " begins at byte " +
+                                  std::to_string(entry->begin) + " of the data, but " +
+                                  (entry->begin < covered ? "overlaps" : "leaves a hole after") +
+                                  " the tensors that end at byte " + std::to_string(covered)};
+      }
+      covered = entry->end;
+    }
+    if (covered != size) {
+      throw FileError{path, "the file goes on for " + std::to_string(size - covered) +
+                                " bytes after the last tensor"};
+    }
+  }
+
+  void sort_names() {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      by_name_.push_back(i);
+    }
+    std::sort(by_name_.begin(), by_name_.end(),
+              [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
+  }
+
+  std::string path_;
+  SafetensorsMetadata metadata_;
+  std::vector<TensorView> tensors_;
+  std::vector<std::size_t> by_name_;
+  std::unique_ptr<std::byte[]> owned_;  // null after parse(): then the caller owns the bytes
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/safetensors_writer.hpp
+
+/// @file
+/// SafetensorsWriter: writes a safetensors file tensor by tensor, with no second copy of the data.
+///
+/// The header comes first, so the names, types and shapes of all tensors are needed at the start;
+/// the data may then be gathered piece by piece. The file appears whole or not at all (AtomicFile).
+
+// ---- tandem/train/atomic_file.hpp
+
+/// @file
+/// AtomicFile: a file that appears whole under its name, or not at all.
+///
+/// The bytes go to a temporary file in the same folder, which commit() flushes to the disk and
+/// renames. A process that dies before that leaves the previous file as it was, and the temporary
+/// file beside it. A symbolic link at the name is replaced, not followed.
+
+namespace tandem {
+
+namespace detail {
+
+/// Writes all of @p bytes to @p descriptor; returns 0, or the errno of the call that failed.
+[[nodiscard]] inline int write_all(int descriptor, std::span<std::byte const> bytes) noexcept {
+  constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
+  while (!bytes.empty()) {
+    std::size_t const ask = bytes.size() < most ? bytes.size() : most;
+    ::ssize_t const wrote = ::write(descriptor, bytes.data(), ask);
+    if (wrote < 0 && errno == EINTR) {
+      continue;
+    }
+    if (wrote <= 0) {
+      return wrote < 0 ? errno : EIO;
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
+  }
+  return 0;
+}
+
+/// Flushes a folder, so that a rename in it survives a power failure; returns 0 or an errno.
+/// EINVAL counts as success: it is how a file system says that it has nothing to flush.
+[[nodiscard]] inline int sync_folder(char const* folder) noexcept {
+  int const descriptor = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return errno;
+  }
+  int const error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  static_cast<void>(::close(descriptor));
+  return error;
+}
+
+}  // namespace detail
+
+/// Writes a file through a temporary one; only commit() gives it its name.
+///
+/// Any call that throws has removed the temporary file already; afterwards the object is closed.
+/// Two AtomicFiles of one path do not mix: the last commit() wins.
+class [[nodiscard]] AtomicFile {
+ public:
+  /// Creates the temporary file `<path>.tmp-<process>-<n>`.
+  /// @throws FileError  the folder does not exist or cannot be written
+  explicit AtomicFile(std::string path) : path_{std::move(path)} {
+    std::string const stem = path_ + ".tmp-" + std::to_string(::getpid()) + "-";
+    for (int n = 0; descriptor_ < 0; ++n) {
+      temporary_ = stem + std::to_string(n);
+      descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (descriptor_ < 0 && errno != EEXIST && errno != EINTR) {
+        temporary_.clear();
+        fail("cannot create a temporary file beside it", errno);
+      }
+    }
+  }
+
+  AtomicFile(AtomicFile const&) = delete;
+  AtomicFile& operator=(AtomicFile const&) = delete;
+
+  /// Without a commit(): removes the temporary file.
+  ~AtomicFile() { discard(); }
+
+  /// Appends @p bytes.
+  /// @throws FileError  the disk is full or broken; the previous file is untouched
+  void write(std::span<std::byte const> bytes) {
+    expects_open();
+    if (int const error = detail::write_all(descriptor_, bytes); error != 0) {
+      fail("cannot write the new content", error);
+    }
+  }
+
+  /// Flushes the bytes to the disk and gives the file its name. Call it once, as the last verb.
+  /// @throws FileError  some step failed; the text says whether the previous file is untouched
+  void commit() {
+    expects_open();
+    if (::fsync(descriptor_) != 0) {
+      fail("cannot flush the new content to the disk", errno);
+    }
+    if (::close(std::exchange(descriptor_, -1)) != 0) {  // closed also if it fails
+      fail("cannot close the new content", errno);
+    }
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+      fail("cannot rename the new content to this name", errno);
+    }
+    temporary_.clear();
+    if (int const error = detail::sync_folder(folder().c_str()); error != 0) {
+      throw FileError{path_, "the new content is in place, but its folder cannot be flushed (" +
+                                 std::generic_category().message(error) +
+                                 "): a power failure may bring the previous file back"};
+    }
+  }
+
+  [[nodiscard]] std::string const& path() const noexcept { return path_; }
+
+ private:
+  void expects_open() const {
+    expects(descriptor_ >= 0,
+            "AtomicFile: this file is closed, after commit() or a call that threw; make another");
+  }
+
+  [[noreturn]] void fail(char const* what, int error) {
+    discard();
+    throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error) +
+                               "; the previous file, if there was one, is untouched"};
+  }
+
+  void discard() noexcept {
+    if (descriptor_ >= 0) {
+      static_cast<void>(::close(std::exchange(descriptor_, -1)));
+    }
+    if (!temporary_.empty()) {
+      static_cast<void>(::unlink(temporary_.c_str()));
+      temporary_.clear();
+    }
+  }
+
+  [[nodiscard]] std::string folder() const {
+    std::size_t const slash = path_.rfind('/');
+    return slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  }
+
+  std::string path_;
+  std::string temporary_;  // empty once it has been renamed or removed
+  int descriptor_ = -1;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// The first bytes of a file with these tensors one after the other: length, JSON, and blanks up to
+/// a multiple of 8. Only a test gives another @p longest length than that of the format.
+///
+/// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
+///                        extent; a header or data too long for the format
+inline std::string write_safetensors_header(std::span<TensorSpec const> tensors,
+                                            SafetensorsMetadata const& metadata,
+                                            std::uint64_t longest = longest_header) {
+  std::string json = "{";
+  std::vector<std::string_view> names;
+  auto const append_key = [&](std::string_view key) {
+    expects(is_utf8(key), "safetensors: every name and metadata key must be UTF-8");
+    json += json.back() == '{' ? "" : ",";
+    append_json_string(json, key);
+    json += ':';
+    names.push_back(key);
+  };
+  if (!metadata.empty()) {
+    append_key(metadata_key);
+    json += '{';
+    names.clear();
+    for (auto const& [key, value] : metadata) {
+      append_key(key);
+      expects(is_utf8(value), "safetensors: every metadata value must be UTF-8");
+      append_json_string(json, value);
+    }
+    json += '}';
+    expects(!find_duplicate(names), "safetensors: a metadata key occurs twice");
+  }
+  names.clear();
+  std::int64_t begin = 0;
+  for (TensorSpec const& tensor : tensors) {
+    std::optional<std::int64_t> const bytes = tensor_bytes(tensor.dtype, tensor.shape);
+    expects(bytes && *bytes <= std::numeric_limits<std::int64_t>::max() - begin,
+            "safetensors: a negative extent, or more than 2^63 - 1 bytes of data");
+    expects(tensor.name != metadata_key, "safetensors: no tensor may be named __metadata__");
+    append_key(tensor.name);
+    json += "{\"dtype\":\"" + std::string{dtype_name(tensor.dtype)} + "\",\"shape\":[";
+    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+      json += (axis > 0 ? "," : "") + std::to_string(tensor.shape[axis]);
+    }
+    json += "],\"data_offsets\":[" + std::to_string(begin) + ',' + std::to_string(begin + *bytes) +
+            "]}";
+    begin += *bytes;
+  }
+  expects(!find_duplicate(names), "safetensors: two tensors have the same name");
+  json += '}';
+  json.append((8 - json.size() % 8) % 8, ' ');
+  expects(json.size() <= longest, "safetensors: the header is longer than 100,000,000 bytes");
+
+  std::string file;
+  for (std::size_t byte = 0; byte < 8; ++byte) {
+    file += static_cast<char>((json.size() >> (8 * byte)) & 0xFF);
+  }
+  return file + json;
+}
+
+}  // namespace detail
+
+/// Writes the data of the tensors that it was made for, in their order.
+class [[nodiscard]] SafetensorsWriter {
+ public:
+  /// Writes the header of the file that finish() will put at @p path.
+  ///
+  /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
+  /// format
+  /// @throws FileError      the folder cannot be written
+  SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
+                    SafetensorsMetadata const& metadata = {})
+      : SafetensorsWriter{detail::write_safetensors_header(tensors, metadata), std::move(path),
+                          std::move(tensors)} {}
+
+  /// Appends @p bytes to the data of the first tensor that still lacks some. One call never serves
+  /// two tensors, so that a tensor of the wrong size does not shift those after it.
+  /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
+  /// @throws FileError      the disk is full or broken; the previous file is untouched
+  void write(std::span<std::byte const> bytes) {
+    auto const size = static_cast<std::int64_t>(bytes.size());
+    expects(size <= missing_, "SafetensorsWriter: more bytes than the current tensor's shape has");
+    file_.write(bytes);
+    missing_ -= size;
+    to_next_incomplete();
+  }
+
+  /// Gives the file its name. Without it the previous file stays.
+  /// @throws ContractError  a tensor still lacks bytes
+  /// @throws FileError      the disk is full or broken; the text says which file is there now
+  void finish() {
+    expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
+    file_.commit();
+  }
+
+ private:
+  SafetensorsWriter(std::string const& header, std::string path, std::vector<TensorSpec> tensors)
+      : file_{std::move(path)}, tensors_{std::move(tensors)} {
+    file_.write(std::as_bytes(std::span{header}));
+    to_next_incomplete();
+  }
+
+  void to_next_incomplete() {
+    for (; missing_ == 0 && next_ < tensors_.size(); ++next_) {
+      missing_ = *tensor_bytes(tensors_[next_].dtype, tensors_[next_].shape);
+    }
+  }
+
+  AtomicFile file_;
+  std::vector<TensorSpec> tensors_;
+  std::size_t next_ = 0;      // the first tensor whose size is not in missing_ yet
+  std::int64_t missing_ = 0;  // bytes that the current tensor lacks; 0: all are complete
+};
+
+/// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
+///
+/// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
+/// are
+///                        the same, or name, shape or metadata do not fit the format
+/// @throws FileError      the disk is full or broken; the text says which file is there now
+inline void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
+                              SafetensorsMetadata const& metadata = {}) {
+  std::vector<TensorSpec> specs;
+  specs.reserve(tensors.size());
+  for (TensorView const& tensor : tensors) {
+    expects(
+        tensor_bytes(tensor.dtype, tensor.shape) == static_cast<std::int64_t>(tensor.data.size()),
+        "write_safetensors: the data of a tensor must be as long as its dtype and shape say");
+    specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  SafetensorsWriter writer{path, std::move(specs), metadata};
+  for (TensorView const& tensor : tensors) {
+    if (!tensor.data.empty()) {
+      writer.write(tensor.data);
+    }
+  }
+  writer.finish();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Where training stands. Random numbers need nothing else.
+struct TrainingPosition {
+  std::int64_t step = 0;      ///< steps taken
+  std::int64_t epoch = 0;     ///< the epoch at work
+  std::int64_t position = 0;  ///< samples of it already trained on
+  std::int64_t seed = 0;
+};
+
+namespace detail {
+
+struct PositionField {
+  char const* name;
+  std::int64_t TrainingPosition::*field;
+};
+inline constexpr PositionField position_fields[] = {
+    {"tandem.step", &TrainingPosition::step},
+    {"tandem.epoch", &TrainingPosition::epoch},
+    {"tandem.position", &TrainingPosition::position},
+    {"tandem.seed", &TrainingPosition::seed}};
+
+inline std::vector<std::int64_t> extents(Shape const& shape) {
+  std::vector<std::int64_t> list;
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    list.push_back(shape[axis]);
+  }
+  return list;
+}
+
+template <class T>
+TensorView view_of(std::string name, Shape const& shape, std::span<T> values) {
+  return {std::move(name), dtype_of<T>, extents(shape), std::as_bytes(values)};
+}
+
+// Every tensor of a checkpoint: name, shape and where its values are in memory.
+template <class T>
+std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const& parameters,
+                                           std::vector<std::string> const& state_names) {
+  std::vector<TensorView> tensors;
+  for (NamedParameter<T> const& p : parameters) {
+    tensors.push_back(view_of(p.name, p.shape, p.value));
+  }
+  for (std::size_t s = 0; s < state_names.size(); ++s) {
+    for (NamedParameter<T> const& p : parameters) {
+      if (s < p.states.size()) {
+        tensors.push_back(
+            view_of("optimizer." + state_names[s] + "." + p.name, p.shape, p.states[s]));
+      }
+    }
+  }
+  return tensors;
+}
+
+// The tensor of @p file that has the name, type and shape of @p wanted.
+inline TensorView const& matching(Safetensors const& file, std::string const& path,
+                                  TensorView const& wanted) {
+  TensorView const* const found = file.find(wanted.name);
+  if (found == nullptr) {
+    throw FileError{path, "tensor '" + wanted.name +
+                              "' is missing; the file is of another network or optimizer"};
+  }
+  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
+    auto const text = [](TensorView const& t) {
+      std::string s{dtype_name(t.dtype)};
+      for (std::int64_t const extent : t.shape) {
+        s += " " + std::to_string(extent);
+      }
+      return s;
+    };
+    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
+                              "), but this trainer wants (" + text(wanted) + ")"};
+  }
+  return *found;
+}
+
+inline void copy_into(TensorView const& wanted, TensorView const& from) {
+  std::memcpy(const_cast<std::byte*>(wanted.data.data()), from.data.data(), from.data.size());
+}
+
+}  // namespace detail
+
+/// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
+/// @throws FileError  anything fails; the old file is untouched
+template <class T>
+void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
+                     std::vector<std::string> const& state_names, TrainingPosition position,
+                     std::string const& optimizer) {
+  std::vector<TensorView> tensors = detail::checkpoint_tensors(parameters, state_names);
+  for (detail::PositionField const& field : detail::position_fields) {
+    tensors.push_back(detail::view_of(field.name, vector_shape(1),
+                                      std::span<std::int64_t>{&(position.*field.field), 1}));
+  }
+  write_safetensors(path, tensors,
+                    {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}});
+}
+
+/// Reads a checkpoint into @p replicas (the parameters of every rank). All is checked first: on an
+/// error nothing has changed.
+/// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
+/// shape
+template <class T>
+TrainingPosition load_checkpoint(std::string const& path,
+                                 std::vector<std::vector<NamedParameter<T>>> const& replicas,
+                                 std::vector<std::string> const& state_names) {
+  Safetensors const file = Safetensors::read(path);
+  std::vector<TensorView> const wanted = detail::checkpoint_tensors(replicas.front(), state_names);
+  for (TensorView const& tensor : wanted) {
+    static_cast<void>(detail::matching(file, path, tensor));
+  }
+  TrainingPosition position;
+  for (detail::PositionField const& field : detail::position_fields) {
+    std::int64_t& value = position.*field.field;
+    std::span<std::int64_t> const memory{&value, 1};
+    TensorView const own = detail::view_of(field.name, vector_shape(1), memory);
+    detail::copy_into(own, detail::matching(file, path, own));
+  }
+  if (position.step < 0 || position.epoch < 0 || position.position < 0) {
+    throw FileError{path, "a position is negative; the file is corrupt"};
+  }
+  for (TensorView const& tensor : file.tensors()) {
+    bool const known =
+        std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
+        std::ranges::any_of(detail::position_fields, [&](detail::PositionField const& field) {
+          return tensor.name == field.name;
+        });
+    if (!known) {
+      throw FileError{path, "tensor '" + tensor.name +
+                                "' is not of this network and optimizer; load_weights() reads the "
+                                "parameters alone"};
+    }
+  }
+  for (auto const& replica : replicas) {
+    for (TensorView const& own : detail::checkpoint_tensors(replica, state_names)) {
+      detail::copy_into(own, *file.find(own.name));
+    }
+  }
+  return position;
+}
+
+/// Reads parameters and statistics only, whoever wrote the file; other tensors are ignored.
+/// @throws FileError  the file is corrupt, lacks a parameter, or has one of another shape
+template <class T>
+void load_parameters(std::string const& path,
+                     std::vector<std::vector<NamedParameter<T>>> const& replicas) {
+  Safetensors const file = Safetensors::read(path);
+  std::vector<std::string> const no_states;
+  for (TensorView const& tensor : detail::checkpoint_tensors(replicas.front(), no_states)) {
+    static_cast<void>(detail::matching(file, path, tensor));
+  }
+  for (auto const& replica : replicas) {
+    for (TensorView const& own : detail::checkpoint_tensors(replica, no_states)) {
+      detail::copy_into(own, *file.find(own.name));
+    }
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options.hpp
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
+
+// ---- tandem/optim/schedule.hpp
+
+/// @file
+/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
+///
+/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
+
+namespace tandem {
+
+/// Always 1.
+struct Constant {
+  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
+};
+
+/// factor^floor(step / every).
+struct StepDecay {
+  std::int64_t every = 1;
+  double factor = 0.1;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(every >= 1, "StepDecay: `every` must be 1 or more");
+    return std::pow(factor, static_cast<double>(step / every));
+  }
+};
+
+/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
+/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
+struct Cosine {
+  std::int64_t steps = 1;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
+    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
+    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// A schedule after a linear warm-up: (step + 1) / warm_up for the first `warm_up` steps, then the
+/// schedule counted from there.
+struct Schedule {
+  std::variant<Constant, StepDecay, Cosine> after = Constant{};
+  std::int64_t warm_up = 0;
+
+  Schedule() = default;
+  template <class S>
+    requires(std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine>)
+  Schedule(S schedule, std::int64_t warm_up_steps = 0) : after{schedule}, warm_up{warm_up_steps} {}
+
+  /// The factor for step @p step, counted from 0.
+  [[nodiscard]] double factor(std::int64_t step) const {
+    if (step < warm_up) {
+      return static_cast<double>(step + 1) / static_cast<double>(warm_up);
+    }
+    return std::visit([&](auto const& s) { return s.at(step - warm_up); }, after);
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
+struct TrainerOptions {
+  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
+  Optimizer optimizer = Sgd{};
+  Schedule schedule{};     ///< factor of the learning rate by step
+  double clip_norm = 0.0;  ///< largest global norm of the gradient; 0: no clipping
+  std::vector<ParameterGroup> groups{};
+  std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
+  bool shuffle = true;
+  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  std::chrono::milliseconds timeout =
+      std::chrono::minutes{10};  ///< for a rank to reach a collective
+};
+
+/// One pass over the training data.
+struct EpochResult {
+  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
+  double accuracy = 0.0;  ///< of the trainer's metric, likewise
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+
+  [[nodiscard]] double samples_per_second() const {
+    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+  }
+};
+
+/// One pass over evaluation data.
+struct Evaluation {
+  double loss = 0.0;
+  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
+  std::int64_t samples = 0;
+};
+
+/// Which epoch of how many.
+struct Epoch {
+  std::int64_t index = 0;
+  std::int64_t total = 0;
+
+  constexpr Epoch() = default;
+  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
+};
+
+/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+class Epochs {
+ public:
+  struct Iterator {
+    Epoch epoch;
+    constexpr Epoch operator*() const { return epoch; }
+    constexpr Iterator& operator++() {
+      ++epoch.index;
+      return *this;
+    }
+    constexpr bool operator!=(Iterator const& other) const {
+      return epoch.index != other.epoch.index;
+    }
+  };
+
+  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
+  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
+
+ private:
+  std::int64_t count_;
+};
+
+constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
+
+}  // namespace tandem
+
+// ---- tandem/train/progress.hpp
+
+/// @file
+/// Progress: what training prints while it runs, on standard error.
+
+namespace tandem {
+
+/// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
+struct Progress {
+  bool silent = false;
+
+  static constexpr Progress none() { return {.silent = true}; }
+};
+
+/// Prints one epoch's progress; the caller says when a step is done.
+class ProgressLine {
+ public:
+  ProgressLine(Progress const& progress, Epoch epoch, std::int64_t samples)
+      : silent_{progress.silent},
+        live_{!progress.silent && isatty(STDERR_FILENO) == 1},
+        epoch_{epoch},
+        samples_{samples},
+        last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
+
+  /// At most ten times a second, on a terminal only.
+  void step(EpochResult const& so_far) {
+    auto const now = std::chrono::steady_clock::now();
+    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
+      last_ = now;
+      print(so_far, "\r", "\033[K");
+    }
+  }
+
+  void finish(EpochResult const& result) {
+    if (!silent_) {
+      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
+    }
+  }
+
+ private:
+  void print(EpochResult const& r, char const* before, char const* after) const {
+    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
+    if (epoch_.total > 0) {
+      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
+    }
+    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f  accuracy %.4f  %.0f samples/s%s",
+                 static_cast<long long>(r.samples), static_cast<long long>(samples_), r.loss,
+                 r.accuracy, r.samples_per_second(), after);
+    std::fflush(stderr);
+  }
+
+  bool silent_;
+  bool live_;
+  Epoch epoch_;
+  std::int64_t samples_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/worker_group.hpp
+
+/// @file
+/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep.
+
+// ---- tandem/train/launch.hpp
+
+/// @file
+/// RankThreads: a worker thread for each rank of this process, and what happens when one throws.
+///
+/// The main thread is no rank, also when there is only one. Nothing here knows communicators; what
+/// must be aborted when a rank fails is told by an OnError.
+
+namespace tandem {
+
+/// What to do as soon as the first rank has thrown: make the others stop waiting for it. Called
+/// once a run, on that rank's thread; it must not throw.
+struct OnError {
+  void (*call)(void* context, int rank, char const* what) = nullptr;
+  void* context = nullptr;
+};
+
+/// Aborts @p group, which must outlive the RankThreads, with the rank and its message.
+template <class Group>
+  requires requires(Group& group, int rank, char const* what) { group.abort(rank, what); }
+OnError abort_on_error(Group& group) {
+  return {[](void* context, int rank, char const* what) {
+            static_cast<Group*>(context)->abort(rank, what);
+          },
+          std::addressof(group)};
+}
+
+/// One persistent worker thread a rank. Not copyable, not movable; used by one thread.
+///
+/// What a rank's streams and buffers are held by should outlive run(): a Queue that dies while its
+/// rank's exception passes would wait for ranks that nobody has told yet.
+class RankThreads {
+ public:
+  /// @throws ContractError  ranks < 1
+  explicit RankThreads(int ranks, OnError on_error = {}) : on_error_{on_error} {
+    expects(ranks >= 1, "RankThreads: there must be at least one rank");
+    workers_.reserve(static_cast<std::size_t>(ranks));
+    try {
+      for (int rank = 0; rank < ranks; ++rank) {
+        workers_.emplace_back([this, rank] { serve(rank); });
+      }
+    } catch (...) {  // the system has no more threads
+      stop();
+      throw;
+    }
+  }
+
+  RankThreads(RankThreads const&) = delete;
+  RankThreads& operator=(RankThreads const&) = delete;
+
+  ~RankThreads() { stop(); }
+
+  /// f(rank) on every rank's thread, all at once; returns when all have returned. No allocation.
+  ///
+  /// If ranks throw, all of them are awaited nevertheless. Then the first exception that was no
+  /// AbortedError (or the first AbortedError, if there was nothing else) comes out as a RankError,
+  /// whatever its type was; std::rethrow_if_nested gives the original. Another run() may follow.
+  /// @pre    not called by a rank
+  /// @throws RankError  a rank has thrown
+  template <class F>
+  void run(F&& f) {
+    std::unique_lock lock{mutex_};
+    f_ = const_cast<void*>(static_cast<void const*>(std::addressof(f)));
+    call_ = [](void* object, int rank) {
+      (*static_cast<std::remove_reference_t<F>*>(object))(rank);
+    };
+    error_told_ = false;
+    running_ = size();
+    ++runs_;
+    start_.notify_all();
+    end_.wait(lock, [this] { return running_ == 0; });
+    if (error_ != nullptr) {
+      rethrow(error_rank_, std::exchange(error_, nullptr));
+    }
+  }
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(workers_.size()); }
+
+ private:
+  void serve(int rank) {
+    std::unique_lock lock{mutex_};
+    for (std::uint64_t seen = 0;; ++seen) {
+      start_.wait(lock, [this, seen] { return runs_ != seen || stop_; });
+      if (stop_) {
+        return;
+      }
+      lock.unlock();
+      run_rank(rank);
+      lock.lock();
+      if (--running_ == 0) {
+        end_.notify_one();
+      }
+    }
+  }
+
+  void run_rank(int rank) noexcept {
+    try {
+      call_(f_, rank);
+    } catch (AbortedError const& error) {
+      failed(rank, error.what(), true);
+    } catch (std::exception const& error) {
+      failed(rank, error.what(), false);
+    } catch (...) {
+      failed(rank, "an exception that is no std::exception", false);
+    }
+  }
+
+  /// Called while the rank's exception is being handled.
+  void failed(int rank, char const* what, bool aborted) {
+    bool tell = false;
+    {
+      std::lock_guard const lock{mutex_};
+      if (error_ == nullptr || (error_aborted_ && !aborted)) {
+        error_ = std::current_exception();
+        error_rank_ = rank;
+        error_aborted_ = aborted;
+      }
+      tell = !std::exchange(error_told_, true);
+    }
+    if (tell && on_error_.call != nullptr) {
+      on_error_.call(on_error_.context, rank, what);
+    }
+  }
+
+  [[noreturn]] static void rethrow(int rank, std::exception_ptr const& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (std::exception const& original) {
+      std::throw_with_nested(RankError{rank, original.what()});
+    } catch (...) {
+      std::throw_with_nested(RankError{rank, "an exception that is no std::exception"});
+    }
+  }
+
+  void stop() noexcept {
+    {
+      std::lock_guard const lock{mutex_};
+      stop_ = true;
+    }
+    start_.notify_all();
+    for (std::thread& worker : workers_) {
+      worker.join();
+    }
+  }
+
+  OnError on_error_;
+  std::mutex mutex_;  // guards all below; f_ and call_ do not change during a run
+  std::condition_variable start_;
+  std::condition_variable end_;
+  std::uint64_t runs_ = 0;
+  int running_ = 0;
+  bool stop_ = false;
+  void* f_ = nullptr;
+  void (*call_)(void*, int) = nullptr;
+  std::exception_ptr error_;
+  int error_rank_ = 0;
+  bool error_aborted_ = false;
+  bool error_told_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
+/// further work, since replicas may then differ.
+template <class Program, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+class WorkerGroup {
+ public:
+  static constexpr int ranks = Program::ranks;
+  using TransportType = Transport<ranks>;
+  using RankType =
+      Rank<Program, Backend, LossType, MetricType, typename TransportType::Communicator>;
+
+  /// @param options  of every rank but for the field `rank`
+  WorkerGroup(RankOptions const& options, std::chrono::milliseconds timeout)
+      : transport_{ThreadsOptions{.timeout = timeout, .describe_progress = describe}},
+        ranks_(static_cast<std::size_t>(ranks)),
+        threads_{ranks, abort_on_error(transport_)} {
+    threads_.run([&](int rank) {
+      RankOptions own = options;
+      own.rank = rank;
+      auto& place = ranks_[static_cast<std::size_t>(rank)];
+      place = std::make_unique<RankType>(own, transport_.communicator(rank));
+      place->report_progress_to(transport_.progress(rank));
+    });
+  }
+
+  /// f(rank) on every rank's thread; gives the result of rank 0. No allocation by tandem.
+  /// @throws RankError  the first error of a rank; the group is unusable afterwards
+  template <class F>
+  StepResult run(F const& f) {
+    expects(!failed_,
+            "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
+            "load a checkpoint");
+    StepResult result;
+    failed_ = true;
+    try {
+      threads_.run([&](int rank) {
+        StepResult const own = f(*ranks_[static_cast<std::size_t>(rank)]);
+        if (rank == 0) {
+          result = own;
+        }
+      });
+    } catch (...) {
+      settle();
+      throw;
+    }
+    failed_ = false;
+    return result;
+  }
+
+  [[nodiscard]] RankType& rank(int r) const { return *ranks_[static_cast<std::size_t>(r)]; }
+
+ private:
+  // No task may still read a rank's memory when the first rank goes.
+  void settle() noexcept {
+    for (auto const& rank : ranks_) {
+      if (rank) {
+        rank->device().queue.discard();
+      }
+    }
+  }
+
+  static std::string describe(int /*rank*/, std::uint64_t action) {
+    return to_string(unpack_action(action));
+  }
+
+  TransportType transport_;
+  std::vector<std::unique_ptr<RankType>> ranks_;
+  bool failed_ = false;
+  RankThreads threads_;  // last: joined before anything that it uses goes
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Accuracy where targets are labels, nothing otherwise.
+template <class LossType>
+using DefaultMetric =
+    std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;
+
+/// Trains Net under strategy S on Backend.
+///
+///   Trainer<Net, DataParallel<2>, Host> trainer{{.batch = 128}};
+///   for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+///   trainer.evaluate(data.test()).accuracy;
+///
+/// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
+/// movable; used by one thread at a time. Another strategy, same microbatches: same numbers.
+template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntropy<>,
+          Metric MetricType = DefaultMetric<LossType>,
+          template <int> class Transport = ThreadsTransport>
+class Trainer {
+ public:
+  using T = typename Backend::Scalar;
+  using Target = typename LossType::Target;
+  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T))>;
+  using Workers = WorkerGroup<ProgramType, Backend, LossType, MetricType, Transport>;
+  static constexpr auto const& graph = ProgramType::graph;
+  static constexpr Shape input = graph.node[0].out;
+  static constexpr Shape output = graph.output().out;
+
+  /// Plans and allocates everything, and sets the initial parameters.
+  /// @throws ContractError  an option is out of range, or a parameter group matches nothing
+  explicit Trainer(TrainerOptions options = {})
+      : options_{checked(std::move(options))}, workers_{rank_options(options_), options_.timeout} {
+    position_.seed = static_cast<std::int64_t>(options_.seed);
+    for (int rank = 0; rank < S::ranks; ++rank) {
+      auto const parameters = parameters_of(rank);
+      for (std::size_t p = 0; p < parameters.size(); ++p) {
+        initialize<T>(graph.parameter[p].parameter, static_cast<int>(p), options_.seed,
+                      parameters[p].value);
+      }
+    }
+  }
+
+  Trainer(Trainer const&) = delete;
+  Trainer& operator=(Trainer const&) = delete;
+
+  /// One epoch over @p data. After load(), epochs already trained return at once and the one that
+  /// was interrupted goes on where it stopped.
+  /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step
+  /// @throws ContractError  data does not fit the network, or its last batch the strategy
+  template <Dataset D>
+  EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
+    check_dataset<LossType>(data, input, output);
+    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last);
+    if (epoch.index < position_.epoch) {
+      return {};
+    }
+    if (epoch.index > position_.epoch) {
+      position_.epoch = epoch.index;
+      position_.position = 0;
+    }
+    Loader<D, T> loader{data,
+                        {.batch = options_.batch,
+                         .seed = options_.seed,
+                         .epoch = epoch.index,
+                         .shuffle = options_.shuffle,
+                         .drop_last = options_.drop_last,
+                         .first = position_.position}};
+    EpochResult result;
+    ProgressLine line{progress, epoch, data.size() - position_.position};
+    auto const start = std::chrono::steady_clock::now();
+    for (Batch<T, Target> batch; loader.next(batch);) {
+      add(result, train_batch(batch.x, batch.y, batch.size));
+      position_.position = batch.first + batch.size;
+      result.seconds = seconds_since(start);
+      line.step(mean(result));
+    }
+    position_.epoch = epoch.index + 1;
+    position_.position = 0;
+    line.finish(mean(result));
+    return mean(result);
+  }
+
+  /// Loss and accuracy on @p data, in its order and without random augmentation.
+  template <Dataset D>
+  Evaluation evaluate(D const& data) {
+    Evaluation sum;
+    for_batches(data, [&](Batch<T, Target> const& batch) {
+      check_labels(targets_of(batch.y, batch.size), output.elements());
+      StepResult const r = forward({.x = batch.x, .targets = batch.y, .size = batch.size});
+      sum.loss += r.loss * r.samples;
+      sum.accuracy += r.metric * r.samples;
+      sum.samples += r.samples;
+    });
+    auto const samples = static_cast<double>(sum.samples);
+    return {sum.loss / samples, sum.accuracy / samples, sum.samples};
+  }
+
+  /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output).
+  template <Dataset D>
+  std::vector<float> predict(D const& data) {
+    std::vector<float> outputs;
+    std::vector<T> memory(static_cast<std::size_t>(options_.batch * output.elements()));
+    for_batches(data, [&](Batch<T, Target> const& batch) {
+      forward({.x = batch.x, .outputs = memory.data(), .size = batch.size});
+      auto const count = static_cast<std::ptrdiff_t>(batch.size * output.elements());
+      outputs.insert(outputs.end(), memory.begin(), memory.begin() + count);
+    });
+    return outputs;
+  }
+
+  /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
+  /// any B up to TrainerOptions::batch.
+  StepResult step(std::span<T const> x, std::span<Target const> targets) {
+    auto const samples = static_cast<std::int64_t>(x.size()) / input.elements();
+    expects(static_cast<std::int64_t>(x.size()) == samples * input.elements() &&
+                static_cast<std::int64_t>(targets.size()) == samples * LossType::targets(output),
+            "step(x, targets): x must be whole samples, with targets for each");
+    expects(
+        samples <= options_.batch,
+        "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
+    check_training_batch<ProgramType>(static_cast<int>(samples));
+    return train_batch(x.data(), targets.data(), static_cast<int>(samples));
+  }
+
+  /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
+  void save(std::string const& path) const {
+    save_checkpoint(path, parameters(), state_names(options_.optimizer), position_,
+                    optimizer_name(options_.optimizer));
+  }
+
+  /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
+  /// options are the same. On an error nothing has changed.
+  void load(std::string const& path) {
+    position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer));
+    options_.seed = static_cast<std::uint64_t>(position_.seed);
+  }
+
+  /// Takes the parameters and statistics of a safetensors file, and nothing else of it.
+  void load_weights(std::string const& path) { load_parameters(path, all_parameters()); }
+
+  /// Views of the parameters of rank 0 (all replicas have the same), in the network's order; a
+  /// gradient is that of the last step, a state one of the optimizer's.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters() const { return parameters_of(0); }
+
+  /// Memory of one rank's tensors, as planned and allocated.
+  [[nodiscard]] MemoryReport memory(int rank = 0) const {
+    return workers_.rank(rank).memory().report();
+  }
+
+  [[nodiscard]] TrainingPosition const& position() const { return position_; }
+  [[nodiscard]] TrainerOptions const& options() const { return options_; }
+  [[nodiscard]] Workers& workers() { return workers_; }
+
+ private:
+  static TrainerOptions checked(TrainerOptions options) {
+    expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
+    expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
+    expects(options.threads_per_device >= 0,
+            "TrainerOptions: threads_per_device must be 0 (shared out) or more");
+    return options;
+  }
+
+  static RankOptions rank_options(TrainerOptions const& options) {
+    return {.largest_microbatch = largest_microbatch(options.batch, S::batching),
+            .threads = options.threads_per_device > 0 ? options.threads_per_device
+                                                      : host::threads_of_each(S::ranks),
+            .optimizer = options.optimizer,
+            .runs = update_runs(graph, ProgramType::layout, options.groups)};
+  }
+
+  StepResult train_batch(T const* x, Target const* targets, int size) {
+    check_labels(targets_of(targets, size), output.elements());
+    StepState const state{.seed = options_.seed,
+                          .step = position_.step,
+                          .learning_rate = learning_rate_of(options_.optimizer) *
+                                           options_.schedule.factor(position_.step),
+                          .clip_norm = options_.clip_norm};
+    StepBatch<T, Target> const batch{.x = x, .targets = targets, .size = size};
+    StepResult const result =
+        workers_.run([&](typename Workers::RankType& rank) { return rank.train(state, batch); });
+    if (result.non_finite >= 0) {
+      throw NonFiniteLoss{
+          "step " + std::to_string(position_.step) + ": the loss of microbatch " +
+          std::to_string(result.non_finite) + " on rank " +
+          std::to_string(result.non_finite / S::batching.microbatches) +
+          " is not finite; parameters are those of before the step: lower the learning rate, or "
+          "set clip_norm"};
+    }
+    ++position_.step;
+    return result;
+  }
+
+  StepResult forward(StepBatch<T, Target> const& batch) {
+    StepState const state{.seed = options_.seed, .step = position_.step};
+    return workers_.run(
+        [&](typename Workers::RankType& rank) { return rank.forward(state, batch); });
+  }
+
+  template <Dataset D, class F>
+  void for_batches(D const& data, F const& f) {
+    check_dataset<LossType>(data, input, output);
+    Loader<D, T> loader{data, {.batch = options_.batch, .shuffle = false, .augment = false}};
+    for (Batch<T, Target> batch; loader.next(batch);) {
+      f(batch);
+    }
+  }
+
+  static std::span<Target const> targets_of(Target const* targets, int samples) {
+    return {targets, static_cast<std::size_t>(samples * LossType::targets(output))};
+  }
+
+  static void add(EpochResult& sum, StepResult const& step) {
+    sum.loss += step.loss * step.samples;
+    sum.accuracy += step.metric * step.samples;
+    sum.samples += step.samples;
+    ++sum.steps;
+  }
+  static EpochResult mean(EpochResult sum) {
+    if (sum.samples > 0) {
+      sum.loss /= static_cast<double>(sum.samples);
+      sum.accuracy /= static_cast<double>(sum.samples);
+    }
+    return sum;
+  }
+  static double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters_of(int rank) const {
+    return named_parameters<ProgramType>(workers_.rank(rank).memory(),
+                                         states_of(options_.optimizer));
+  }
+  [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> all_parameters() const {
+    std::vector<std::vector<NamedParameter<T>>> list;
+    for (int rank = 0; rank < S::ranks; ++rank) {
+      list.push_back(parameters_of(rank));
+    }
+    return list;
+  }
+
+  TrainerOptions options_;
+  TrainingPosition position_;
+  Workers workers_;
+};
 
 }  // namespace tandem
 

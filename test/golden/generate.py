@@ -39,7 +39,7 @@ from networks import DATA, NETWORKS, OPTIMIZERS
 # file: network, samples in the batch, microbatches, seed
 CASES = {"residual": ("residual", 6, 1, 1), "residual_2": ("residual", 7, 2, 2),
          "inception": ("inception", 6, 1, 3), "inception_2": ("inception", 5, 2, 4),
-         "variety": ("variety", 6, 1, 5)}
+         "variety": ("variety", 6, 1, 15)}
 STEPS = 5
 
 
@@ -175,18 +175,18 @@ def compute(case):
 
     # PyTorch's own floats within the bound of the tests: else a ReLU or a max pool is at a tie.
     networks.backward(single, loss, x, targets, microbatches)
-    error = max(np.max(np.abs(g - exact[name]) / file["terms." + name])
-                for name, g in gradients(single).items())
+    error = np.max([np.max(np.abs(g - exact[name]) / file["terms." + name])
+                    for name, g in gradients(single).items()])
     print(f"{case}: chain {chain:.0f}; PyTorch's floats are off by at most {error / 2**-23:.1f} "
           f"eps of the sums of |terms|")
-    assert error < chain * 2**-23
+    assert error < 8 * math.sqrt(chain) * 2**-23
 
     for name, optimizer in OPTIMIZERS.items():
         model = copy.deepcopy(network)
         trained = optimizer([p for p in model.parameters() if p.requires_grad])
         losses = [networks.step(model, loss, trained, x.double(), targets, microbatches)[1]
                   for _ in range(STEPS)]
-        assert losses[-1] < losses[0]
+        assert losses[-1] < losses[0] and np.all(np.isfinite(losses))
         file["losses." + name] = np.array(losses)
         if name == "sgd":
             file.update({"sgd." + key: value for key, value in networks.state(model).items()})
@@ -214,10 +214,11 @@ def initial():
 def check(name, file, path):
     committed, _ = networks.read_safetensors(path)
     assert committed.keys() == file.keys(), path
-    worst = 0.0
+    errors = []
     for key, value in file.items():
         scale = np.max(np.abs(file.get("terms." + key.replace("gradient.", ""), value)))
-        worst = max(worst, np.max(np.abs(committed[key] - value)) / max(scale, 1e-300))
+        errors.append(np.max(np.abs(committed[key] - value)) / max(scale, 1e-300))
+    worst = np.max(errors)
     print(f"{name}: committed file differs by at most {worst:.1e}")
     assert worst < 1e-10, path
 

@@ -9,6 +9,7 @@ residual.safetensors. Parameters, statistics and momentum are taken from it, PyT
 and losses, parameters and outputs must be those of five steps of PyTorch alone.
 """
 
+import pathlib
 import sys
 
 import numpy as np
@@ -38,17 +39,17 @@ def check(path):
 
     x, targets = torch.tensor(golden["x"]).double(), torch.tensor(golden["targets"])
     losses = [networks.step(network, loss, optimizer, x, targets, 1)[1] for _ in range(2)]
-    worst = np.max(np.abs(losses - golden["losses.sgd"][3:]))
+    errors = [np.max(np.abs(losses - golden["losses.sgd"][3:]))]
     for name, value in networks.state(network).items():
-        worst = max(worst, np.max(np.abs(value - golden["sgd." + name])))
+        errors.append(np.max(np.abs(value - golden["sgd." + name])))
     network.eval()
     with torch.no_grad():
         outputs = network(torch.tensor(golden["eval.x"]).double()).numpy()
-    worst = max(worst, np.max(np.abs(outputs - golden["sgd.outputs"])))
+    errors.append(np.max(np.abs(outputs - golden["sgd.outputs"])))
+    worst = np.max(errors)
     print(f"{path.name}: PyTorch goes on from it with differences of at most {worst:.1e}")
     assert worst < 1e-10
 
 
 if __name__ == "__main__":
-    import pathlib
     check(pathlib.Path(sys.argv[1]) if sys.argv[1:] else DATA / "residual_checkpoint.safetensors")

@@ -165,7 +165,7 @@ class Amalgamation(Tree):
             self.text()
 
     def test_tests_that_need_more_are_left_out(self):
-        self.header("core/a.hpp", "")
+        self.header("core/a.hpp", "#define TANDEM_A 1\n")
         self.header("core/b.hpp", "")
         self.header("tandem.hpp", "#include <tandem/core/a.hpp>\n")
         unit = self.root / "unit" / "core"
@@ -174,9 +174,11 @@ class Amalgamation(Tree):
         (unit / "b_test.cpp").write_text("#include <tandem/core/b.hpp>\n")
         (unit / "c_test.cpp").write_text('#include "c.hpp"\n')
         (unit / "c.hpp").write_text("#include <tandem/core/b.hpp>\n")
-        inside = amalgamate.forward(self.include, self.root / "single.hpp", self.root / "tree")
-        self.assertEqual([unit / "b_test.cpp", unit / "c_test.cpp"],
-                         amalgamate.left_out(self.root, inside))
+        (unit / "d_test.cpp").write_text("int x = TANDEM_A;\n")
+        (unit / "e_test.cpp").write_text("#if defined(TANDEM_A)\nint x = TANDEM_A;\n#endif\n")
+        made_of = amalgamate.forward(self.include, self.root / "single.hpp", self.root / "tree")
+        self.assertEqual(["b_test.cpp", "c_test.cpp", "d_test.cpp"],
+                         [path.name for path in amalgamate.left_out(self.root, made_of)])
         self.assertIn("#error", (self.root / "tree" / "tandem" / "core" / "b.hpp").read_text())
 
     def test_a_stale_file_is_refused(self):

@@ -10,17 +10,17 @@ namespace tandem::test {
 
 /// Identity and projection shortcuts; biases before a batch norm; max pool.
 struct ResidualNet
-    : Network<Image<3, 8, 8>,
-              Sequential<
-                  Conv2d<4, Kernel<3>, Padding<1>>, BatchNorm2d<>, ReLU,
-                  Residual<Sequential<Conv2d<4, Kernel<3>, Padding<1>>, BatchNorm2d<>, ReLU,
-                                      Conv2d<4, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>>>,
-                  ReLU,
-                  Residual<Sequential<Conv2d<6, Kernel<3>, Stride<2>, Padding<1>, NoBias>,
-                                      BatchNorm2d<>, ReLU, Conv2d<6, Kernel<3>, Padding<1>>,
-                                      BatchNorm2d<>>,
-                           Sequential<Conv2d<6, Stride<2>, NoBias>, BatchNorm2d<>>>,
-                  ReLU, MaxPool2d<Kernel<2>>, GlobalAvgPool, Linear<5>>> {};
+    : Network<
+          Image<3, 8, 8>,
+          Sequential<Conv2d<4, Kernel<3>, Padding<1>>, BatchNorm2d<>, ReLU,
+                     Residual<Sequential<Conv2d<4, Kernel<3>, Padding<1>>, BatchNorm2d<>, ReLU,
+                                         Conv2d<4, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>>>,
+                     ReLU,
+                     Residual<Sequential<Conv2d<6, Kernel<3>, Stride<2>, Padding<1>, NoBias>,
+                                         BatchNorm2d<>, ReLU, Conv2d<6, Kernel<3>, Padding<1>>,
+                                         BatchNorm2d<>>,
+                              Sequential<Conv2d<6, Stride<2>, NoBias>, BatchNorm2d<>>>,
+                     ReLU, MaxPool2d<Kernel<2>>, GlobalAvgPool, Linear<5>>> {};
 
 /// Two blocks of models/googlenet.hpp with few channels, an overlapping max pool between them.
 struct InceptionNet

@@ -9,8 +9,8 @@ namespace tandem {
 namespace {
 
 template <class Precision>
-using TestTrainer = Trainer<test::VarietyNet, SingleDevice<>, BasicHost<Portable, Precision>,
-                            MeanSquaredError>;
+using TestTrainer =
+    Trainer<test::VarietyNet, SingleDevice<>, BasicHost<Portable, Precision>, MeanSquaredError>;
 
 TEST_CASE("the first step of a regression is PyTorch's, in double and in float") {
   test::Golden const golden{"variety"};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tandem/kernels/host/gemm.hpp>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -24,7 +26,9 @@ constexpr Sizes sizes[] = {{1, 1, 1},    {6, 32, 256},  {7, 33, 257}, {5, 31, 1}
 
 template <class T>
 void check_product(Sizes const& size, Transpose ta, Transpose tb, bool accumulate) {
-  auto const [m, n, k] = size;
+  int const m = size.m;
+  int const n = size.n;
+  int const k = size.k;
   int const lda = (ta == Transpose::yes ? m : k) + 3;
   int const ldb = (tb == Transpose::yes ? k : n) + 2;
   int const ldc = n + 1;

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches, labels and datasets that cannot be: each is refused before any rank sees it, with its
+// sentence, and the trainer goes on.
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <tiny_network.hpp>
+#include <unit/comm/watchdog.hpp>
+#include <unit/safetensors/temporary_folder.hpp>
+
+namespace tandem {
+namespace {
+
+using test::contains;
+using test::PlainNet;
+
+constexpr Shape plain = image_shape(1, 4, 4);
+
+template <class Call>
+std::string refusal(Call const& call) {
+  return test::message<ContractError>(call);
+}
+
+TEST_CASE("a training batch smaller than its microbatches") {
+  test::Watchdog const watchdog{"small batch"};
+  using Four = Trainer<PlainNet, DataParallel<2, Microbatches<2>>, Host>;
+  Four trainer{{.batch = 8, .threads_per_device = 1}};
+  test::Samples<float> const three{plain, 3, 3};
+  std::string const text = refusal([&] { trainer.step(three.x, three.y); });
+  CHECK(contains(text,
+                 "a training batch of 3 samples cannot be split into 4 microbatches; use a larger "
+                 "batch, fewer microbatches or devices, or .drop_last = true"));
+  CHECK(contains(refusal([&] { trainer.step({}, {}); }), "a training batch of 0 samples"));
+
+  SUBCASE("as the last batch of an epoch: refused before the first step") {
+    std::string const last = refusal([&] { trainer.train(test::dataset(plain, 3, 19), 0); });
+    CHECK(contains(last, "a training batch of 3 samples cannot be split into 4 microbatches"));
+    CHECK(trainer.position().step == 0);
+    CHECK(trainer.train(test::dataset(plain, 3, 20), 0).steps == 3);
+  }
+  SUBCASE("drop_last leaves it out") {
+    Four dropping{{.batch = 8, .drop_last = true, .threads_per_device = 1}};
+    EpochResult const result = dropping.train(test::dataset(plain, 3, 19), 0);
+    CHECK(result.steps == 2);
+    CHECK(result.samples == 16);
+  }
+  SUBCASE("evaluation takes any batch") {
+    CHECK(trainer.evaluate(test::dataset(plain, 3, 1)).samples == 1);
+  }
+}
+
+struct NormNet
+    : Network<Image<1, 4, 4>, Sequential<Conv2d<2, Kernel<4>>, BatchNorm2d<>, Flatten, Linear<3>>> {
+};
+
+TEST_CASE("a batch norm with one value a channel") {
+  test::Watchdog const watchdog{"one value"};
+  Trainer<NormNet, SingleDevice<Microbatches<2>>, Host> trainer{
+      {.batch = 4, .threads_per_device = 1}};
+  test::Samples<float> const three{plain, 3, 3};
+  std::string const text = refusal([&] { trainer.step(three.x, three.y); });
+  CHECK(contains(text, "batch norm '1' has one value a channel in microbatch 1 of a batch of 3 "
+                       "samples: it has no variance; use a larger batch or fewer microbatches"));
+  test::Samples<float> const four{plain, 3, 4};
+  CHECK(trainer.step(four.x, four.y).samples == 4);
+}
+
+TEST_CASE("a label that is no class") {
+  test::Watchdog const watchdog{"labels"};
+  Trainer<PlainNet, DataParallel<2>, Host> trainer{{.batch = 4, .threads_per_device = 1}};
+  auto const before = test::values_of(trainer.parameters());
+  test::Samples<float> samples{plain, 3, 4};
+  samples.y[2] = 3;
+  std::string const sentence =
+      "label 3 of sample 2 of the batch is out of range: the network has 3 outputs";
+  CHECK(contains(refusal([&] { trainer.step(samples.x, samples.y); }), sentence));
+  TensorDataset<std::int32_t> const data{plain, samples.x, samples.y};
+  CHECK(contains(refusal([&] { trainer.evaluate(data); }), sentence));
+  CHECK(contains(refusal([&] { trainer.train(data, 0); }), "label 3 of sample "));
+  samples.y[2] = -1;
+  CHECK(contains(refusal([&] { trainer.step(samples.x, samples.y); }), "label -1 of sample 2"));
+  CHECK(test::values_of(trainer.parameters()) == before);
+  samples.y[2] = 2;
+  CHECK(trainer.step(samples.x, samples.y).samples == 4);
+  CHECK(test::values_of(trainer.parameters()) != before);
+}
+
+TEST_CASE("arrays and datasets that do not fit the network") {
+  Trainer<PlainNet, SingleDevice<>, Host> trainer{{.batch = 4, .threads_per_device = 1}};
+  test::Samples<float> const five{plain, 3, 5};
+  CHECK(contains(refusal([&] { trainer.step(five.x, five.y); }),
+                 "more samples than TrainerOptions::batch"));
+  std::span<float const> const x{five.x};
+  std::span<std::int32_t const> const y{five.y};
+  CHECK(contains(refusal([&] { trainer.step(x.first(33), y.first(2)); }),
+                 "x must be whole samples, with targets for each"));
+  CHECK(contains(refusal([&] { trainer.step(x.first(32), y.first(3)); }),
+                 "x must be whole samples, with targets for each"));
+  auto const wide = test::dataset(image_shape(1, 4, 5), 3, 8);
+  std::string const sentence = "the dataset has samples of 1x4x5 with 1 targets";
+  CHECK(contains(refusal([&] { trainer.train(wide, 0); }), sentence));
+  CHECK(contains(refusal([&] { trainer.evaluate(wide); }), sentence));
+  CHECK(contains(refusal([&] { trainer.predict(wide); }), sentence));
+  CHECK(contains(refusal([&] { trainer.train(wide, 0); }), "1x4x4"));
+}
+
+TEST_CASE("options out of range") {
+  using Plain = Trainer<PlainNet, SingleDevice<>, Host>;
+  CHECK(contains(refusal([] { Plain{{.batch = 0}}; }), "batch must be 1 or more"));
+  CHECK(contains(refusal([] { Plain{{.clip_norm = -1.0}}; }), "clip_norm must be 0 (off) or more"));
+  CHECK(contains(refusal([] { Plain{{.threads_per_device = -1}}; }),
+                 "threads_per_device must be 0 (shared out) or more"));
+  CHECK(contains(refusal([] { Plain{{.groups = {{.pattern = "9.*"}}}}; }),
+                 "parameter group '9.*' matches no trained parameter"));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step that fails: a loss that is no number, a rank that throws, a rank that does not come.
+// Nobody waits for ever, and the error names the rank.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <tiny_network.hpp>
+#include <unit/comm/watchdog.hpp>
+#include <unit/safetensors/temporary_folder.hpp>
+
+namespace tandem {
+namespace {
+
+using test::contains;
+using test::Samples;
+
+TEST_CASE("a loss that is no number names step and rank, and the step has not happened") {
+  test::Watchdog const watchdog{"non-finite loss"};
+  using Two = Trainer<test::TinyNet, DataParallel<2>, Host>;
+  TrainerOptions const options{.batch = 8,
+                               .optimizer = Sgd{.learning_rate = 0.1F, .momentum = 0.9F},
+                               .threads_per_device = 1};
+  Two trainer{options};
+  Two untouched{options};
+  Samples<float> const good{Two::input, 5, 8};
+  Samples<float> bad = good;
+  bad.x[bad.x.size() - 1] = std::numeric_limits<float>::quiet_NaN();  // in rank 1's shard
+  trainer.step(good.x, good.y);
+  untouched.step(good.x, good.y);
+
+  std::string const text =
+      test::message<NonFiniteLoss>([&] { trainer.step(bad.x, bad.y); });
+  CHECK(contains(text, "step 1: the loss of microbatch 1 on rank 1 is not finite; parameters are "
+                       "those of before the step: lower the learning rate, or set clip_norm"));
+  CHECK(trainer.position().step == 1);
+  CHECK(test::first_difference(trainer.parameters(), untouched.parameters()) == "");
+
+  trainer.step(good.x, good.y);
+  untouched.step(good.x, good.y);
+  for (int rank = 0; rank < 2; ++rank) {  // and it leaves no trace in later steps
+    auto const replica =
+        named_parameters<Two::ProgramType>(trainer.workers().rank(rank).memory(), 1);
+    CHECK(test::first_difference(replica, untouched.parameters()) == "");
+  }
+}
+
+/// Passes its input on. A number above 100 in it makes a rank throw in forward, above 200 in
+/// backward; one below -100 makes it late by a second and a half.
+struct Tripwire {
+  static constexpr std::string_view name = "Tripwire";
+  static constexpr Shape output(Shape in) { return in; }
+
+  static void forward(auto const& call) {
+    auto const [least, most] = std::ranges::minmax(call.x);
+    if (most > 100 && most < 200) {
+      throw std::runtime_error{"tripped in forward"};
+    }
+    if (least < -100) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{1500});
+    }
+    std::ranges::copy(call.x, call.y.begin());
+  }
+  static void input_gradient(auto const& call) {
+    if (std::ranges::max(call.x) > 200) {
+      throw std::runtime_error{"tripped in backward"};
+    }
+    std::ranges::copy(call.dy, call.dx.begin());
+  }
+};
+
+struct TrapNet : Network<Vector<4>, Sequential<Linear<4>, Linear<4>, Tripwire, Linear<3>>> {};
+
+/// The layers before the wire are identities, so that it sees the input.
+template <class T>
+void make_identities(T& trainer) {
+  for (int rank = 0; rank < 3; ++rank) {
+    for (auto const& p : named_parameters<typename T::ProgramType>(
+             trainer.workers().rank(rank).memory(), 0)) {
+      std::ranges::fill(p.value, 0.0F);
+      for (std::size_t i = 0; p.shape.rank == 2 && i < 4 && p.shape[0] == 4; ++i) {
+        p.value[5 * i] = 1.0F;
+      }
+    }
+  }
+}
+
+using Three = Trainer<TrapNet, DataParallel<3, BucketBytes<1, 1>>, Host>;
+
+/// The nested exception's message, if it is of type Original.
+template <class Original>
+std::string original_of(RankError const& error) {
+  try {
+    std::rethrow_if_nested(error);
+  } catch (Original const& original) {
+    return original.what();
+  } catch (...) {
+    return "another type";
+  }
+  return "nothing nested";
+}
+
+TEST_CASE("a rank that throws inside a step ends the step on all ranks") {
+  test::Watchdog const watchdog{"a rank throws"};
+  for (auto const& [value, sentence] :
+       {std::pair{150.0F, "tripped in forward"}, std::pair{250.0F, "tripped in backward"}}) {
+    for (int victim = 0; victim < 3; ++victim) {
+      Three trainer{{.batch = 6, .threads_per_device = 1}};
+      make_identities(trainer);
+      Samples<float> samples{Three::input, 3, 6};
+      trainer.step(samples.x, samples.y);
+      make_identities(trainer);
+      samples.x[static_cast<std::size_t>(8 * victim)] = value;
+      try {
+        trainer.step(samples.x, samples.y);
+        FAIL_CHECK("nothing was thrown");
+      } catch (RankError const& error) {
+        CHECK(error.rank() == victim);
+        CHECK(error.what() == "rank " + std::to_string(victim) + ": " + sentence);
+        CHECK(original_of<std::runtime_error>(error) == sentence);
+      }
+      std::string const refused =
+          test::message<ContractError>([&] { trainer.step(samples.x, samples.y); });
+      CHECK(contains(refused, "a rank of this trainer has failed, so its replicas may differ: make "
+                              "a new Trainer and load a checkpoint"));
+      CHECK(contains(test::message<ContractError>([&] {
+                       trainer.evaluate(test::dataset(Three::input, 3, 6));
+                     }),
+                     "a rank of this trainer has failed"));
+    }
+  }
+}
+
+TEST_CASE("a rank that does not come in time: who, which reduction, in which action") {
+  test::Watchdog const watchdog{"a rank is late"};
+  Three trainer{{.batch = 6, .threads_per_device = 1, .timeout = std::chrono::milliseconds{100}}};
+  make_identities(trainer);
+  Samples<float> samples{Three::input, 3, 6};
+  samples.x[8] = -150.0F;  // in rank 1's shard
+  try {
+    trainer.step(samples.x, samples.y);
+    FAIL_CHECK("nothing was thrown");
+  } catch (RankError const& error) {
+    std::string const text = error.what();
+    CHECK(contains(text, "rank 1 did not reach all-reduce"));
+    CHECK(contains(text, "losses"));
+    CHECK(contains(text, "within 100 ms"));
+    CHECK(contains(text, "0F0"));
+    CHECK(error.rank() != 1);
+    CHECK(contains(text, original_of<TimeoutError>(error)));
+  }
+  CHECK(contains(test::message<ContractError>([&] { trainer.step(samples.x, samples.y); }),
+                 "a rank of this trainer has failed"));
+}
+
+}  // namespace
+}  // namespace tandem
