@@ -4,17 +4,17 @@
 /// @file
 /// Zlib: inflates gzip buffers; there only if the program defines TANDEM_ZLIB=1 and links -lz.
 
-#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include <zlib.h>
-
 #include <tandem/core/error.hpp>
+
+#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
+
+#include <zlib.h>
 
 namespace tandem {
 

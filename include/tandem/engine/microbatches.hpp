@@ -11,14 +11,20 @@
 
 namespace tandem {
 
+/// One of a rank's microbatches.
+struct Microbatch {
+  int size = 0;            ///< samples
+  bool adds = false;       ///< an earlier one of its leaf has samples, so gradients are added
+  std::int64_t first = 0;  ///< position of its first sample in the global batch
+};
+
 /// The sizes for one global batch size, worked out again only when that changes.
 class RankMicrobatches {
  public:
   RankMicrobatches(Batching const& batching, int replica)
       : batching_{batching},
         replica_{replica},
-        size_(static_cast<std::size_t>(batching.microbatches)),
-        first_(static_cast<std::size_t>(batching.microbatches)) {}
+        own_(static_cast<std::size_t>(batching.microbatches)) {}
 
   /// Splits a global batch of @p total samples. No allocation.
   void split(int total) {
@@ -28,20 +34,27 @@ class RankMicrobatches {
     total_ = total;
     std::int64_t before = 0;
     int const own = replica_ * batching_.microbatches;
-    for (int i = 0; i < own + batching_.microbatches; ++i) {
-      int const size = microbatch_size(total, i, batching_);
-      if (i >= own) {
-        size_[static_cast<std::size_t>(i - own)] = size;
-        first_[static_cast<std::size_t>(i - own)] = before;
-      }
+    for (int i = 0; i < own; ++i) {
+      before += microbatch_size(total, i, batching_);
+    }
+    int const leaf = batching_.microbatches / batching_.leaves;
+    bool adds = false;
+    for (int m = 0; m < batching_.microbatches; ++m) {
+      int const size = microbatch_size(total, own + m, batching_);
+      adds = adds && m % leaf != 0;
+      own_[static_cast<std::size_t>(m)] = {size, adds, before};
+      adds = adds || size > 0;
       before += size;
     }
   }
 
   [[nodiscard]] int total() const { return total_; }
-  /// Samples in the rank's microbatch @p m, and the position of its first in the global batch.
-  [[nodiscard]] int size(int m) const { return size_[static_cast<std::size_t>(m)]; }
-  [[nodiscard]] std::int64_t first(int m) const { return first_[static_cast<std::size_t>(m)]; }
+  /// The rank's microbatch @p m.
+  [[nodiscard]] Microbatch const& operator[](int m) const {
+    return own_[static_cast<std::size_t>(m)];
+  }
+  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
+  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
   /// Its index among the microbatches of all replicas.
   [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
 
@@ -49,8 +62,7 @@ class RankMicrobatches {
   Batching batching_;
   int replica_;
   int total_ = -1;
-  std::vector<int> size_;
-  std::vector<std::int64_t> first_;
+  std::vector<Microbatch> own_;
 };
 
 }  // namespace tandem

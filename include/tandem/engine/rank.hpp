@@ -7,13 +7,16 @@
 /// A rank knows nothing of other ranks but its communicator. All memory is planned and allocated by
 /// the constructor; a step allocates nothing, looks up nothing and calls nothing virtually.
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <tandem/comm/reduction.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/engine/microbatches.hpp>
 #include <tandem/engine/op_table.hpp>
 #include <tandem/engine/rank_memory.hpp>
@@ -44,6 +47,8 @@ class Rank {
   using Passes = Stage<Rank, Program, Backend>;
   static constexpr auto const& graph = Program::graph;
   static constexpr Batching batching = Program::batching;
+  /// Microbatches of a leaf.
+  static constexpr int leaf = batching.microbatches / batching.leaves;
 
   Rank(RankOptions const& options, Communicator communicator)
       : device_{options.threads},
@@ -62,18 +67,14 @@ class Rank {
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, StepBatch<T, Target> const& batch) {
     begin(state, batch, true);
-    for (Action const& action : Program::training.action) {
-      act(action);
-    }
+    run(Program::training.action);
     return result_;
   }
 
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
   StepResult forward(StepState const& state, StepBatch<T, Target> const& batch) {
     begin(state, batch, false);
-    for (Action const& action : Program::forward.action) {
-      act(action);
-    }
+    run(Program::forward.action);
     finish_sums();
     return result_;
   }
@@ -82,7 +83,9 @@ class Rank {
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] Communicator& communicator() { return communicator_; }
   /// Where the rank says which action it is at, for other threads' error messages.
-  void report_progress_to(std::atomic<std::uint64_t>* board) { progress_ = board; }
+  void report_progress_to(std::atomic<std::uint64_t>* board) {
+    progress_ = board != nullptr ? board : &nowhere_;
+  }
 
   // What Stage calls.
   [[nodiscard]] Operands<T> const& operands(int node) const { return memory_.operands(node); }
@@ -92,7 +95,7 @@ class Rank {
   /// The gradients of @p bucket are whole for this microbatch: at the end of a leaf they join the
   /// tree, at the end of the last leaf their reduction over the replicas begins.
   void bucket_ready(int bucket) {
-    if (!leaf_ends_) {
+    if (microbatch_ % leaf != leaf - 1) {
       return;
     }
     std::int64_t const begin = Program::layout.bucket_begin[bucket];
@@ -102,7 +105,7 @@ class Rank {
       join_tree(sum, begin, count);
     }
     if constexpr (batching.replicas > 1) {
-      if (step_ends_) {
+      if (microbatch_ == batching.microbatches - 1) {
         std::span<T> const whole{sum, static_cast<std::size_t>(count)};
         communicator_.all_reduce(whole, whole, Sum{}, device_.queue, {"bucket", bucket});
         tickets_[static_cast<std::size_t>(bucket)] = device_.queue.last();
@@ -133,58 +136,78 @@ class Rank {
     training_ = training;
     result_ = {.samples = batch.size};
     microbatches_.split(batch.size);
-    for (double& sum : sums_) {
-      sum = 0.0;
+    if (batching.replicas > 1 || batch.targets == nullptr) {  // else each forward writes its own
+      std::fill(sums_.begin(), sums_.end(), 0.0);
     }
   }
 
-  void act(Action const& action) {
-    if (progress_ != nullptr) {
-      progress_->store(pack(action), std::memory_order_relaxed);
+  // Forward and backward, which nearly all actions are, are told apart here, others elsewhere.
+  void run(Action const* next) {
+    std::atomic<std::uint64_t>* const progress = progress_;
+    for (;; ++next) {
+      std::uint64_t const word = pack(*next);
+      progress->store(word, std::memory_order_relaxed);
+      Action const action = unpack_action(word);  // read once
+      if (action.kind == ActionKind::forward) {
+        run_forward(action.index);
+      } else if (action.kind == ActionKind::backward) {
+        run_backward(action.index);
+      } else if (!run_other(action)) {
+        return;
+      }
     }
+  }
+
+  // Whether the row goes on.
+  TANDEM_NOINLINE bool run_other(Action action) {
     switch (action.kind) {
-      case ActionKind::forward:
-        return run_forward(action.index);
-      case ActionKind::backward:
-        return run_backward(action.index);
       case ActionKind::reduce_gradient:
-        return device_.queue.wait(tickets_[static_cast<std::size_t>(action.index)]);
+        device_.queue.wait(tickets_[static_cast<std::size_t>(action.index)]);
+        break;
       case ActionKind::reduce_loss:
-        return device_.queue.wait(tickets_.back());
+        device_.queue.wait(tickets_.back());
+        break;
       case ActionKind::update:
-        return run_update();
+        run_update();
+        break;
+      default:
+        return false;
     }
+    return true;
   }
 
-  [[nodiscard]] PassType pass(int m) {
+  [[nodiscard]] PassType pass(Microbatch const& own) {
     return {.device = device_,
-            .batch = microbatches_.size(m),
-            .first_sample = microbatches_.first(m),
-            .share = static_cast<double>(microbatches_.size(m)) / batch_.size,
+            .batch = own.size,
+            .first_sample = own.first,
+            .share = static_cast<double>(own.size) / batch_.size,
             .seed = state_.seed,
             .step = state_.step,
             .training = training_,
-            .accumulate = leaf_has_gradients_};
+            .accumulate = own.adds};
   }
   [[nodiscard]] Target const* targets(int m) const {
-    return batch_.targets + microbatches_.first(m) * LossType::targets(graph.output().out);
+    return batch_.targets + microbatches_[m].first * LossType::targets(graph.output().out);
   }
 
   void run_forward(int m) {
-    if (microbatches_.size(m) > 0) {
-      PassType const p = pass(m);
+    if (Microbatch const& own = microbatches_[m]; own.size > 0) {
+      PassType const p = pass(own);
       memory_.set_input(batch_.x + p.first_sample * graph.node[0].out.elements());
       Passes::forward(*this, p);
       if (batch_.targets != nullptr) {
         auto const slot = static_cast<std::size_t>(microbatches_.global(m));
-        loss_op_.forward(p, memory_.output(), targets(m), &sums_[slot]);
-        metric_op_.count(p, memory_.output(), targets(m), &sums_[slot + sums_.size() / 2]);
+        loss_op_.forward(p, memory_.output(), targets(m), &sums_[2 * slot]);
+        metric_op_.count(p, memory_.output(), targets(m), &sums_[2 * slot + 1]);
       }
       if (batch_.outputs != nullptr) {
         constexpr std::int64_t outputs = graph.output().out.elements();
         Verbs<Backend>::copy(device_, memory_.output(), batch_.outputs + p.first_sample * outputs,
                              p.batch * outputs);
       }
+    } else {
+      auto const slot = static_cast<std::size_t>(microbatches_.global(m));
+      sums_[2 * slot] = sums_[2 * slot + 1] = 0.0;
     }
     if constexpr (batching.replicas > 1) {
       if (m == batching.microbatches - 1) {
@@ -196,29 +219,22 @@ class Rank {
   }
 
   void run_backward(int m) {
-    constexpr int leaf = batching.microbatches / batching.leaves;  // microbatches of a leaf
-    if (m % leaf == 0) {
-      leaf_has_gradients_ = false;
-    }
-    leaf_ends_ = m % leaf == leaf - 1;
-    step_ends_ = m == batching.microbatches - 1;
-    leaf_ = m / leaf;
-    if (microbatches_.size(m) > 0) {
-      PassType const p = pass(m);
+    microbatch_ = m;
+    if (Microbatch const& own = microbatches_[m]; own.size > 0) {
       if constexpr (graph.output().needs_gradient) {
+        PassType const p = pass(own);
         loss_op_.gradient(p, memory_.output(), targets(m), 1.0 / batch_.size,
                           memory_.loss_gradient());
         Passes::backward(*this, p);
       }
-      leaf_has_gradients_ = true;
-    } else if (leaf_ends_) {
-      finish_empty_microbatch();
+    } else if (m % leaf == leaf - 1) {
+      finish_empty_microbatch(own);
     }
   }
 
   // A shard without samples contributes zeros, and still takes part in every collective.
-  void finish_empty_microbatch() {
-    if (!leaf_has_gradients_) {
+  void finish_empty_microbatch(Microbatch const& own) {
+    if (!own.adds) {
       Verbs<Backend>::zero(device_, memory_.gradients(), Program::layout.trained);
     }
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
@@ -228,28 +244,31 @@ class Rank {
 
   // A binary counter over the leaves: leaf k joins as many waiting sums as k has trailing ones.
   void join_tree(T* sum, std::int64_t begin, std::int64_t count) {
+    int const index = microbatch_ / leaf;
     int level = 0;
-    for (int carry = leaf_; (carry & 1) != 0; carry >>= 1, ++level) {
+    for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
       Verbs<Backend>::add(device_, memory_.gradients(1 + level) + begin, sum, count);
     }
-    if (leaf_ != batching.leaves - 1) {
+    if (index != batching.leaves - 1) {
       Verbs<Backend>::copy(device_, sum, memory_.gradients(1 + level) + begin, count);
     }
   }
 
   void finish_sums() {
-    std::size_t const half = sums_.size() / 2;
     double loss = 0.0;
     double metric = 0.0;
-    for (std::size_t m = 0; m < half; ++m) {
-      if (!std::isfinite(sums_[m]) && result_.non_finite < 0) {
-        result_.non_finite = static_cast<int>(m);
-      }
-      loss += sums_[m];
-      metric += sums_[half + m];
+    for (std::size_t i = 0; i < sums_.size(); i += 2) {
+      loss += sums_[i];
+      metric += sums_[i + 1];
     }
     result_.loss = loss / batch_.size;
     result_.metric = metric / batch_.size;
+    if (!std::isfinite(loss)) {  // then so is one of them, or they are too large together
+      for (std::size_t i = sums_.size(); i > 0; i -= 2) {
+        result_.non_finite =
+            std::isfinite(sums_[i - 2]) ? result_.non_finite : static_cast<int>(i / 2 - 1);
+      }
+    }
   }
 
   void run_update() {
@@ -272,18 +291,16 @@ class Rank {
   Update<T> update_;
   Communicator communicator_;
   RankMicrobatches microbatches_;
-  std::vector<double> sums_;  // loss of every microbatch of the batch, then the metric of each
+  std::vector<double> sums_;            // loss and metric of every microbatch of the batch
   std::vector<std::uint64_t> tickets_;  // of each bucket's reduction, then of the losses'
-  std::atomic<std::uint64_t>* progress_ = nullptr;
+  std::atomic<std::uint64_t> nowhere_{};
+  std::atomic<std::uint64_t>* progress_ = &nowhere_;
 
   StepState state_{};
   StepBatch<T, Target> batch_{};
   StepResult result_{};
   bool training_ = false;
-  bool leaf_has_gradients_ = false;
-  bool leaf_ends_ = false;
-  bool step_ends_ = false;
-  int leaf_ = 0;
+  int microbatch_ = 0;  // whose backward pass is at work
 };
 
 }  // namespace tandem

@@ -73,10 +73,10 @@ class RankMemory {
 
   /// Points every edge that carries the network's input to @p x.
   void set_input(T const* x) {
-    for (T const** edge : input_edges_) {
-      *edge = x;
+    for (int i = 0; i < input_edges; ++i) {
+      *input_edge_[i] = x;
     }
-    if (plan_.root[static_cast<std::size_t>(graph.nodes - 1)] == 0) {
+    if constexpr (is_input(graph.nodes - 1)) {
       output_ = x;
     }
   }
@@ -88,6 +88,21 @@ class RankMemory {
   }
 
  private:
+  // Whether a node's output is the network's input, perhaps under another shape.
+  static constexpr bool is_input(int node) {
+    while (graph.node[node].view) {
+      node = graph.source[graph.node[node].first_edge];
+    }
+    return node == 0;
+  }
+  static constexpr int input_edges = [] {
+    int count = 0;
+    for (int e = 0; e < graph.edges; ++e) {
+      count += is_input(graph.source[e]) ? 1 : 0;
+    }
+    return count;
+  }();
+
   static std::size_t bytes(std::int64_t elements) {
     return static_cast<std::size_t>(elements) * sizeof(T);
   }
@@ -111,9 +126,9 @@ class RankMemory {
       edge_value_.push_back(value_of(graph.source[e]));
       edge_gradient_.push_back(at(transient_, plan_.edge_gradient[static_cast<std::size_t>(e)]));
     }
-    for (int e = 0; e < graph.edges; ++e) {
-      if (plan_.root[static_cast<std::size_t>(graph.source[e])] == 0) {
-        input_edges_.push_back(&edge_value_[static_cast<std::size_t>(e)]);
+    for (int e = 0, i = 0; e < graph.edges; ++e) {
+      if (is_input(graph.source[e])) {
+        input_edge_[i++] = &edge_value_[static_cast<std::size_t>(e)];
       }
     }
     for (int n = 0; n < graph.nodes; ++n) {
@@ -147,7 +162,7 @@ class RankMemory {
   std::vector<T*> gradient_;
   std::vector<T const*> edge_value_;
   std::vector<T*> edge_gradient_;
-  std::vector<T const**> input_edges_;
+  T const** input_edge_[input_edges > 0 ? input_edges : 1] = {};
   std::vector<T const*> forks_;
   std::vector<std::size_t> first_fork_;
   std::vector<Operands<T>> operands_;

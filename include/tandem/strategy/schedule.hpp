@@ -23,9 +23,7 @@ template <int Length>
 constexpr ActionRow<Length> training_row(Batching const& batching, int buckets) {
   ActionRow<Length> row;
   int next = 0;
-  auto const add = [&](ActionKind kind, int index) {
-    row.action[next++] = {kind, 0, static_cast<std::int16_t>(index)};
-  };
+  auto const add = [&](ActionKind kind, int index) { row.action[next++] = {kind, 0, index}; };
   for (int m = 0; m < batching.microbatches; ++m) {
     add(ActionKind::forward, m);
     add(ActionKind::backward, m);
@@ -37,6 +35,7 @@ constexpr ActionRow<Length> training_row(Batching const& batching, int buckets) 
     add(ActionKind::reduce_loss, 0);
   }
   add(ActionKind::update, 0);
+  add(ActionKind::end, 0);
   return row;
 }
 
@@ -49,11 +48,12 @@ template <int Length>
 constexpr ActionRow<Length> forward_row(Batching const& batching) {
   ActionRow<Length> row;
   for (int m = 0; m < batching.microbatches; ++m) {
-    row.action[m] = {ActionKind::forward, 0, static_cast<std::int16_t>(m)};
+    row.action[m] = {ActionKind::forward, 0, m};
   }
   if (batching.replicas > 1) {
     row.action[batching.microbatches] = {ActionKind::reduce_loss, 0, 0};
   }
+  row.action[Length] = {ActionKind::end, 0, 0};
   return row;
 }
 

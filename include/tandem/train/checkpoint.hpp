@@ -124,8 +124,14 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
 template <class T>
 TrainingPosition load_checkpoint(std::string const& path,
                                  std::vector<std::vector<NamedParameter<T>>> const& replicas,
-                                 std::vector<std::string> const& state_names) {
+                                 std::vector<std::string> const& state_names,
+                                 std::string const& optimizer) {
   Safetensors const file = Safetensors::read(path);
+  std::string const* const writer = file.find_metadata("optimizer");
+  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
+    throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
+                              "; load_weights() reads the parameters alone"};
+  }
   std::vector<TensorView> const wanted = detail::checkpoint_tensors(replicas.front(), state_names);
   for (TensorView const& tensor : wanted) {
     static_cast<void>(detail::matching(file, path, tensor));

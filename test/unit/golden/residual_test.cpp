@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <unit/comm/watchdog.hpp>
 #include <unit/golden/golden.hpp>
 #include <unit/golden/networks.hpp>
 
@@ -25,6 +26,14 @@ TEST_CASE("five steps of each optimizer are PyTorch's") {
 
 TEST_CASE("two uneven microbatches are what PyTorch makes of them") {
   using Two = TestTrainer<SingleDevice<Microbatches<2>>, Fp64>;
+  test::Golden const golden{"residual_2"};
+  test::check_first_step<Two>(golden);
+  test::check_five_steps<Two>(golden);
+}
+
+TEST_CASE("two devices with a microbatch each are the same to PyTorch") {
+  test::Watchdog const watchdog{"golden, two devices"};
+  using Two = TestTrainer<DataParallel<2>, Fp64>;
   test::Golden const golden{"residual_2"};
   test::check_first_step<Two>(golden);
   test::check_five_steps<Two>(golden);

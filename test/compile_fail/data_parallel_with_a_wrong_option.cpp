@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible
+#include <tandem/strategy/data_parallel.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = DataParallel<2, int>;
+#else
+using S = DataParallel<2, Reproducible<>>;
+#endif
+
+int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

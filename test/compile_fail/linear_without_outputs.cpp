@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Linear<Out, Options...>: give a positive number of outputs; the option is NoBias
+#include <tandem/graph/lower.hpp>
+#include <tandem/layers/linear.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+struct Net : Network<Vector<5>, Sequential<Linear<0>>> {};
+#else
+struct Net : Network<Vector<5>, Sequential<Linear<1>>> {};
+#endif
+
+int main() { return graph<Net>.nodes > 0 ? 0 : 1; }

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Residual<Body, Shortcut>: both must be a layer
+#include <tandem/graph/lower.hpp>
+#include <tandem/layers/activation.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+struct Net : Network<Image<3, 8, 8>, Sequential<Residual<ReLU, int>>> {};
+#else
+struct Net : Network<Image<3, 8, 8>, Sequential<Residual<ReLU, ReLU>>> {};
+#endif
+
+int main() { return graph<Net>.nodes > 0 ? 0 : 1; }

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Sequential<Parts...>: at most 256 parts; nest a Sequential for more
+#include <tandem/graph/lower.hpp>
+#include <tandem/layers/activation.hpp>
+
+using namespace tandem;
+
+template <std::size_t... I>
+Sequential<std::enable_if_t<(I < 1000), ReLU>...> repeat(std::index_sequence<I...>);
+template <std::size_t Count>
+using Repeat = decltype(repeat(std::make_index_sequence<Count>{}));
+
+#ifdef TANDEM_COMPILE_FAIL
+struct Net : Network<Image<3, 8, 8>, Repeat<257>> {};
+#else
+struct Net : Network<Image<3, 8, 8>, Repeat<256>> {};
+#endif
+
+int main() { return graph<Net>.nodes > 0 ? 0 : 1; }
