@@ -17,7 +17,7 @@ void train(char const* name, td::FashionMnist const& data) {
   constexpr int batch = 128;
   td::Trainer<Net, Strategy, td::Host> trainer{
       {.batch = batch,
-       .optimizer = td::Sgd{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 5e-4F},
+       .optimizer = td::Sgd{.learning_rate = 0.02F, .momentum = 0.9F, .weight_decay = 1e-4F},
        .schedule = td::Cosine{.steps = epochs * data.train().size() / batch}}};
 
   double seconds = 0.0;

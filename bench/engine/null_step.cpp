@@ -27,12 +27,11 @@ using namespace tandem;
 
 struct Net : models::GoogLeNet<10> {};
 
-// Null has no optimizer to speak of: one run of parameters, as plain SGD has.
 template <int Count>
-using Program8 = Program<Net, SingleDevice<Microbatches<Count>>, 4>;
+using NullProgram = Program<Net, SingleDevice<Microbatches<Count>>, 4>;
 
 template <int Count>
-using NullRank = Rank<Program8<Count>, Null, SoftmaxCrossEntropy<>, Accuracy, SelfCommunicator>;
+using NullRank = Rank<NullProgram<Count>, Null, SoftmaxCrossEntropy<>, Accuracy, SelfCommunicator>;
 
 // Kept a function of its own under this name: callgrind is told to count inside it only.
 template <class R>
@@ -48,7 +47,7 @@ TANDEM_NOINLINE double counted_steps(R& rank, StepBatch<float, std::int32_t> con
 template <int Count>
 int run(int steps) {
   constexpr int samples = 264;
-  using P = Program8<Count>;
+  using P = NullProgram<Count>;
   auto const parameters = static_cast<std::int64_t>(P::layout.trained);
   NullRank<Count> rank{{.largest_microbatch = largest_microbatch(samples, P::batching),
                         .optimizer = Sgd{},
@@ -60,8 +59,7 @@ int run(int steps) {
       .x = x.data(), .targets = labels.data(), .size = samples};
   rank.train({}, batch);  // works out the sizes of the microbatches, once
   double const loss = counted_steps(rank, batch, steps);
-  std::printf("%lld actions, loss %g\n",
-              static_cast<long long>(steps) * P::training.length, loss);
+  std::printf("%lld actions, loss %g\n", static_cast<long long>(steps) * P::training.length, loss);
   return 0;
 }
 

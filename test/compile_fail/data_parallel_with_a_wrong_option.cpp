@@ -7,7 +7,7 @@ using namespace tandem;
 #ifdef TANDEM_COMPILE_FAIL
 using S = DataParallel<2, int>;
 #else
-using S = DataParallel<2, Reproducible<>>;
+using S = DataParallel<2, Reproducible<> >;
 #endif
 
 int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

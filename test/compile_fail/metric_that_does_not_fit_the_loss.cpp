@@ -12,4 +12,4 @@ using Train = Trainer<Net, SingleDevice<>, Host, MeanSquaredError, Accuracy>;
 using Train = Trainer<Net, SingleDevice<>, Host, SoftmaxCrossEntropy<>, Accuracy>;
 #endif
 
-int main() { return sizeof(Train) > 0 ? 0 : 1; }
+int main() { return Train{}.position().step == 0 ? 0 : 1; }

@@ -5,8 +5,10 @@
 
 using namespace tandem;
 
+template <std::size_t>
+using Numbered = ReLU;
 template <std::size_t... I>
-Sequential<std::enable_if_t<(I < 1000), ReLU>...> repeat(std::index_sequence<I...>);
+Sequential<Numbered<I>...> repeat(std::index_sequence<I...>);
 template <std::size_t Count>
 using Repeat = decltype(repeat(std::make_index_sequence<Count>{}));
 

@@ -7,7 +7,7 @@ using namespace tandem;
 #ifdef TANDEM_COMPILE_FAIL
 using S = SingleDevice<int>;
 #else
-using S = SingleDevice<Microbatches<2>>;
+using S = SingleDevice<Microbatches<2> >;
 #endif
 
 int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

@@ -51,8 +51,8 @@ Difference difference(std::vector<NamedParameter<T>> const& a,
   Difference worst{.error = a.size() == b.size() ? 0.0 : INFINITY};
   for (std::size_t p = 0; p < std::min(a.size(), b.size()); ++p) {
     bool const values = part == Part::value;
-    double const error = relative_error(values ? a[p].value : a[p].gradient,
-                                        values ? b[p].value : b[p].gradient);
+    double const error =
+        relative_error(values ? a[p].value : a[p].gradient, values ? b[p].value : b[p].gradient);
     if (a[p].name != b[p].name || !(error <= worst.error)) {
       worst = {a[p].name == b[p].name ? error : INFINITY, a[p].name};
     }

@@ -22,6 +22,7 @@
 #include <tandem/engine/rank_memory.hpp>
 #include <tandem/engine/stage.hpp>
 #include <tandem/engine/state.hpp>
+#include <tandem/engine/step_sums.hpp>
 #include <tandem/engine/update.hpp>
 #include <tandem/strategy/program.hpp>
 
@@ -59,7 +60,7 @@ class Rank {
         update_{options.optimizer, options.runs},
         communicator_{std::move(communicator)},
         microbatches_{batching, options.rank},
-        sums_(2 * static_cast<std::size_t>(batching.all_microbatches())),
+        sums_{batching.all_microbatches()},
         tickets_(static_cast<std::size_t>(Program::layout.buckets + 1)) {
     device_.scratch = memory_.scratch();
   }
@@ -75,7 +76,7 @@ class Rank {
   StepResult forward(StepState const& state, StepBatch<T, Target> const& batch) {
     begin(state, batch, false);
     run(Program::forward.action);
-    finish_sums();
+    sums_.finish(result_);
     return result_;
   }
 
@@ -137,7 +138,7 @@ class Rank {
     result_ = {.samples = batch.size};
     microbatches_.split(batch.size);
     if (batching.replicas > 1 || batch.targets == nullptr) {  // else each forward writes its own
-      std::fill(sums_.begin(), sums_.end(), 0.0);
+      sums_.clear();
     }
   }
 
@@ -196,9 +197,9 @@ class Rank {
       memory_.set_input(batch_.x + p.first_sample * graph.node[0].out.elements());
       Passes::forward(*this, p);
       if (batch_.targets != nullptr) {
-        auto const slot = static_cast<std::size_t>(microbatches_.global(m));
-        loss_op_.forward(p, memory_.output(), targets(m), &sums_[2 * slot]);
-        metric_op_.count(p, memory_.output(), targets(m), &sums_[2 * slot + 1]);
+        int const global = microbatches_.global(m);
+        loss_op_.forward(p, memory_.output(), targets(m), sums_.loss(global));
+        metric_op_.count(p, memory_.output(), targets(m), sums_.metric(global));
       }
       if (batch_.outputs != nullptr) {
         constexpr std::int64_t outputs = graph.output().out.elements();
@@ -206,13 +207,12 @@ class Rank {
                              p.batch * outputs);
       }
     } else {
-      auto const slot = static_cast<std::size_t>(microbatches_.global(m));
-      sums_[2 * slot] = sums_[2 * slot + 1] = 0.0;
+      int const global = microbatches_.global(m);
+      *sums_.loss(global) = *sums_.metric(global) = 0.0;
     }
     if constexpr (batching.replicas > 1) {
       if (m == batching.microbatches - 1) {
-        std::span<double> const sums{sums_};
-        communicator_.all_reduce(sums, sums, Sum{}, device_.queue, {"losses"});
+        communicator_.all_reduce(sums_.all(), sums_.all(), Sum{}, device_.queue, {"losses"});
         tickets_.back() = device_.queue.last();
       }
     }
@@ -254,25 +254,8 @@ class Rank {
     }
   }
 
-  void finish_sums() {
-    double loss = 0.0;
-    double metric = 0.0;
-    for (std::size_t i = 0; i < sums_.size(); i += 2) {
-      loss += sums_[i];
-      metric += sums_[i + 1];
-    }
-    result_.loss = loss / batch_.size;
-    result_.metric = metric / batch_.size;
-    if (!std::isfinite(loss)) {  // then so is one of them, or they are too large together
-      for (std::size_t i = sums_.size(); i > 0; i -= 2) {
-        result_.non_finite =
-            std::isfinite(sums_[i - 2]) ? result_.non_finite : static_cast<int>(i / 2 - 1);
-      }
-    }
-  }
-
   void run_update() {
-    finish_sums();
+    sums_.finish(result_);
     if (result_.non_finite < 0) {
       result_.gradient_norm = update_.template run<Backend>(device_, memory_, state_);
     }
@@ -291,7 +274,7 @@ class Rank {
   Update<T> update_;
   Communicator communicator_;
   RankMicrobatches microbatches_;
-  std::vector<double> sums_;            // loss and metric of every microbatch of the batch
+  StepSums sums_;
   std::vector<std::uint64_t> tickets_;  // of each bucket's reduction, then of the losses'
   std::atomic<std::uint64_t> nowhere_{};
   std::atomic<std::uint64_t>* progress_ = &nowhere_;

@@ -17,6 +17,9 @@ namespace detail {
 template <Fault Why, class Where, int NodeIndex, int A, int B>
 struct NetworkIsSound {
   static constexpr bool value = true;
+  static_assert(
+      Why != Fault::no_input,
+      "the network's input has no elements: give positive numbers, as in Image<3, 32, 32>");
   static_assert(Why != Fault::rejected,
                 "this layer does not accept its input: output(Shape) gave no shape");
   static_assert(Why != Fault::not_an_image,
@@ -47,17 +50,17 @@ struct FaultyPart {
 };
 template <class Net>
 struct FaultyPart<Net, -1> {
-  using type = Net;  // a join: the network itself is named
+  using type = Net;  // no fault, or that of a join: the network itself is named
 };
 
+// `graph` stands before the assert, so that it is there also where that fails.
 template <class Net, auto const& G>
-constexpr auto const& checked_graph() {
-  if constexpr (G.fault != Fault::none) {
-    using Where = typename FaultyPart<Net, G.node[G.fault_node].leaf>::type;
-    static_assert(NetworkIsSound<G.fault, Where, G.fault_node, G.fault_a, G.fault_b>::value);
-  }
-  return G;
-}
+struct CheckedGraph {
+  static constexpr auto const& graph = G;
+  using Where =
+      typename FaultyPart<Net, G.fault <= Fault::reported ? -1 : G.node[G.fault_node].leaf>::type;
+  static_assert(NetworkIsSound<G.fault, Where, G.fault_node, G.fault_a, G.fault_b>::value);
+};
 
 }  // namespace detail
 

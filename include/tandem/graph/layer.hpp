@@ -56,6 +56,8 @@ struct Parameters {
 /// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
 enum class Fault : std::uint8_t {
   none,
+  reported,          ///< its sentence stands where the type is
+  no_input,          ///< the network's input has no elements
   rejected,          ///< the layer's output(shape) is no shape
   not_an_image,      ///< wants (C, H, W)
   not_a_vector,      ///< wants (N)

@@ -19,7 +19,9 @@ struct TypeList {
 namespace detail {
 
 template <class... A, class... B>
-TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>);
+constexpr TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>) {
+  return {};
+}
 
 // A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
 template <class L>
@@ -37,6 +39,7 @@ struct Flatten {
   template <Layer L>
   static TypeList<typename Canonical<L>::type> of(L const*);
   template <class... Parts>
+    requires FewParts<Parts...>
   static auto of(Sequential<Parts...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
   }
@@ -53,6 +56,7 @@ struct Flatten {
   static auto of(Frozen<Body> const*) {
     return decltype(of(static_cast<Body const*>(nullptr))){};
   }
+  static TypeList<> of(void const*);  // no part: has its sentence elsewhere
 };
 
 template <std::size_t I, class Type>

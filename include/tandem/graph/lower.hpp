@@ -21,6 +21,7 @@ struct CountParts {
     return {1, 1, 4};
   }
   template <class... Parts>
+    requires FewParts<Parts...>
   static constexpr GraphSize of(Sequential<Parts...> const*) {
     return sum({0, 0, 0}, of(static_cast<Parts const*>(nullptr))...);
   }
@@ -37,6 +38,7 @@ struct CountParts {
   static constexpr GraphSize of(Frozen<Body> const*) {
     return of(static_cast<Body const*>(nullptr));
   }
+  static constexpr GraphSize of(void const*) { return {}; }  // no part: has its sentence
 
  private:
   template <class... Sizes>
@@ -115,6 +117,7 @@ struct GraphBuilder {
   }
 
   template <class... Parts>
+    requires FewParts<Parts...>
   constexpr int walk(int input, Sequential<Parts...> const*) {
     bool const outermost = path.depth == 0 && nodes == 1;
     int index = 0;
@@ -192,6 +195,11 @@ struct GraphBuilder {
     frozen = before;
     return node;
   }
+
+  constexpr int walk(int input, void const*) {
+    fail(Fault::reported, 0, 0);
+    return input;
+  }
 };
 
 template <bool Keep, GraphSize Size, class Net, class Input>
@@ -199,6 +207,9 @@ constexpr auto walk_network() {
   GraphBuilder<Graph<Size>, Keep> builder;
   Node input{.kind = NodeKind::input, .in = Input::shape, .out = Input::shape};
   input.name = "Input";
+  if (!input.out.valid()) {
+    builder.fail(Fault::no_input, input.out.rank, 0);
+  }
   builder.add(input, {});
   builder.walk(0, static_cast<typename Net::body const*>(nullptr));
   builder.graph.tops = builder.graph.tops > 0 ? builder.graph.tops : 1;
@@ -226,6 +237,6 @@ inline constexpr auto const& unchecked_graph = detail::LowerNetwork<Net, Input>:
 /// The graph of a network: `static_assert(graph<Net>.parameter_elements() == 6'166'250)`.
 /// A network that cannot be is a compile error that says which layer and why.
 template <class Net, class Input = typename Net::input>
-inline constexpr auto const& graph = detail::checked_graph<Net, unchecked_graph<Net, Input>>();
+inline constexpr auto const& graph = detail::CheckedGraph<Net, unchecked_graph<Net, Input>>::graph;
 
 }  // namespace tandem

@@ -21,42 +21,81 @@ struct Composite {};  // base of everything below that is built from parts
 template <class P>
 concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
 
-/// The parts one after another. Parameters of part i are named "i.…".
-/// The primary template is the error path.
+namespace detail {
+
+// Concepts, because the second is not looked at where the first fails: a fold has its limits.
 template <class... Parts>
-struct Sequential : detail::Composite {
-  static_assert((NetworkPart<Parts> && ...),
+concept FewParts = sizeof...(Parts) <= 256;
+template <class... Parts>
+concept AllParts = (NetworkPart<Parts> && ...);
+template <class... Parts>
+concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
+
+// The sentences stand in types of their own: a composite at fault remains a part, so that what
+// holds it does not complain too.
+template <class... Parts>
+struct SequentialIsSound {
+  static constexpr bool value = true;
+  static_assert(FewParts<Parts...>,
+                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
+  static_assert(TooManyOrAllParts<Parts...>,
                 "Sequential<Parts...>: every part must be a layer (a type with `name` and "
                 "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
 };
 
+template <class... Branches>
+struct ConcatIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class Body, class Shortcut>
+struct ResidualIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkPart<Body> && NetworkPart<Shortcut>,
+      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
+      "Frozen of such parts");
+};
+
+template <class Body>
+struct FrozenIsSound {
+  static constexpr bool value = true;
+  static_assert(NetworkPart<Body>,
+                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
+};
+
+}  // namespace detail
+
+/// The parts one after another. Parameters of part i are named "i.…".
+/// The primary template is the error path.
 template <class... Parts>
-  requires(NetworkPart<Parts>&&...)
+struct Sequential : detail::Composite {
+  static_assert(detail::SequentialIsSound<Parts...>::value);
+};
+
+template <class... Parts>
+  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
 struct Sequential<Parts...> : detail::Composite {
-  static_assert(sizeof...(Parts) <= 256,
-                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
 };
 
 /// The branches on one input, their outputs joined along the channels: Inception's block.
 /// Every branch must give the same height and width. Parameters of branch i are named "i.…".
 template <class... Branches>
 struct Concat : detail::Composite {
-  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
-                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
-                "Concat, Residual or Frozen of such parts");
+  static_assert(detail::ConcatIsSound<Branches...>::value);
 };
 
 template <class... Branches>
-  requires((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2)
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
 struct Concat<Branches...> : detail::Composite {};
 
 /// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
 template <class Body, class Shortcut = Sequential<>>
 struct Residual : detail::Composite {
-  static_assert(
-      NetworkPart<Body> && NetworkPart<Shortcut>,
-      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
-      "Frozen of such parts");
+  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
 };
 
 template <class Body, class Shortcut>
@@ -67,8 +106,7 @@ struct Residual<Body, Shortcut> : detail::Composite {};
 /// normalises by its running statistics. No gradient of them is computed, stored or reduced.
 template <class Body>
 struct Frozen : detail::Composite {
-  static_assert(NetworkPart<Body>,
-                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
+  static_assert(detail::FrozenIsSound<Body>::value);
 };
 
 template <class Body>
@@ -76,9 +114,37 @@ template <class Body>
 struct Frozen<Body> : detail::Composite {
 };
 
+/// What goes into a network: `static constexpr Shape shape`, of one sample.
+template <class I>
+concept NetworkInput = requires {
+  { I::shape } -> std::convertible_to<Shape>;
+};
+
+namespace detail {
+
+template <class Input, class Body>
+struct NetworkHasParts {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkInput<Input> && NetworkPart<Body>,
+      "Network<Input, Body>: Input must be Image<C, H, W> or Vector<N>, and Body a layer, "
+      "or Sequential, Concat, Residual or Frozen of such parts");
+};
+
+}  // namespace detail
+
 /// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
+/// The primary template is the error path.
 template <class Input, class Body>
 struct Network {
+  using input = Vector<1>;
+  using body = Sequential<>;
+  static_assert(detail::NetworkHasParts<Input, Body>::value);
+};
+
+template <class Input, class Body>
+  requires(NetworkInput<Input>&& NetworkPart<Body>)
+struct Network<Input, Body> {
   using input = Input;
   using body = Body;
 };

@@ -15,19 +15,53 @@ struct ReLU {
   static constexpr Shape output(Shape in) { return in; }
 };
 
+namespace detail {
+
+template <int Value>
+struct PercentIsSound {
+  static constexpr bool value = true;
+  static_assert(Value >= 0 && Value < 100, "Percent<Value>: give a number from 0 to 99");
+};
+
+}  // namespace detail
+
 /// A probability in hundredths.
 template <int Value>
 struct Percent {
-  static_assert(Value >= 0 && Value < 100, "Percent<Value>: give a number from 0 to 99");
   static constexpr double value = Value / 100.0;
+  static_assert(detail::PercentIsSound<Value>::value);
 };
+
+template <class R>
+concept DropoutRate = requires {
+  { R::value } -> std::convertible_to<double>;
+};
+
+namespace detail {
+
+template <class Rate>
+struct DropoutIsSound {
+  static constexpr bool value = true;
+  static_assert(DropoutRate<Rate>, "Dropout<Rate>: Rate is Percent<0> to Percent<99>");
+};
+
+}  // namespace detail
 
 /// y = x / (1 - Rate) with probability 1 - Rate, else 0; in evaluation y = x.
 ///
 /// The mask depends on (seed, step, sample, layer, element) only and is drawn again in backward.
 /// Source: Srivastava et al., JMLR 15 (2014).
+/// The primary template is the error path.
 template <class Rate = Percent<50>>
 struct Dropout {
+  static constexpr std::string_view name = "Dropout";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::DropoutIsSound<Rate>::value);
+};
+
+template <DropoutRate Rate>
+struct Dropout<Rate> {
   using layer = Dropout;
   static constexpr std::string_view name = "Dropout";
   static constexpr double rate = Rate::value;

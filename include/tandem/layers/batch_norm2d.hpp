@@ -9,6 +9,17 @@
 
 namespace tandem {
 
+namespace detail {
+
+template <class... Options>
+struct BatchNorm2dIsSound {
+  static constexpr bool value = true;
+  static_assert((NormOption<Options> && ...),
+                "BatchNorm2d<Options...>: options are Epsilon and Momentum");
+};
+
+}  // namespace detail
+
 /// y = (x - mean) / sqrt(var + epsilon) * weight + bias, mean and var of a channel over B, H, W.
 ///
 /// Shapes: x, y (B, C, H, W); weight, bias, running_mean, running_var (C).
@@ -22,9 +33,9 @@ namespace tandem {
 template <class... Options>
 struct BatchNorm2d {
   static constexpr std::string_view name = "BatchNorm2d";
-  static_assert((NormOption<Options> && ...),
-                "BatchNorm2d<Options...>: options are Epsilon and Momentum");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::BatchNorm2dIsSound<Options...>::value);
 };
 
 template <class... Options>

@@ -10,6 +10,18 @@
 
 namespace tandem {
 
+namespace detail {
+
+template <int Out, class... Options>
+struct Conv2dIsSound {
+  static constexpr bool value = true;
+  static_assert(Out >= 1, "Conv2d<Out, Options...>: give a positive number of output channels");
+  static_assert((ConvolutionOption<Options> && ...),
+                "Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Groups and NoBias");
+};
+
+}  // namespace detail
+
 /// y = x ⋆ weight + bias, over images. Options: Kernel, Stride, Padding, Groups, NoBias.
 ///
 /// Shapes: x (B, In, H, W), weight (Out, In / Groups, kernel height, kernel width), bias (Out);
@@ -20,10 +32,9 @@ namespace tandem {
 template <int Out, class... Options>
 struct Conv2d {
   static constexpr std::string_view name = "Conv2d";
-  static_assert(Out >= 1, "Conv2d<Out, Options...>: give a positive number of output channels");
-  static_assert((ConvolutionOption<Options> && ...),
-                "Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Groups and NoBias");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::Conv2dIsSound<Out, Options...>::value);
 };
 
 template <int Out, class... Options>

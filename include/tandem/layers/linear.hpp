@@ -12,6 +12,17 @@ namespace tandem {
 template <class Option>
 concept LinearOption = std::same_as<Option, NoBias>;
 
+namespace detail {
+
+template <int Out, class... Options>
+struct LinearIsSound {
+  static constexpr bool value = true;
+  static_assert(Out >= 1 && (LinearOption<Options> && ...),
+                "Linear<Out, Options...>: give a positive number of outputs; the option is NoBias");
+};
+
+}  // namespace detail
+
 /// y = x weightᵀ + bias. Option: NoBias.
 ///
 /// Shapes: x (B, In), weight (Out, In), bias (Out); y (B, Out).
@@ -21,9 +32,9 @@ concept LinearOption = std::same_as<Option, NoBias>;
 template <int Out, class... Options>
 struct Linear {
   static constexpr std::string_view name = "Linear";
-  static_assert(Out >= 1 && (LinearOption<Options> && ...),
-                "Linear<Out, Options...>: give a positive number of outputs; the option is NoBias");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::LinearIsSound<Out, Options...>::value);
 };
 
 template <int Out, class... Options>

@@ -12,32 +12,50 @@
 
 namespace tandem {
 
+namespace detail {
+
+// Options at fault keep a value that works: their sentence, which stands last, stays the only
+// error.
+constexpr int at_least(int least, int value) { return value < least ? least : value; }
+
+}  // namespace detail
+
+namespace detail {
+
+template <int Height, int Width>
+struct KernelIsSound {
+  static constexpr bool value = true;
+  static_assert(Height >= 1 && Width >= 1, "Kernel<Height, Width>: give positive numbers");
+};
+
+}  // namespace detail
+
 /// Height and width of a window; one number means a square.
 template <int Height, int Width = Height>
 struct Kernel {
-  static_assert(Height >= 1 && Width >= 1, "Kernel<Height, Width>: give positive numbers");
-  static constexpr Extent2d kernel{Height, Width};
+  static constexpr Extent2d kernel{detail::at_least(1, Height), detail::at_least(1, Width)};
+  static_assert(detail::KernelIsSound<Height, Width>::value);
 };
 
 /// How far a window moves, in rows and columns; a pool's default is its kernel, a convolution's 1.
 template <int Height, int Width = Height>
 struct Stride {
+  static constexpr Extent2d stride{detail::at_least(1, Height), detail::at_least(1, Width)};
   static_assert(Height >= 1 && Width >= 1, "Stride<Height, Width>: give positive numbers");
-  static constexpr Extent2d stride{Height, Width};
 };
 
 /// Rows and columns added on each side.
 template <int Height, int Width = Height>
 struct Padding {
+  static constexpr Extent2d padding{detail::at_least(0, Height), detail::at_least(0, Width)};
   static_assert(Height >= 0 && Width >= 0, "Padding<Height, Width>: give numbers of 0 or more");
-  static constexpr Extent2d padding{Height, Width};
 };
 
 /// Channels in this many independent groups.
 template <int Count>
 struct Groups {
+  static constexpr int groups = detail::at_least(1, Count);
   static_assert(Count >= 1, "Groups<Count>: give a positive number");
-  static constexpr int groups = Count;
 };
 
 /// No bias is added.
@@ -50,17 +68,32 @@ struct ExcludePadding {
   static constexpr bool count_padding = false;
 };
 
+namespace detail {
+
+template <long Numerator, long Denominator>
+struct EpsilonIsSound {
+  static constexpr bool value = true;
+  static_assert(Numerator > 0 && Denominator > 0,
+                "Epsilon<Numerator, Denominator>: give positive numbers");
+};
+
+}  // namespace detail
+
 /// Numerator / Denominator, as the small number that a batch norm adds to a variance.
 template <long Numerator, long Denominator>
 struct Epsilon {
   static constexpr double epsilon =
-      static_cast<double>(Numerator) / static_cast<double>(Denominator);
+      static_cast<double>(Numerator) / static_cast<double>(Denominator != 0 ? Denominator : 1);
+  static_assert(detail::EpsilonIsSound<Numerator, Denominator>::value);
 };
 
 /// Weight of the newest batch in a running average.
 template <int Numerator, int Denominator>
 struct Momentum {
-  static constexpr double momentum = static_cast<double>(Numerator) / Denominator;
+  static constexpr double momentum =
+      static_cast<double>(Numerator) / (Denominator != 0 ? Denominator : 1);
+  static_assert(Numerator >= 0 && Denominator > 0 && Numerator <= Denominator,
+                "Momentum<Numerator, Denominator>: give a share from 0 to 1");
 };
 
 namespace detail {

@@ -39,6 +39,17 @@ struct PoolLayer {
 
 }  // namespace detail
 
+namespace detail {
+
+template <class... Options>
+struct MaxPool2dIsSound {
+  static constexpr bool value = true;
+  static_assert((WindowOption<Options> && ...),
+                "MaxPool2d<Options...>: options are Kernel, Stride and Padding");
+};
+
+}  // namespace detail
+
 /// The largest cell of each window; the first among equals. Options: Kernel, Stride, Padding.
 ///
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Padding never wins.
@@ -47,9 +58,9 @@ struct PoolLayer {
 template <class... Options>
 struct MaxPool2d {
   static constexpr std::string_view name = "MaxPool2d";
-  static_assert((WindowOption<Options> && ...),
-                "MaxPool2d<Options...>: options are Kernel, Stride and Padding");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::MaxPool2dIsSound<Options...>::value);
 };
 
 template <class... Options>
@@ -59,6 +70,17 @@ struct MaxPool2d<Options...> : detail::PoolLayer<Options...> {
   static constexpr std::string_view name = "MaxPool2d";
 };
 
+namespace detail {
+
+template <class... Options>
+struct AvgPool2dIsSound {
+  static constexpr bool value = true;
+  static_assert((AveragePoolOption<Options> && ...),
+                "AvgPool2d<Options...>: options are Kernel, Stride, Padding and ExcludePadding");
+};
+
+}  // namespace detail
+
 /// The average of each window, padding counted as zeros unless ExcludePadding.
 ///
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Saves nothing.
@@ -66,9 +88,9 @@ struct MaxPool2d<Options...> : detail::PoolLayer<Options...> {
 template <class... Options>
 struct AvgPool2d {
   static constexpr std::string_view name = "AvgPool2d";
-  static_assert((AveragePoolOption<Options> && ...),
-                "AvgPool2d<Options...>: options are Kernel, Stride, Padding and ExcludePadding");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::AvgPool2dIsSound<Options...>::value);
 };
 
 template <class... Options>

@@ -23,11 +23,11 @@ concept Strategy = requires {
 /// The primary template is the error path.
 template <class... Options>
 struct SingleDevice {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
   static_assert((BatchingOption<Options> && ...),
                 "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
                 "BucketBytes");
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
 };
 
 template <class... Options>
@@ -55,12 +55,12 @@ struct SingleDevice<Options...> {
 /// Reproducible, BucketBytes. The primary template is the error path.
 template <int N, class... Options>
 struct DataParallel {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
   static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
   static_assert((BatchingOption<Options> && ...),
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible and "
                 "BucketBytes");
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
 };
 
 template <int N, class... Options>

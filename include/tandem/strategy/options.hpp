@@ -11,22 +11,34 @@
 
 namespace tandem {
 
+// In these types the sentence stands last: clang drops the members behind one that fails.
+
+namespace detail {
+
+template <int Count>
+struct MicrobatchesIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
+};
+
+}  // namespace detail
+
 /// Each replica takes its shard of the batch in Count parts, one after another (gradient
 /// accumulation). The microbatch is the unit of batch-norm statistics.
 template <int Count>
 struct Microbatches {
-  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
-  static constexpr int microbatches = Count;
+  static constexpr int microbatches = Count >= 1 ? Count : 1;
+  static_assert(detail::MicrobatchesIsSound<Count>::value);
 };
 
 /// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
 template <int... Weights>
 struct Weighted {
+  static constexpr int count = sizeof...(Weights);
+  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
   static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
                     (0 + ... + Weights) > 0,
                 "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
-  static constexpr int count = sizeof...(Weights);
-  static constexpr int weights[sizeof...(Weights)] = {Weights...};
 };
 
 /// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
@@ -34,16 +46,16 @@ struct Weighted {
 /// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
 template <int Leaves = 0>
 struct Reproducible {
+  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
   static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
-  static constexpr int leaves = Leaves;
 };
 
 /// Sizes of the gradient buckets: the first small, so that reduction begins early.
 template <std::int64_t First, std::int64_t Rest>
 struct BucketBytes {
-  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
   static constexpr std::int64_t first_bucket = First;
   static constexpr std::int64_t bucket = Rest;
+  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
 };
 
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
@@ -77,7 +89,7 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
     batching.microbatches = Option::microbatches;
   } else if constexpr (requires { Option::weights; }) {
     batching.shards = Option::count;
-    for (int shard = 0; shard < Option::count; ++shard) {
+    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
       batching.weight[shard] = Option::weights[shard];
     }
   } else if constexpr (requires { Option::leaves; }) {

@@ -62,24 +62,34 @@ void check_labels(std::span<Target const> labels, std::int64_t outputs) {
 }
 
 /// Every batch of an epoch over @p samples, the last one included unless it is dropped.
-/// @throws ContractError  as check_training_batch
+/// @throws ContractError  as check_training_batch, or there is no batch at all
 template <class Program>
 void check_epoch(std::int64_t samples, int batch, bool drop_last) {
   if (samples >= batch) {
     check_training_batch<Program>(batch);
+  } else if (samples == 0 || drop_last) {
+    throw ContractError{"an epoch of " + std::to_string(samples) +
+                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
+                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
   }
   auto const last = static_cast<int>(samples % batch);
-  if (last != 0 && !(drop_last && samples >= batch)) {
+  if (last != 0 && !drop_last) {
     check_training_batch<Program>(last);
   }
 }
 
-/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
-template <class LossType, Dataset D>
-void check_dataset(D const& data, Shape input, Shape output) {
+/// Asked for where a function begins, so that its sentence stands before what follows of it.
+template <class D, class LossType>
+struct TargetsFit {
+  static constexpr bool value = true;
   static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
                 "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
                 "SoftmaxCrossEntropy, float for MeanSquaredError");
+};
+
+/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
+template <class LossType, Dataset D>
+void check_dataset(D const& data, Shape input, Shape output) {
   if (data.shape() != input || data.targets() != LossType::targets(output)) {
     throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
                         std::to_string(data.targets()) + " targets, but the network takes " +

@@ -72,6 +72,7 @@ class Trainer {
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
+    static_assert(TargetsFit<D, LossType>::value);
     check_dataset<LossType>(data, input, output);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last);
     if (epoch.index < position_.epoch) {
@@ -104,8 +105,10 @@ class Trainer {
   }
 
   /// Loss and accuracy on @p data, in its order and without random augmentation.
+  /// @throws ContractError  data does not fit the network, or is empty
   template <Dataset D>
   Evaluation evaluate(D const& data) {
+    expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<T, Target> const& batch) {
       check_labels(targets_of(batch.y, batch.size), output.elements());
@@ -154,7 +157,8 @@ class Trainer {
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error nothing has changed.
   void load(std::string const& path) {
-    position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer));
+    position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer),
+                                optimizer_name(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
   }
 
@@ -221,6 +225,7 @@ class Trainer {
 
   template <Dataset D, class F>
   void for_batches(D const& data, F const& f) {
+    static_assert(TargetsFit<D, LossType>::value);
     check_dataset<LossType>(data, input, output);
     Loader<D, T> loader{data, {.batch = options_.batch, .shuffle = false, .augment = false}};
     for (Batch<T, Target> batch; loader.next(batch);) {

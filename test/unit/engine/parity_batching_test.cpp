@@ -21,8 +21,7 @@ TEST_CASE("weighted devices train as one device with the same shards") {
 }
 
 TEST_CASE("a device without samples takes part in every reduction") {
-  test::check_five_steps<SingleDevice<Microbatches<2>>,
-                         DataParallel<3, Weighted<1, 0, 1>>>();
+  test::check_five_steps<SingleDevice<Microbatches<2>>, DataParallel<3, Weighted<1, 0, 1>>>();
 }
 
 }  // namespace

@@ -23,6 +23,17 @@ TEST_CASE("DataParallel<3> trains as SingleDevice<Microbatches<3>>") {
   test::check_five_steps<SingleDevice<Microbatches<3>>, DataParallel<3>>();
 }
 
+TEST_CASE("without batch norm and dropout, accumulated gradients are those of the whole batch") {
+  Trainer<test::PlainNet, SingleDevice<>, test::Double> whole{test::parity_options()};
+  Trainer<test::PlainNet, SingleDevice<Microbatches<4>>, test::Double> parts{
+      test::parity_options()};
+  CHECK(std::fabs(test::parity_step(whole, 0).loss - test::parity_step(parts, 0).loss) <= 1e-13);
+  test::Difference const off =
+      test::difference(parts.parameters(), whole.parameters(), test::Part::gradient);
+  INFO("gradient of " << off.name << " is off by " << off.error);
+  CHECK(off.error <= 1e-12);
+}
+
 TEST_CASE("other microbatches are other numbers, since batch norm sees fewer samples") {
   test::Watchdog const watchdog{"other microbatches"};
   Trainer<test::TinyNet, SingleDevice<>, test::Double> one{test::parity_options()};

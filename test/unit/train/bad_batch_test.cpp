@@ -67,8 +67,9 @@ TEST_CASE("a batch norm with one value a channel") {
       {.batch = 4, .threads_per_device = 1}};
   test::Samples<float> const three{plain, 3, 3};
   std::string const text = refusal([&] { trainer.step(three.x, three.y); });
-  CHECK(contains(text, "batch norm '1' has one value a channel in microbatch 1 of a batch of 3 "
-                       "samples: it has no variance; use a larger batch or fewer microbatches"));
+  CHECK(contains(text,
+                 "batch norm '1' has one value a channel in microbatch 1 of a batch of 3 "
+                 "samples: it has no variance; use a larger batch or fewer microbatches"));
   test::Samples<float> const four{plain, 3, 4};
   CHECK(trainer.step(four.x, four.y).samples == 4);
 }
@@ -82,7 +83,7 @@ TEST_CASE("a label that is no class") {
   std::string const sentence =
       "label 3 of sample 2 of the batch is out of range: the network has 3 outputs";
   CHECK(contains(refusal([&] { trainer.step(samples.x, samples.y); }), sentence));
-  TensorDataset<std::int32_t> const data{plain, samples.x, samples.y};
+  auto const data = test::dataset(plain, samples);
   CHECK(contains(refusal([&] { trainer.evaluate(data); }), sentence));
   CHECK(contains(refusal([&] { trainer.train(data, 0); }), "label 3 of sample "));
   samples.y[2] = -1;
@@ -110,6 +111,20 @@ TEST_CASE("arrays and datasets that do not fit the network") {
   CHECK(contains(refusal([&] { trainer.evaluate(wide); }), sentence));
   CHECK(contains(refusal([&] { trainer.predict(wide); }), sentence));
   CHECK(contains(refusal([&] { trainer.train(wide, 0); }), "1x4x4"));
+}
+
+TEST_CASE("data without a batch to train on, or a sample to evaluate") {
+  Trainer<PlainNet, SingleDevice<>, Host> trainer{
+      {.batch = 4, .drop_last = true, .threads_per_device = 1}};
+  auto const none = test::dataset(plain, 3, 0);
+  CHECK(contains(refusal([&] { trainer.train(none, 0); }),
+                 "an epoch of 0 samples has no batch to train on"));
+  CHECK(
+      contains(refusal([&] { trainer.train(test::dataset(plain, 3, 3), 0); }),
+               "an epoch of 3 samples has no batch to train on: .batch is 4 and .drop_last leaves "
+               "out a smaller one"));
+  CHECK(contains(refusal([&] { trainer.evaluate(none); }), "there are no samples"));
+  CHECK(trainer.predict(none).empty());
 }
 
 TEST_CASE("options out of range") {

@@ -39,10 +39,10 @@ TEST_CASE("a loss that is no number names step and rank, and the step has not ha
   trainer.step(good.x, good.y);
   untouched.step(good.x, good.y);
 
-  std::string const text =
-      test::message<NonFiniteLoss>([&] { trainer.step(bad.x, bad.y); });
-  CHECK(contains(text, "step 1: the loss of microbatch 1 on rank 1 is not finite; parameters are "
-                       "those of before the step: lower the learning rate, or set clip_norm"));
+  std::string const text = test::message<NonFiniteLoss>([&] { trainer.step(bad.x, bad.y); });
+  CHECK(contains(text,
+                 "step 1: the loss of microbatch 1 on rank 1 is not finite; parameters are "
+                 "those of before the step: lower the learning rate, or set clip_norm"));
   CHECK(trainer.position().step == 1);
   CHECK(test::first_difference(trainer.parameters(), untouched.parameters()) == "");
 
@@ -85,8 +85,8 @@ struct TrapNet : Network<Vector<4>, Sequential<Linear<4>, Linear<4>, Tripwire, L
 template <class T>
 void make_identities(T& trainer) {
   for (int rank = 0; rank < 3; ++rank) {
-    for (auto const& p : named_parameters<typename T::ProgramType>(
-             trainer.workers().rank(rank).memory(), 0)) {
+    for (auto const& p :
+         named_parameters<typename T::ProgramType>(trainer.workers().rank(rank).memory(), 0)) {
       std::ranges::fill(p.value, 0.0F);
       for (std::size_t i = 0; p.shape.rank == 2 && i < 4 && p.shape[0] == 4; ++i) {
         p.value[5 * i] = 1.0F;
@@ -131,11 +131,11 @@ TEST_CASE("a rank that throws inside a step ends the step on all ranks") {
       }
       std::string const refused =
           test::message<ContractError>([&] { trainer.step(samples.x, samples.y); });
-      CHECK(contains(refused, "a rank of this trainer has failed, so its replicas may differ: make "
-                              "a new Trainer and load a checkpoint"));
-      CHECK(contains(test::message<ContractError>([&] {
-                       trainer.evaluate(test::dataset(Three::input, 3, 6));
-                     }),
+      CHECK(contains(refused,
+                     "a rank of this trainer has failed, so its replicas may differ: make "
+                     "a new Trainer and load a checkpoint"));
+      CHECK(contains(test::message<ContractError>(
+                         [&] { trainer.evaluate(test::dataset(Three::input, 3, 6)); }),
                      "a rank of this trainer has failed"));
     }
   }

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// No allocation inside a step, and the start-up allocates what the memory report says: operator new
+// and the C library's functions are counted.
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <tiny_network.hpp>
+#include <unit/comm/watchdog.hpp>
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define TANDEM_COUNT_MALLOC 1
+#else
+#define TANDEM_COUNT_MALLOC 0
+#endif
+
+namespace {
+std::atomic<long> allocations{0};
+std::atomic<long> aligned_bytes{0};  // of aligned_alloc, which host::Buffer calls
+}  // namespace
+
+extern "C" {
+#if TANDEM_COUNT_MALLOC
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* malloc(std::size_t size) noexcept {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) noexcept {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_calloc(count, size);
+}
+void* realloc(void* memory, std::size_t size) noexcept {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_realloc(memory, size);
+}
+#endif
+void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  aligned_bytes.fetch_add(static_cast<long>(size), std::memory_order_relaxed);
+  void* memory = nullptr;
+  return posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr;
+}
+}
+
+// Not inlined: GCC would warn of a free() that it sees next to a new that it does not.
+TANDEM_NOINLINE void* operator new(std::size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* const memory = std::malloc(size != 0 ? size : 1)) {
+    return memory;
+  }
+  throw std::bad_alloc{};
+}
+TANDEM_NOINLINE void operator delete(void* memory) noexcept { std::free(memory); }
+TANDEM_NOINLINE void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace tandem {
+namespace {
+
+template <class S>
+void check_steps(TrainerOptions options) {
+  test::Watchdog const watchdog{"allocations of a step"};
+  options.batch = 13;
+  Trainer<test::TinyNet, S, Host> trainer{std::move(options)};
+  test::Samples<float> const all{trainer.input, 5, 13};
+  test::Samples<float> const few{trainer.input, 5, 9};
+  trainer.step(all.x, all.y);
+  trainer.step(few.x, few.y);
+  long const before = allocations.load();
+  for (int i = 0; i < 10; ++i) {
+    trainer.step(all.x, all.y);
+    trainer.step(few.x, few.y);
+  }
+  long const after = allocations.load();
+  CHECK(after - before == 0);
+}
+
+TEST_CASE("a step on one device allocates nothing") {
+  CHECK(allocations.load() > 0);  // the counter counts
+  check_steps<SingleDevice<Microbatches<4>, Reproducible<>>>(
+      {.clip_norm = 1.0, .threads_per_device = 2});
+  check_steps<SingleDevice<Microbatches<4>, Reproducible<>>>(
+      {.optimizer = Adam{},
+       .groups = {{.pattern = "*.bias", .weight_decay = 0.0F}},
+       .threads_per_device = 1});
+}
+
+TEST_CASE("a step on two devices allocates nothing, with many buckets and an empty shard") {
+  check_steps<DataParallel<2, Microbatches<2>, BucketBytes<64, 256>>>(
+      {.optimizer = Sgd{.momentum = 0.9F}, .clip_norm = 1.0, .threads_per_device = 1});
+  check_steps<DataParallel<3, Weighted<2, 0, 1>>>({.optimizer = Adam{}, .threads_per_device = 1});
+}
+
+TEST_CASE("the start allocates the bytes of the report, and nothing else that is aligned") {
+  long const before = aligned_bytes.load();
+  Trainer<test::TinyNet, SingleDevice<Microbatches<4>, Reproducible<>>, Host> const trainer{
+      {.batch = 13, .optimizer = Adam{}, .threads_per_device = 1}};
+  long const bytes = aligned_bytes.load() - before;
+  CHECK(bytes >= trainer.memory().total());
+  CHECK(bytes < trainer.memory().total() + 6 * 64);  // six arenas, each rounded up to a cache line
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes over the wire: calls, their order and their bytes, against the formula.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <tiny_network.hpp>
+#include <unit/comm/watchdog.hpp>
+
+namespace tandem {
+namespace {
+
+template <class Net, class S>
+using Recorded = Trainer<Net, S, Host, SoftmaxCrossEntropy<>, Accuracy, RecordingTransport>;
+
+template <class T>
+std::vector<Record> step_log(T& trainer, int batch) {
+  test::Samples<float> const data{T::input, T::output[0], batch};
+  for (int rank = 0; rank < trainer.workers().ranks; ++rank) {
+    trainer.workers().rank(rank).communicator().clear();
+  }
+  trainer.step(data.x, data.y);
+  auto const log = trainer.workers().rank(0).communicator().log();
+  return {log.begin(), log.end()};
+}
+
+/// Elements of each bucket, from the graph alone: parameters in the order of backward, each rounded
+/// up to 16; a bucket closes after the node at which it has `first` (later `rest`) bytes.
+template <class G>
+std::vector<std::int64_t> bucket_elements(G const& graph, std::int64_t first, std::int64_t rest) {
+  std::vector<std::int64_t> buckets;
+  std::int64_t open = 0;
+  for (int n = graph.nodes - 1; n >= 0; --n) {
+    for (int p = 0; p < graph.parameters; ++p) {
+      if (graph.parameter[p].node == n && !graph.parameter[p].frozen) {
+        open += (graph.parameter[p].parameter.shape.elements() + 15) / 16 * 16;
+      }
+    }
+    if (open * 4 >= (buckets.empty() ? first : rest)) {
+      buckets.push_back(open);
+      open = 0;
+    }
+  }
+  if (open > 0) {
+    buckets.push_back(open);
+  }
+  return buckets;
+}
+
+/// A step is one reduction of losses and metrics, then the buckets.
+template <class T>
+void check_log(T& trainer, std::int64_t first, std::int64_t rest) {
+  std::vector<Record> const log = step_log(trainer, 13);
+  std::vector<std::int64_t> const buckets = bucket_elements(T::graph, first, rest);
+  REQUIRE(log.size() == buckets.size() + 1);
+  int const microbatches = T::ProgramType::batching.all_microbatches();
+  CHECK(to_string(log[0].label) == "losses");
+  CHECK(log[0].bytes == 2 * 8 * microbatches);
+  std::int64_t bytes = log[0].bytes;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    Record const& record = log[b + 1];
+    CHECK(record.operation == Operation::all_reduce);
+    CHECK(record.ranks == T::ProgramType::ranks);
+    CHECK(to_string(record.label) == "bucket " + std::to_string(b));
+    CHECK(record.elements == buckets[b]);
+    CHECK(record.bytes == 4 * buckets[b]);
+    bytes +=
+        4 * T::ProgramType::layout.bucket_begin[b + 1] - 4 * T::ProgramType::layout.bucket_begin[b];
+  }
+  std::int64_t all = 0;
+  for (Record const& record : log) {
+    all += record.bytes;
+  }
+  CHECK(all == bytes);
+  CHECK(trainer.workers().rank(0).communicator().missed() == 0);
+}
+
+TEST_CASE("bytes and order of the calls of a step are the layout's") {
+  test::Watchdog const watchdog{"bytes of a step"};
+  Recorded<test::TinyNet, DataParallel<2, BucketBytes<64, 600>>> several{
+      {.batch = 13, .threads_per_device = 1}};
+  check_log(several, 64, 600);
+  CHECK(several.graph.nodes > 0);
+  CHECK(step_log(several, 13).size() > 4);  // several buckets indeed
+  Recorded<test::TinyNet, DataParallel<2, Microbatches<2>>> one{
+      {.batch = 13, .threads_per_device = 1}};
+  check_log(one, std::int64_t{1} << 20, std::int64_t{25} << 20);
+  CHECK(step_log(one, 13).size() == 2);
+
+  std::vector<Record> const log = [&] {
+    one.workers().rank(1).communicator().clear();
+    one.evaluate(test::dataset(one.input, 5, 13));
+    auto const l = one.workers().rank(1).communicator().log();
+    return std::vector<Record>{l.begin(), l.end()};
+  }();
+  CHECK(log.size() == 1);  // the losses
+}
+
+TEST_CASE("buckets do not change a bit") {
+  test::Watchdog const watchdog{"bits of buckets"};
+  TrainerOptions const options{
+      .batch = 13, .optimizer = Sgd{.momentum = 0.9F}, .clip_norm = 1.0, .threads_per_device = 1};
+  Recorded<test::TinyNet, DataParallel<2, BucketBytes<64, 600>>> several{options};
+  Recorded<test::TinyNet, DataParallel<2, Microbatches<1>>> one{options};
+  for (int s = 0; s < 3; ++s) {
+    step_log(several, 13 - s);
+    step_log(one, 13 - s);
+  }
+  CHECK(test::first_difference(several.parameters(), one.parameters()) == "");
+}
+
+TEST_CASE("the order of the buckets is that of backward") {
+  using P = Program<test::TinyNet, DataParallel<2, BucketBytes<64, 600>>, 4>;
+  int bucket = 0;
+  for (int n = P::graph.nodes - 1; n > 0; --n) {
+    if (P::layout.closes[n] >= 0) {
+      CHECK(P::layout.closes[n] == bucket++);
+    }
+    Node const& node = P::graph.node[n];
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      // not yet reduced when its gradient is made
+      CHECK(P::layout.offset[p] >= P::layout.bucket_begin[bucket - (P::layout.closes[n] >= 0)]);
+    }
+  }
+  CHECK(bucket == P::layout.buckets);
+}
+
+/// Notes how many calls its rank has made so far. The first number of a microbatch tells the rank.
+struct Probe {
+  static constexpr std::string_view name = "Probe";
+  static constexpr Shape output(Shape in) { return in; }
+  static inline std::vector<std::size_t> calls{};
+  static inline std::size_t (*count)() = nullptr;
+
+  static void note(auto const& call) {
+    if (count != nullptr && call.x[0] > 0) {
+      calls.push_back(count());
+    }
+  }
+  static void forward(auto const& call) {
+    note(call);
+    std::ranges::copy(call.x, call.y.begin());
+  }
+  static void input_gradient(auto const& call) {
+    note(call);
+    std::ranges::copy(call.dy, call.dx.begin());
+  }
+};
+struct ProbedNet : Network<Vector<2>, Sequential<Linear<2>, Probe, Linear<3>>> {};
+
+TEST_CASE("accumulated gradients are reduced with the last microbatch, not before") {
+  test::Watchdog const watchdog{"accumulation"};
+  using T = Recorded<ProbedNet, DataParallel<2, Microbatches<4>, BucketBytes<1, 1>>>;
+  static T* probed = nullptr;
+  T trainer{{.batch = 8, .threads_per_device = 1}};
+  probed = &trainer;
+  for (auto const& p : trainer.parameters()) {
+    std::ranges::fill(p.value, p.name == "0.bias" ? 1.0F : 0.0F);  // rank 0 has positive numbers
+  }
+  for (auto const& p : named_parameters<T::ProgramType>(trainer.workers().rank(1).memory(), 0)) {
+    std::ranges::fill(p.value, p.name == "0.bias" ? -1.0F : 0.0F);
+  }
+  Probe::calls.clear();
+  Probe::count = [] { return probed->workers().rank(0).communicator().log().size(); };
+  std::vector<Record> const log = step_log(trainer, 8);
+  Probe::count = nullptr;
+  CHECK(Probe::calls == std::vector<std::size_t>{0, 0, 0, 0, 0, 0, 0, 2});  // losses, bucket 0
+  CHECK(log.size() == 3);
+}
+
+TEST_CASE("one device makes no call at all") {
+  Recorded<test::PlainNet, SingleDevice<Microbatches<4>, Reproducible<>>> trainer{
+      {.batch = 8, .threads_per_device = 1}};
+  CHECK(step_log(trainer, 8).empty());
+  trainer.evaluate(test::dataset(trainer.input, 3, 9));
+  trainer.predict(test::dataset(trainer.input, 3, 9));
+  CHECK(trainer.workers().rank(0).communicator().log().empty());
+  CHECK(trainer.workers().rank(0).communicator().missed() == 0);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizers, schedules, clipping and parameter groups against slow scalar references, written from
+// the equations, on the gradients that the trainer itself had. All in double.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <tiny_network.hpp>
+#include <unit/safetensors/temporary_folder.hpp>
+
+namespace tandem {
+namespace {
+
+struct NormNet
+    : Network<Image<1, 4, 4>, Sequential<Conv2d<2, Kernel<3>>, BatchNorm2d<Momentum<1, 4>>, ReLU,
+                                         Flatten, Linear<3>>> {};
+using Norm = Trainer<NormNet, SingleDevice<Microbatches<2>>, BasicHost<Portable, Fp64>>;
+
+/// Settings of one parameter in one step.
+struct Settings {
+  double learning_rate = 0.0;
+  double weight_decay = 0.0;
+  bool frozen = false;
+};
+
+/// θ and its moments; g is the gradient after clipping, t the step from 1.
+struct Scalar {
+  double theta = 0.0;
+  double first = 0.0;
+  double second = 0.0;
+
+  void update(Sgd const& o, double g, Settings const& s, std::int64_t /*t*/) {
+    g = g + s.weight_decay * theta;
+    first = double{o.momentum} * first + g;  // v_t = μ v_{t-1} + g_t
+    theta = theta - s.learning_rate * (o.nesterov ? g + double{o.momentum} * first : first);
+  }
+  void update(Adam const& o, double g, Settings const& s, std::int64_t t) {
+    adam(o, g + s.weight_decay * theta, s, t);
+  }
+  void update(AdamW const& o, double g, Settings const& s, std::int64_t t) {
+    theta = theta - s.learning_rate * s.weight_decay * theta;
+    adam(o, g, s, t);
+  }
+
+ private:
+  // Algorithm 1 of arXiv:1412.6980.
+  void adam(auto const& o, double g, Settings const& s, std::int64_t t) {
+    double const b1 = o.beta1;
+    double const b2 = o.beta2;
+    first = b1 * first + (1 - b1) * g;
+    second = b2 * second + (1 - b2) * g * g;
+    double const m = first / (1 - std::pow(b1, static_cast<double>(t)));
+    double const v = second / (1 - std::pow(b2, static_cast<double>(t)));
+    theta = theta - s.learning_rate * m / (std::sqrt(v) + double{o.epsilon});
+  }
+};
+
+/// What the reference thinks of one parameter of the network.
+using SettingsOf = Settings (*)(std::string const& name, std::int64_t step);
+
+/// Trains six steps with clipping at @p clip (0: none); after each, all parameters must be those of
+/// the reference. A step has some 20 operations a parameter, so 1e-13 is a thousand eps.
+template <class O>
+void check_updates(O const& optimizer, TrainerOptions options, SettingsOf settings_of) {
+  options.batch = 10;
+  options.optimizer = optimizer;
+  options.threads_per_device = 1;
+  double const clip = options.clip_norm;
+  Norm trainer{std::move(options)};
+  auto const parameters = trainer.parameters();
+  std::vector<std::vector<Scalar>> reference;
+  for (auto const& p : parameters) {
+    reference.emplace_back();
+    for (double const value : p.value) {
+      reference.back().push_back({.theta = value});
+    }
+  }
+  bool clipped = clip == 0.0;
+  for (std::int64_t step = 0; step < 6; ++step) {
+    test::Samples<double> const data{Norm::input, 3, 10, static_cast<std::uint64_t>(step)};
+    StepResult const result = trainer.step(data.x, data.y);
+    double squares = 0.0;
+    for (auto const& p : parameters) {
+      for (double const g : p.gradient) {
+        squares += p.role == Role::weight && !settings_of(p.name, step).frozen ? g * g : 0.0;
+      }
+    }
+    double const norm = std::sqrt(squares);
+    double const scale = clip > 0.0 && norm > clip ? clip / norm : 1.0;
+    clipped = clipped || scale < 1.0;
+    CHECK(std::fabs(result.gradient_norm - (clip > 0.0 ? norm : 0.0)) <= 1e-14 * norm);
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      Settings const settings = settings_of(parameters[p].name, step);
+      std::vector<double> wanted;
+      for (std::size_t i = 0; i < reference[p].size(); ++i) {
+        Scalar& scalar = reference[p][i];
+        double const g = parameters[p].gradient[i];
+        if (parameters[p].role == Role::statistic) {
+          scalar.theta = 0.75 * scalar.theta + 0.25 * g;
+        } else if (!settings.frozen) {
+          scalar.update(optimizer, g * scale, settings, step + 1);
+        }
+        wanted.push_back(scalar.theta);
+      }
+      INFO("step " << step << ", " << parameters[p].name);
+      CHECK(test::relative_error(parameters[p].value, std::span{wanted}) <= 1e-13);
+    }
+  }
+  CHECK(clipped);
+}
+
+TEST_CASE("Sgd: plain, momentum, Nesterov, weight decay, clipping") {
+  SettingsOf const plain = [](std::string const&, std::int64_t) {
+    return Settings{.learning_rate = double{0.1F}};
+  };
+  SettingsOf const decayed = [](std::string const&, std::int64_t) {
+    return Settings{.learning_rate = double{0.1F}, .weight_decay = double{0.02F}};
+  };
+  check_updates(Sgd{.learning_rate = 0.1F}, {}, plain);
+  check_updates(Sgd{.learning_rate = 0.1F, .momentum = 0.9F}, {}, plain);
+  check_updates(Sgd{.learning_rate = 0.1F, .momentum = 0.9F, .nesterov = true}, {}, plain);
+  check_updates(Sgd{.learning_rate = 0.1F, .momentum = 0.8F, .weight_decay = 0.02F},
+                {.clip_norm = 0.3}, decayed);
+}
+
+TEST_CASE("Adam and AdamW: their weight decays differ") {
+  SettingsOf const decayed = [](std::string const&, std::int64_t) {
+    return Settings{.learning_rate = double{0.01F}, .weight_decay = double{0.05F}};
+  };
+  check_updates(Adam{.learning_rate = 0.01F, .weight_decay = 0.05F}, {}, decayed);
+  check_updates(AdamW{.learning_rate = 0.01F, .weight_decay = 0.05F}, {}, decayed);
+  check_updates(AdamW{.learning_rate = 0.01F,
+                      .beta1 = 0.8F,
+                      .beta2 = 0.95F,
+                      .epsilon = 1e-3F,
+                      .weight_decay = 0.05F},
+                {.clip_norm = 0.3}, decayed);
+}
+
+TEST_CASE("a schedule's factor multiplies the learning rate, from step 0") {
+  check_updates(Sgd{.learning_rate = 0.1F}, {.schedule = {StepDecay{.every = 2, .factor = 0.5}, 2}},
+                [](std::string const&, std::int64_t step) {
+                  double const factor[] = {0.5, 1.0, 1.0, 1.0, 0.5, 0.5};
+                  return Settings{.learning_rate = double{0.1F} * factor[step]};
+                });
+}
+
+TEST_CASE("parameter groups: patterns, the last match counts, frozen, other weight decay") {
+  check_updates(
+      Sgd{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.02F},
+      {.clip_norm = 0.2,
+       .groups = {{.pattern = "*.bias", .weight_decay = 0.0F},
+                  {.pattern = "0.*", .learning_rate_scale = 0.5F},
+                  {.pattern = "1.weight", .frozen = true}}},
+      [](std::string const& name, std::int64_t) {
+        if (name == "0.weight" || name == "0.bias") {  // the second group, whole: decay is back
+          return Settings{.learning_rate = 0.5 * double{0.1F}, .weight_decay = double{0.02F}};
+        }
+        if (name == "1.weight") {
+          return Settings{.frozen = true};
+        }
+        bool const bias = name == "1.bias" || name == "4.bias";
+        return Settings{.learning_rate = double{0.1F}, .weight_decay = bias ? 0.0 : double{0.02F}};
+      });
+}
+
+TEST_CASE("a pattern that matches nothing is an error that names it") {
+  for (char const* const pattern : {"5.*", "0.weights", "weight", ""}) {
+    std::string const text = test::message<ContractError>([&] {
+      Norm{{.groups = {{.pattern = "*"}, {.pattern = pattern}}}};
+    });
+    CHECK(text == "parameter group '" + std::string{pattern} +
+                      "' matches no trained parameter; names look like '0.weight'");
+  }
+}
+
+TEST_CASE("'*' stands for any characters, also none") {
+  using detail::matches;
+  static_assert(matches("*", "") && matches("*", "0.weight") && matches("0.*", "0."));
+  static_assert(matches("*.bias", "3.body.0.bias") && !matches("*.bias", "3.bias.x"));
+  static_assert(matches("1.*.weight", "1.0.0.weight") && !matches("1.*.weight", "10.0.weight"));
+  static_assert(matches("*a*b", "xaab") && matches("*ab", "aab") && !matches("a*b", "ab."));
+  static_assert(matches("0.weight", "0.weight") && !matches("0.weight", "0.weight2"));
+  static_assert(!matches("", "0.weight") && matches("", "") && matches("**", "x"));
+}
+
+}  // namespace
+}  // namespace tandem

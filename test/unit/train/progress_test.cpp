@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <tandem/train/progress.hpp>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include <tandem/tandem.hpp>
+
+#include <tiny_network.hpp>
+#include <unit/safetensors/temporary_folder.hpp>
+
+namespace tandem {
+namespace {
+
+/// What @p call writes to standard error, which is @p descriptor meanwhile.
+template <class Call>
+void with_standard_error(int descriptor, Call const& call) {
+  std::fflush(stderr);
+  int const before = ::dup(STDERR_FILENO);
+  REQUIRE(before >= 0);
+  REQUIRE(::dup2(descriptor, STDERR_FILENO) == STDERR_FILENO);
+  call();
+  std::fflush(stderr);
+  REQUIRE(::dup2(before, STDERR_FILENO) == STDERR_FILENO);
+  ::close(before);
+}
+
+template <class Call>
+std::string standard_error(Call const& call) {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("stderr");
+  int const file = ::open(path.c_str(), O_WRONLY | O_CREAT, 0600);
+  REQUIRE(file >= 0);
+  with_standard_error(file, call);
+  ::close(file);
+  return test::content(path);
+}
+
+/// The same with a pseudo-terminal; "(no terminal)" where the system gives none.
+template <class Call>
+std::string terminal(Call const& call) {
+  int const master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) {
+    return "(no terminal)";
+  }
+  int const slave = ::open(::ptsname(master), O_RDWR | O_NOCTTY);
+  if (slave < 0) {
+    ::close(master);
+    return "(no terminal)";
+  }
+  with_standard_error(slave, call);
+  char text[4096];
+  ssize_t const size = ::read(master, text, sizeof text);
+  ::close(slave);
+  ::close(master);
+  return {text, static_cast<std::size_t>(size > 0 ? size : 0)};
+}
+
+using Plain = Trainer<test::PlainNet, SingleDevice<>, Host>;
+auto const data = test::dataset(image_shape(1, 4, 4), 3, 20);
+
+TEST_CASE("without a terminal: one plain line an epoch") {
+  Plain trainer{{.batch = 8, .threads_per_device = 1}};
+  std::string const text = standard_error([&] {
+    for (auto epoch : epochs(2)) {
+      trainer.train(data, epoch, Progress{});
+    }
+  });
+  CHECK(test::contains(text, "epoch 1/2  20/20 samples  loss "));
+  CHECK(test::contains(text, "\nepoch 2/2  20/20 samples  loss "));
+  CHECK(test::contains(text, "  accuracy 0."));
+  CHECK(text.ends_with(" samples/s\n"));
+  CHECK(std::ranges::count(text, '\n') == 2);
+  CHECK(text.find_first_of("\r\033") == std::string::npos);
+
+  std::string const alone = standard_error([&] { trainer.train(data, 2, Progress{}); });
+  CHECK(alone.starts_with("epoch 3  20/20 samples"));
+  CHECK(standard_error([&] { trainer.train(data, 1, Progress{}); }).empty());  // done already
+}
+
+TEST_CASE("silent prints nothing") {
+  Plain trainer{{.batch = 8, .threads_per_device = 1}};
+  CHECK(standard_error([&] {
+          trainer.train(data, 0, Progress::none());
+          trainer.train(data, 1, Progress{.silent = true});
+          trainer.train(data, 2);
+        }).empty());
+}
+
+TEST_CASE("on a terminal: one live line, rewritten in place") {
+  std::string const text = terminal([] {
+    ProgressLine line{Progress{}, Epoch{0, 3}, 100};
+    line.step({.loss = 2.0, .samples = 10});
+    line.step({.loss = 1.0, .samples = 20});  // within a tenth of a second: not shown
+    line.finish({.loss = 0.5, .samples = 100});
+  });
+  if (text == "(no terminal)") {
+    MESSAGE("skipped: the system gives no pseudo-terminal");
+    return;
+  }
+  CHECK(test::contains(text, "\repoch 1/3  10/100 samples  loss 2.0000"));
+  CHECK(test::contains(text, "\repoch 1/3  100/100 samples  loss 0.5000"));
+  CHECK(std::ranges::count(text, '\n') == 1);
+  CHECK(test::contains(text, "\033[K"));
+}
+
+}  // namespace
+}  // namespace tandem
