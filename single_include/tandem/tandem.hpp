@@ -1284,7 +1284,7 @@ struct Shape {
   /// 0 for a shape of rank 0.
   [[nodiscard]] constexpr std::int64_t elements() const {
     std::int64_t product = rank > 0 ? 1 : 0;
-    for (int axis = 0; axis < rank; ++axis) {
+    for (int axis = 0; axis < rank && axis < 4; ++axis) {
       product *= extent[axis];
     }
     return product;
@@ -2220,12 +2220,6 @@ Loader(D const&, LoaderOptions) -> Loader<D>;
 
 #if defined(TANDEM_ZLIB) && TANDEM_ZLIB
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 #include <zlib.h>
 
 namespace tandem {
@@ -2641,22 +2635,34 @@ class TensorDataset<T> {
 
 namespace tandem {
 
+// In these types the sentence stands last: clang drops the members behind one that fails.
+
+namespace detail {
+
+template <int Count>
+struct MicrobatchesIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
+};
+
+}  // namespace detail
+
 /// Each replica takes its shard of the batch in Count parts, one after another (gradient
 /// accumulation). The microbatch is the unit of batch-norm statistics.
 template <int Count>
 struct Microbatches {
-  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
-  static constexpr int microbatches = Count;
+  static constexpr int microbatches = Count >= 1 ? Count : 1;
+  static_assert(detail::MicrobatchesIsSound<Count>::value);
 };
 
 /// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
 template <int... Weights>
 struct Weighted {
+  static constexpr int count = sizeof...(Weights);
+  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
   static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
                     (0 + ... + Weights) > 0,
                 "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
-  static constexpr int count = sizeof...(Weights);
-  static constexpr int weights[sizeof...(Weights)] = {Weights...};
 };
 
 /// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
@@ -2664,16 +2670,16 @@ struct Weighted {
 /// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
 template <int Leaves = 0>
 struct Reproducible {
+  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
   static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
-  static constexpr int leaves = Leaves;
 };
 
 /// Sizes of the gradient buckets: the first small, so that reduction begins early.
 template <std::int64_t First, std::int64_t Rest>
 struct BucketBytes {
-  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
   static constexpr std::int64_t first_bucket = First;
   static constexpr std::int64_t bucket = Rest;
+  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
 };
 
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
@@ -2707,7 +2713,7 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
     batching.microbatches = Option::microbatches;
   } else if constexpr (requires { Option::weights; }) {
     batching.shards = Option::count;
-    for (int shard = 0; shard < Option::count; ++shard) {
+    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
       batching.weight[shard] = Option::weights[shard];
     }
   } else if constexpr (requires { Option::leaves; }) {
@@ -2799,14 +2805,20 @@ constexpr int largest_microbatch(int total, Batching const& batching) {
 
 namespace tandem {
 
+/// One of a rank's microbatches.
+struct Microbatch {
+  int size = 0;            ///< samples
+  bool adds = false;       ///< an earlier one of its leaf has samples, so gradients are added
+  std::int64_t first = 0;  ///< position of its first sample in the global batch
+};
+
 /// The sizes for one global batch size, worked out again only when that changes.
 class RankMicrobatches {
  public:
   RankMicrobatches(Batching const& batching, int replica)
       : batching_{batching},
         replica_{replica},
-        size_(static_cast<std::size_t>(batching.microbatches)),
-        first_(static_cast<std::size_t>(batching.microbatches)) {}
+        own_(static_cast<std::size_t>(batching.microbatches)) {}
 
   /// Splits a global batch of @p total samples. No allocation.
   void split(int total) {
@@ -2816,20 +2828,27 @@ class RankMicrobatches {
     total_ = total;
     std::int64_t before = 0;
     int const own = replica_ * batching_.microbatches;
-    for (int i = 0; i < own + batching_.microbatches; ++i) {
-      int const size = microbatch_size(total, i, batching_);
-      if (i >= own) {
-        size_[static_cast<std::size_t>(i - own)] = size;
-        first_[static_cast<std::size_t>(i - own)] = before;
-      }
+    for (int i = 0; i < own; ++i) {
+      before += microbatch_size(total, i, batching_);
+    }
+    int const leaf = batching_.microbatches / batching_.leaves;
+    bool adds = false;
+    for (int m = 0; m < batching_.microbatches; ++m) {
+      int const size = microbatch_size(total, own + m, batching_);
+      adds = adds && m % leaf != 0;
+      own_[static_cast<std::size_t>(m)] = {size, adds, before};
+      adds = adds || size > 0;
       before += size;
     }
   }
 
   [[nodiscard]] int total() const { return total_; }
-  /// Samples in the rank's microbatch @p m, and the position of its first in the global batch.
-  [[nodiscard]] int size(int m) const { return size_[static_cast<std::size_t>(m)]; }
-  [[nodiscard]] std::int64_t first(int m) const { return first_[static_cast<std::size_t>(m)]; }
+  /// The rank's microbatch @p m.
+  [[nodiscard]] Microbatch const& operator[](int m) const {
+    return own_[static_cast<std::size_t>(m)];
+  }
+  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
+  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
   /// Its index among the microbatches of all replicas.
   [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
 
@@ -2837,8 +2856,7 @@ class RankMicrobatches {
   Batching batching_;
   int replica_;
   int total_ = -1;
-  std::vector<int> size_;
-  std::vector<std::int64_t> first_;
+  std::vector<Microbatch> own_;
 };
 
 }  // namespace tandem
@@ -2913,6 +2931,8 @@ struct Parameters {
 /// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
 enum class Fault : std::uint8_t {
   none,
+  reported,          ///< its sentence stands where the type is
+  no_input,          ///< the network's input has no elements
   rejected,          ///< the layer's output(shape) is no shape
   not_an_image,      ///< wants (C, H, W)
   not_a_vector,      ///< wants (N)
@@ -2983,42 +3003,81 @@ struct Composite {};  // base of everything below that is built from parts
 template <class P>
 concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
 
-/// The parts one after another. Parameters of part i are named "i.…".
-/// The primary template is the error path.
+namespace detail {
+
+// Concepts, because the second is not looked at where the first fails: a fold has its limits.
 template <class... Parts>
-struct Sequential : detail::Composite {
-  static_assert((NetworkPart<Parts> && ...),
+concept FewParts = sizeof...(Parts) <= 256;
+template <class... Parts>
+concept AllParts = (NetworkPart<Parts> && ...);
+template <class... Parts>
+concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
+
+// The sentences stand in types of their own: a composite at fault remains a part, so that what
+// holds it does not complain too.
+template <class... Parts>
+struct SequentialIsSound {
+  static constexpr bool value = true;
+  static_assert(FewParts<Parts...>,
+                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
+  static_assert(TooManyOrAllParts<Parts...>,
                 "Sequential<Parts...>: every part must be a layer (a type with `name` and "
                 "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
 };
 
+template <class... Branches>
+struct ConcatIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class Body, class Shortcut>
+struct ResidualIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkPart<Body> && NetworkPart<Shortcut>,
+      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
+      "Frozen of such parts");
+};
+
+template <class Body>
+struct FrozenIsSound {
+  static constexpr bool value = true;
+  static_assert(NetworkPart<Body>,
+                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
+};
+
+}  // namespace detail
+
+/// The parts one after another. Parameters of part i are named "i.…".
+/// The primary template is the error path.
 template <class... Parts>
-  requires(NetworkPart<Parts>&&...)
+struct Sequential : detail::Composite {
+  static_assert(detail::SequentialIsSound<Parts...>::value);
+};
+
+template <class... Parts>
+  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
 struct Sequential<Parts...> : detail::Composite {
-  static_assert(sizeof...(Parts) <= 256,
-                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
 };
 
 /// The branches on one input, their outputs joined along the channels: Inception's block.
 /// Every branch must give the same height and width. Parameters of branch i are named "i.…".
 template <class... Branches>
 struct Concat : detail::Composite {
-  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
-                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
-                "Concat, Residual or Frozen of such parts");
+  static_assert(detail::ConcatIsSound<Branches...>::value);
 };
 
 template <class... Branches>
-  requires((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2)
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
 struct Concat<Branches...> : detail::Composite {};
 
 /// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
 template <class Body, class Shortcut = Sequential<>>
 struct Residual : detail::Composite {
-  static_assert(
-      NetworkPart<Body> && NetworkPart<Shortcut>,
-      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
-      "Frozen of such parts");
+  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
 };
 
 template <class Body, class Shortcut>
@@ -3029,8 +3088,7 @@ struct Residual<Body, Shortcut> : detail::Composite {};
 /// normalises by its running statistics. No gradient of them is computed, stored or reduced.
 template <class Body>
 struct Frozen : detail::Composite {
-  static_assert(NetworkPart<Body>,
-                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
+  static_assert(detail::FrozenIsSound<Body>::value);
 };
 
 template <class Body>
@@ -3038,9 +3096,37 @@ template <class Body>
 struct Frozen<Body> : detail::Composite {
 };
 
+/// What goes into a network: `static constexpr Shape shape`, of one sample.
+template <class I>
+concept NetworkInput = requires {
+  { I::shape } -> std::convertible_to<Shape>;
+};
+
+namespace detail {
+
+template <class Input, class Body>
+struct NetworkHasParts {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkInput<Input> && NetworkPart<Body>,
+      "Network<Input, Body>: Input must be Image<C, H, W> or Vector<N>, and Body a layer, "
+      "or Sequential, Concat, Residual or Frozen of such parts");
+};
+
+}  // namespace detail
+
 /// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
+/// The primary template is the error path.
 template <class Input, class Body>
 struct Network {
+  using input = Vector<1>;
+  using body = Sequential<>;
+  static_assert(detail::NetworkHasParts<Input, Body>::value);
+};
+
+template <class Input, class Body>
+  requires(NetworkInput<Input>&& NetworkPart<Body>)
+struct Network<Input, Body> {
   using input = Input;
   using body = Body;
 };
@@ -3057,7 +3143,9 @@ struct TypeList {
 namespace detail {
 
 template <class... A, class... B>
-TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>);
+constexpr TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>) {
+  return {};
+}
 
 // A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
 template <class L>
@@ -3075,6 +3163,7 @@ struct Flatten {
   template <Layer L>
   static TypeList<typename Canonical<L>::type> of(L const*);
   template <class... Parts>
+    requires FewParts<Parts...>
   static auto of(Sequential<Parts...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
   }
@@ -3091,6 +3180,7 @@ struct Flatten {
   static auto of(Frozen<Body> const*) {
     return decltype(of(static_cast<Body const*>(nullptr))){};
   }
+  static TypeList<> of(void const*);  // no part: has its sentence elsewhere
 };
 
 template <std::size_t I, class Type>
@@ -3714,10 +3804,10 @@ class RankMemory {
 
   /// Points every edge that carries the network's input to @p x.
   void set_input(T const* x) {
-    for (T const** edge : input_edges_) {
-      *edge = x;
+    for (int i = 0; i < input_edges; ++i) {
+      *input_edge_[i] = x;
     }
-    if (plan_.root[static_cast<std::size_t>(graph.nodes - 1)] == 0) {
+    if constexpr (is_input(graph.nodes - 1)) {
       output_ = x;
     }
   }
@@ -3729,6 +3819,21 @@ class RankMemory {
   }
 
  private:
+  // Whether a node's output is the network's input, perhaps under another shape.
+  static constexpr bool is_input(int node) {
+    while (graph.node[node].view) {
+      node = graph.source[graph.node[node].first_edge];
+    }
+    return node == 0;
+  }
+  static constexpr int input_edges = [] {
+    int count = 0;
+    for (int e = 0; e < graph.edges; ++e) {
+      count += is_input(graph.source[e]) ? 1 : 0;
+    }
+    return count;
+  }();
+
   static std::size_t bytes(std::int64_t elements) {
     return static_cast<std::size_t>(elements) * sizeof(T);
   }
@@ -3752,9 +3857,9 @@ class RankMemory {
       edge_value_.push_back(value_of(graph.source[e]));
       edge_gradient_.push_back(at(transient_, plan_.edge_gradient[static_cast<std::size_t>(e)]));
     }
-    for (int e = 0; e < graph.edges; ++e) {
-      if (plan_.root[static_cast<std::size_t>(graph.source[e])] == 0) {
-        input_edges_.push_back(&edge_value_[static_cast<std::size_t>(e)]);
+    for (int e = 0, i = 0; e < graph.edges; ++e) {
+      if (is_input(graph.source[e])) {
+        input_edge_[i++] = &edge_value_[static_cast<std::size_t>(e)];
       }
     }
     for (int n = 0; n < graph.nodes; ++n) {
@@ -3788,7 +3893,7 @@ class RankMemory {
   std::vector<T*> gradient_;
   std::vector<T const*> edge_value_;
   std::vector<T*> edge_gradient_;
-  std::vector<T const**> input_edges_;
+  T const** input_edge_[input_edges > 0 ? input_edges : 1] = {};
   std::vector<T const*> forks_;
   std::vector<std::size_t> first_fork_;
   std::vector<Operands<T>> operands_;
@@ -4361,6 +4466,55 @@ struct StepResult {
 
 }  // namespace tandem
 
+// ---- tandem/engine/step_sums.hpp
+
+/// @file
+/// StepSums: the loss and the metric of every microbatch of a global batch, in double.
+///
+/// A rank writes the slots of its own microbatches; a sum over the ranks, zeros elsewhere, gives
+/// every rank all of them without rounding, so that the totals have the same bits on any number.
+
+namespace tandem {
+
+class StepSums {
+ public:
+  explicit StepSums(int microbatches) : sums_(2 * static_cast<std::size_t>(microbatches)) {}
+
+  void clear() { std::fill(sums_.begin(), sums_.end(), 0.0); }
+
+  [[nodiscard]] double* loss(int microbatch) {
+    return &sums_[2 * static_cast<std::size_t>(microbatch)];
+  }
+  [[nodiscard]] double* metric(int microbatch) { return loss(microbatch) + 1; }
+
+  /// What is to be summed over the ranks.
+  [[nodiscard]] std::span<double> all() { return sums_; }
+
+  /// The means over result.samples, and the first microbatch whose loss is not finite.
+  void finish(StepResult& result) const {
+    double loss = 0.0;
+    double metric = 0.0;
+    for (std::size_t i = 0; i < sums_.size(); i += 2) {
+      loss += sums_[i];
+      metric += sums_[i + 1];
+    }
+    result.loss = loss / result.samples;
+    result.metric = metric / result.samples;
+    if (!std::isfinite(loss)) {
+      std::size_t first = 0;  // also where only the sum of finite losses overflows
+      for (std::size_t i = sums_.size(); i > 0; i -= 2) {
+        first = std::isfinite(sums_[i - 2]) ? first : i / 2 - 1;
+      }
+      result.non_finite = static_cast<int>(first);
+    }
+  }
+
+ private:
+  std::vector<double> sums_;
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/update.hpp
 
 /// @file
@@ -4825,6 +4979,9 @@ namespace detail {
 template <Fault Why, class Where, int NodeIndex, int A, int B>
 struct NetworkIsSound {
   static constexpr bool value = true;
+  static_assert(
+      Why != Fault::no_input,
+      "the network's input has no elements: give positive numbers, as in Image<3, 32, 32>");
   static_assert(Why != Fault::rejected,
                 "this layer does not accept its input: output(Shape) gave no shape");
   static_assert(Why != Fault::not_an_image,
@@ -4855,17 +5012,17 @@ struct FaultyPart {
 };
 template <class Net>
 struct FaultyPart<Net, -1> {
-  using type = Net;  // a join: the network itself is named
+  using type = Net;  // no fault, or that of a join: the network itself is named
 };
 
+// `graph` stands before the assert, so that it is there also where that fails.
 template <class Net, auto const& G>
-constexpr auto const& checked_graph() {
-  if constexpr (G.fault != Fault::none) {
-    using Where = typename FaultyPart<Net, G.node[G.fault_node].leaf>::type;
-    static_assert(NetworkIsSound<G.fault, Where, G.fault_node, G.fault_a, G.fault_b>::value);
-  }
-  return G;
-}
+struct CheckedGraph {
+  static constexpr auto const& graph = G;
+  using Where =
+      typename FaultyPart<Net, G.fault <= Fault::reported ? -1 : G.node[G.fault_node].leaf>::type;
+  static_assert(NetworkIsSound<G.fault, Where, G.fault_node, G.fault_a, G.fault_b>::value);
+};
 
 }  // namespace detail
 
@@ -4882,6 +5039,7 @@ struct CountParts {
     return {1, 1, 4};
   }
   template <class... Parts>
+    requires FewParts<Parts...>
   static constexpr GraphSize of(Sequential<Parts...> const*) {
     return sum({0, 0, 0}, of(static_cast<Parts const*>(nullptr))...);
   }
@@ -4898,6 +5056,7 @@ struct CountParts {
   static constexpr GraphSize of(Frozen<Body> const*) {
     return of(static_cast<Body const*>(nullptr));
   }
+  static constexpr GraphSize of(void const*) { return {}; }  // no part: has its sentence
 
  private:
   template <class... Sizes>
@@ -4976,6 +5135,7 @@ struct GraphBuilder {
   }
 
   template <class... Parts>
+    requires FewParts<Parts...>
   constexpr int walk(int input, Sequential<Parts...> const*) {
     bool const outermost = path.depth == 0 && nodes == 1;
     int index = 0;
@@ -5053,6 +5213,11 @@ struct GraphBuilder {
     frozen = before;
     return node;
   }
+
+  constexpr int walk(int input, void const*) {
+    fail(Fault::reported, 0, 0);
+    return input;
+  }
 };
 
 template <bool Keep, GraphSize Size, class Net, class Input>
@@ -5060,6 +5225,9 @@ constexpr auto walk_network() {
   GraphBuilder<Graph<Size>, Keep> builder;
   Node input{.kind = NodeKind::input, .in = Input::shape, .out = Input::shape};
   input.name = "Input";
+  if (!input.out.valid()) {
+    builder.fail(Fault::no_input, input.out.rank, 0);
+  }
   builder.add(input, {});
   builder.walk(0, static_cast<typename Net::body const*>(nullptr));
   builder.graph.tops = builder.graph.tops > 0 ? builder.graph.tops : 1;
@@ -5087,7 +5255,7 @@ inline constexpr auto const& unchecked_graph = detail::LowerNetwork<Net, Input>:
 /// The graph of a network: `static_assert(graph<Net>.parameter_elements() == 6'166'250)`.
 /// A network that cannot be is a compile error that says which layer and why.
 template <class Net, class Input = typename Net::input>
-inline constexpr auto const& graph = detail::checked_graph<Net, unchecked_graph<Net, Input>>();
+inline constexpr auto const& graph = detail::CheckedGraph<Net, unchecked_graph<Net, Input>>::graph;
 
 }  // namespace tandem
 
@@ -5113,11 +5281,11 @@ concept Strategy = requires {
 /// The primary template is the error path.
 template <class... Options>
 struct SingleDevice {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
   static_assert((BatchingOption<Options> && ...),
                 "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
                 "BucketBytes");
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
 };
 
 template <class... Options>
@@ -5145,12 +5313,12 @@ struct SingleDevice<Options...> {
 /// Reproducible, BucketBytes. The primary template is the error path.
 template <int N, class... Options>
 struct DataParallel {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
   static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
   static_assert((BatchingOption<Options> && ...),
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible and "
                 "BucketBytes");
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
 };
 
 template <int N, class... Options>
@@ -5188,22 +5356,30 @@ struct DataParallel<N, Options...> {
 
 namespace tandem {
 
-enum class ActionKind : std::uint8_t { forward, backward, reduce_gradient, reduce_loss, update };
+enum class ActionKind : std::uint16_t {
+  forward,
+  backward,
+  reduce_gradient,
+  reduce_loss,
+  update,
+  end,  ///< stands behind a row, so that a rank need not count
+};
 
 /// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
+/// Eight bytes without a gap, so that a rank reports one with a single store.
 struct Action {
   ActionKind kind = ActionKind::forward;
   std::int16_t stage = 0;
-  std::int16_t index = 0;
+  std::int32_t index = 0;
 
   friend constexpr bool operator==(Action const&, Action const&) = default;
 };
 
-/// A rank's program for one step.
+/// A rank's program for one step: `length` actions, and behind them one of kind `end`.
 template <int Length>
 struct ActionRow {
   static constexpr int length = Length;
-  Action action[Length > 0 ? Length : 1] = {};
+  Action action[Length + 1] = {};
 };
 
 /// "0F3", "0REDUCE_GRAD1", "0U".
@@ -5220,22 +5396,16 @@ inline std::string to_string(Action const& action) {
       return text + "REDUCE_LOSS";
     case ActionKind::update:
       return text + "U";
+    case ActionKind::end:
+      return text + "END";
   }
   return text;
 }
 
 /// An action in one word, for a progress board that other threads read.
-constexpr std::uint64_t pack(Action const& action) {
-  return (std::uint64_t{static_cast<std::uint8_t>(action.kind)} << 32) |
-         (std::uint64_t{static_cast<std::uint16_t>(action.stage)} << 16) |
-         static_cast<std::uint16_t>(action.index);
-}
+constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
 
-constexpr Action unpack_action(std::uint64_t word) {
-  return {static_cast<ActionKind>((word >> 32) & 0xFFU),
-          static_cast<std::int16_t>((word >> 16) & 0xFFFFU),
-          static_cast<std::int16_t>(word & 0xFFFFU)};
-}
+constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
 
 }  // namespace tandem
 
@@ -5251,9 +5421,7 @@ template <int Length>
 constexpr ActionRow<Length> training_row(Batching const& batching, int buckets) {
   ActionRow<Length> row;
   int next = 0;
-  auto const add = [&](ActionKind kind, int index) {
-    row.action[next++] = {kind, 0, static_cast<std::int16_t>(index)};
-  };
+  auto const add = [&](ActionKind kind, int index) { row.action[next++] = {kind, 0, index}; };
   for (int m = 0; m < batching.microbatches; ++m) {
     add(ActionKind::forward, m);
     add(ActionKind::backward, m);
@@ -5265,6 +5433,7 @@ constexpr ActionRow<Length> training_row(Batching const& batching, int buckets) 
     add(ActionKind::reduce_loss, 0);
   }
   add(ActionKind::update, 0);
+  add(ActionKind::end, 0);
   return row;
 }
 
@@ -5277,11 +5446,12 @@ template <int Length>
 constexpr ActionRow<Length> forward_row(Batching const& batching) {
   ActionRow<Length> row;
   for (int m = 0; m < batching.microbatches; ++m) {
-    row.action[m] = {ActionKind::forward, 0, static_cast<std::int16_t>(m)};
+    row.action[m] = {ActionKind::forward, 0, m};
   }
   if (batching.replicas > 1) {
     row.action[batching.microbatches] = {ActionKind::reduce_loss, 0, 0};
   }
+  row.action[Length] = {ActionKind::end, 0, 0};
   return row;
 }
 
@@ -5327,6 +5497,8 @@ class Rank {
   using Passes = Stage<Rank, Program, Backend>;
   static constexpr auto const& graph = Program::graph;
   static constexpr Batching batching = Program::batching;
+  /// Microbatches of a leaf.
+  static constexpr int leaf = batching.microbatches / batching.leaves;
 
   Rank(RankOptions const& options, Communicator communicator)
       : device_{options.threads},
@@ -5337,7 +5509,7 @@ class Rank {
         update_{options.optimizer, options.runs},
         communicator_{std::move(communicator)},
         microbatches_{batching, options.rank},
-        sums_(2 * static_cast<std::size_t>(batching.all_microbatches())),
+        sums_{batching.all_microbatches()},
         tickets_(static_cast<std::size_t>(Program::layout.buckets + 1)) {
     device_.scratch = memory_.scratch();
   }
@@ -5345,19 +5517,15 @@ class Rank {
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, StepBatch<T, Target> const& batch) {
     begin(state, batch, true);
-    for (Action const& action : Program::training.action) {
-      act(action);
-    }
+    run(Program::training.action);
     return result_;
   }
 
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
   StepResult forward(StepState const& state, StepBatch<T, Target> const& batch) {
     begin(state, batch, false);
-    for (Action const& action : Program::forward.action) {
-      act(action);
-    }
-    finish_sums();
+    run(Program::forward.action);
+    sums_.finish(result_);
     return result_;
   }
 
@@ -5365,7 +5533,9 @@ class Rank {
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] Communicator& communicator() { return communicator_; }
   /// Where the rank says which action it is at, for other threads' error messages.
-  void report_progress_to(std::atomic<std::uint64_t>* board) { progress_ = board; }
+  void report_progress_to(std::atomic<std::uint64_t>* board) {
+    progress_ = board != nullptr ? board : &nowhere_;
+  }
 
   // What Stage calls.
   [[nodiscard]] Operands<T> const& operands(int node) const { return memory_.operands(node); }
@@ -5375,7 +5545,7 @@ class Rank {
   /// The gradients of @p bucket are whole for this microbatch: at the end of a leaf they join the
   /// tree, at the end of the last leaf their reduction over the replicas begins.
   void bucket_ready(int bucket) {
-    if (!leaf_ends_) {
+    if (microbatch_ % leaf != leaf - 1) {
       return;
     }
     std::int64_t const begin = Program::layout.bucket_begin[bucket];
@@ -5385,7 +5555,7 @@ class Rank {
       join_tree(sum, begin, count);
     }
     if constexpr (batching.replicas > 1) {
-      if (step_ends_) {
+      if (microbatch_ == batching.microbatches - 1) {
         std::span<T> const whole{sum, static_cast<std::size_t>(count)};
         communicator_.all_reduce(whole, whole, Sum{}, device_.queue, {"bucket", bucket});
         tickets_[static_cast<std::size_t>(bucket)] = device_.queue.last();
@@ -5416,92 +5586,104 @@ class Rank {
     training_ = training;
     result_ = {.samples = batch.size};
     microbatches_.split(batch.size);
-    for (double& sum : sums_) {
-      sum = 0.0;
+    if (batching.replicas > 1 || batch.targets == nullptr) {  // else each forward writes its own
+      sums_.clear();
     }
   }
 
-  void act(Action const& action) {
-    if (progress_ != nullptr) {
-      progress_->store(pack(action), std::memory_order_relaxed);
+  // Forward and backward, which nearly all actions are, are told apart here, others elsewhere.
+  void run(Action const* next) {
+    std::atomic<std::uint64_t>* const progress = progress_;
+    for (;; ++next) {
+      std::uint64_t const word = pack(*next);
+      progress->store(word, std::memory_order_relaxed);
+      Action const action = unpack_action(word);  // read once
+      if (action.kind == ActionKind::forward) {
+        run_forward(action.index);
+      } else if (action.kind == ActionKind::backward) {
+        run_backward(action.index);
+      } else if (!run_other(action)) {
+        return;
+      }
     }
+  }
+
+  // Whether the row goes on.
+  TANDEM_NOINLINE bool run_other(Action action) {
     switch (action.kind) {
-      case ActionKind::forward:
-        return run_forward(action.index);
-      case ActionKind::backward:
-        return run_backward(action.index);
       case ActionKind::reduce_gradient:
-        return device_.queue.wait(tickets_[static_cast<std::size_t>(action.index)]);
+        device_.queue.wait(tickets_[static_cast<std::size_t>(action.index)]);
+        break;
       case ActionKind::reduce_loss:
-        return device_.queue.wait(tickets_.back());
+        device_.queue.wait(tickets_.back());
+        break;
       case ActionKind::update:
-        return run_update();
+        run_update();
+        break;
+      default:
+        return false;
     }
+    return true;
   }
 
-  [[nodiscard]] PassType pass(int m) {
+  [[nodiscard]] PassType pass(Microbatch const& own) {
     return {.device = device_,
-            .batch = microbatches_.size(m),
-            .first_sample = microbatches_.first(m),
-            .share = static_cast<double>(microbatches_.size(m)) / batch_.size,
+            .batch = own.size,
+            .first_sample = own.first,
+            .share = static_cast<double>(own.size) / batch_.size,
             .seed = state_.seed,
             .step = state_.step,
             .training = training_,
-            .accumulate = leaf_has_gradients_};
+            .accumulate = own.adds};
   }
   [[nodiscard]] Target const* targets(int m) const {
-    return batch_.targets + microbatches_.first(m) * LossType::targets(graph.output().out);
+    return batch_.targets + microbatches_[m].first * LossType::targets(graph.output().out);
   }
 
   void run_forward(int m) {
-    if (microbatches_.size(m) > 0) {
-      PassType const p = pass(m);
+    if (Microbatch const& own = microbatches_[m]; own.size > 0) {
+      PassType const p = pass(own);
       memory_.set_input(batch_.x + p.first_sample * graph.node[0].out.elements());
       Passes::forward(*this, p);
       if (batch_.targets != nullptr) {
-        auto const slot = static_cast<std::size_t>(microbatches_.global(m));
-        loss_op_.forward(p, memory_.output(), targets(m), &sums_[slot]);
-        metric_op_.count(p, memory_.output(), targets(m), &sums_[slot + sums_.size() / 2]);
+        int const global = microbatches_.global(m);
+        loss_op_.forward(p, memory_.output(), targets(m), sums_.loss(global));
+        metric_op_.count(p, memory_.output(), targets(m), sums_.metric(global));
       }
       if (batch_.outputs != nullptr) {
         constexpr std::int64_t outputs = graph.output().out.elements();
         Verbs<Backend>::copy(device_, memory_.output(), batch_.outputs + p.first_sample * outputs,
                              p.batch * outputs);
       }
+    } else {
+      int const global = microbatches_.global(m);
+      *sums_.loss(global) = *sums_.metric(global) = 0.0;
     }
     if constexpr (batching.replicas > 1) {
       if (m == batching.microbatches - 1) {
-        std::span<double> const sums{sums_};
-        communicator_.all_reduce(sums, sums, Sum{}, device_.queue, {"losses"});
+        communicator_.all_reduce(sums_.all(), sums_.all(), Sum{}, device_.queue, {"losses"});
         tickets_.back() = device_.queue.last();
       }
     }
   }
 
   void run_backward(int m) {
-    constexpr int leaf = batching.microbatches / batching.leaves;  // microbatches of a leaf
-    if (m % leaf == 0) {
-      leaf_has_gradients_ = false;
-    }
-    leaf_ends_ = m % leaf == leaf - 1;
-    step_ends_ = m == batching.microbatches - 1;
-    leaf_ = m / leaf;
-    if (microbatches_.size(m) > 0) {
-      PassType const p = pass(m);
+    microbatch_ = m;
+    if (Microbatch const& own = microbatches_[m]; own.size > 0) {
       if constexpr (graph.output().needs_gradient) {
+        PassType const p = pass(own);
         loss_op_.gradient(p, memory_.output(), targets(m), 1.0 / batch_.size,
                           memory_.loss_gradient());
         Passes::backward(*this, p);
       }
-      leaf_has_gradients_ = true;
-    } else if (leaf_ends_) {
-      finish_empty_microbatch();
+    } else if (m % leaf == leaf - 1) {
+      finish_empty_microbatch(own);
     }
   }
 
   // A shard without samples contributes zeros, and still takes part in every collective.
-  void finish_empty_microbatch() {
-    if (!leaf_has_gradients_) {
+  void finish_empty_microbatch(Microbatch const& own) {
+    if (!own.adds) {
       Verbs<Backend>::zero(device_, memory_.gradients(), Program::layout.trained);
     }
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
@@ -5511,32 +5693,18 @@ class Rank {
 
   // A binary counter over the leaves: leaf k joins as many waiting sums as k has trailing ones.
   void join_tree(T* sum, std::int64_t begin, std::int64_t count) {
+    int const index = microbatch_ / leaf;
     int level = 0;
-    for (int carry = leaf_; (carry & 1) != 0; carry >>= 1, ++level) {
+    for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
       Verbs<Backend>::add(device_, memory_.gradients(1 + level) + begin, sum, count);
     }
-    if (leaf_ != batching.leaves - 1) {
+    if (index != batching.leaves - 1) {
       Verbs<Backend>::copy(device_, sum, memory_.gradients(1 + level) + begin, count);
     }
   }
 
-  void finish_sums() {
-    std::size_t const half = sums_.size() / 2;
-    double loss = 0.0;
-    double metric = 0.0;
-    for (std::size_t m = 0; m < half; ++m) {
-      if (!std::isfinite(sums_[m]) && result_.non_finite < 0) {
-        result_.non_finite = static_cast<int>(m);
-      }
-      loss += sums_[m];
-      metric += sums_[half + m];
-    }
-    result_.loss = loss / batch_.size;
-    result_.metric = metric / batch_.size;
-  }
-
   void run_update() {
-    finish_sums();
+    sums_.finish(result_);
     if (result_.non_finite < 0) {
       result_.gradient_norm = update_.template run<Backend>(device_, memory_, state_);
     }
@@ -5555,18 +5723,16 @@ class Rank {
   Update<T> update_;
   Communicator communicator_;
   RankMicrobatches microbatches_;
-  std::vector<double> sums_;  // loss of every microbatch of the batch, then the metric of each
+  StepSums sums_;
   std::vector<std::uint64_t> tickets_;  // of each bucket's reduction, then of the losses'
-  std::atomic<std::uint64_t>* progress_ = nullptr;
+  std::atomic<std::uint64_t> nowhere_{};
+  std::atomic<std::uint64_t>* progress_ = &nowhere_;
 
   StepState state_{};
   StepBatch<T, Target> batch_{};
   StepResult result_{};
   bool training_ = false;
-  bool leaf_has_gradients_ = false;
-  bool leaf_ends_ = false;
-  bool step_ends_ = false;
-  int leaf_ = 0;
+  int microbatch_ = 0;  // whose backward pass is at work
 };
 
 }  // namespace tandem
@@ -5585,19 +5751,53 @@ struct ReLU {
   static constexpr Shape output(Shape in) { return in; }
 };
 
+namespace detail {
+
+template <int Value>
+struct PercentIsSound {
+  static constexpr bool value = true;
+  static_assert(Value >= 0 && Value < 100, "Percent<Value>: give a number from 0 to 99");
+};
+
+}  // namespace detail
+
 /// A probability in hundredths.
 template <int Value>
 struct Percent {
-  static_assert(Value >= 0 && Value < 100, "Percent<Value>: give a number from 0 to 99");
   static constexpr double value = Value / 100.0;
+  static_assert(detail::PercentIsSound<Value>::value);
 };
+
+template <class R>
+concept DropoutRate = requires {
+  { R::value } -> std::convertible_to<double>;
+};
+
+namespace detail {
+
+template <class Rate>
+struct DropoutIsSound {
+  static constexpr bool value = true;
+  static_assert(DropoutRate<Rate>, "Dropout<Rate>: Rate is Percent<0> to Percent<99>");
+};
+
+}  // namespace detail
 
 /// y = x / (1 - Rate) with probability 1 - Rate, else 0; in evaluation y = x.
 ///
 /// The mask depends on (seed, step, sample, layer, element) only and is drawn again in backward.
 /// Source: Srivastava et al., JMLR 15 (2014).
+/// The primary template is the error path.
 template <class Rate = Percent<50>>
 struct Dropout {
+  static constexpr std::string_view name = "Dropout";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::DropoutIsSound<Rate>::value);
+};
+
+template <DropoutRate Rate>
+struct Dropout<Rate> {
   using layer = Dropout;
   static constexpr std::string_view name = "Dropout";
   static constexpr double rate = Rate::value;
@@ -5681,32 +5881,50 @@ struct ConvolutionGeometry {
 
 namespace tandem {
 
+namespace detail {
+
+// Options at fault keep a value that works: their sentence, which stands last, stays the only
+// error.
+constexpr int at_least(int least, int value) { return value < least ? least : value; }
+
+}  // namespace detail
+
+namespace detail {
+
+template <int Height, int Width>
+struct KernelIsSound {
+  static constexpr bool value = true;
+  static_assert(Height >= 1 && Width >= 1, "Kernel<Height, Width>: give positive numbers");
+};
+
+}  // namespace detail
+
 /// Height and width of a window; one number means a square.
 template <int Height, int Width = Height>
 struct Kernel {
-  static_assert(Height >= 1 && Width >= 1, "Kernel<Height, Width>: give positive numbers");
-  static constexpr Extent2d kernel{Height, Width};
+  static constexpr Extent2d kernel{detail::at_least(1, Height), detail::at_least(1, Width)};
+  static_assert(detail::KernelIsSound<Height, Width>::value);
 };
 
 /// How far a window moves, in rows and columns; a pool's default is its kernel, a convolution's 1.
 template <int Height, int Width = Height>
 struct Stride {
+  static constexpr Extent2d stride{detail::at_least(1, Height), detail::at_least(1, Width)};
   static_assert(Height >= 1 && Width >= 1, "Stride<Height, Width>: give positive numbers");
-  static constexpr Extent2d stride{Height, Width};
 };
 
 /// Rows and columns added on each side.
 template <int Height, int Width = Height>
 struct Padding {
+  static constexpr Extent2d padding{detail::at_least(0, Height), detail::at_least(0, Width)};
   static_assert(Height >= 0 && Width >= 0, "Padding<Height, Width>: give numbers of 0 or more");
-  static constexpr Extent2d padding{Height, Width};
 };
 
 /// Channels in this many independent groups.
 template <int Count>
 struct Groups {
+  static constexpr int groups = detail::at_least(1, Count);
   static_assert(Count >= 1, "Groups<Count>: give a positive number");
-  static constexpr int groups = Count;
 };
 
 /// No bias is added.
@@ -5719,17 +5937,32 @@ struct ExcludePadding {
   static constexpr bool count_padding = false;
 };
 
+namespace detail {
+
+template <long Numerator, long Denominator>
+struct EpsilonIsSound {
+  static constexpr bool value = true;
+  static_assert(Numerator > 0 && Denominator > 0,
+                "Epsilon<Numerator, Denominator>: give positive numbers");
+};
+
+}  // namespace detail
+
 /// Numerator / Denominator, as the small number that a batch norm adds to a variance.
 template <long Numerator, long Denominator>
 struct Epsilon {
   static constexpr double epsilon =
-      static_cast<double>(Numerator) / static_cast<double>(Denominator);
+      static_cast<double>(Numerator) / static_cast<double>(Denominator != 0 ? Denominator : 1);
+  static_assert(detail::EpsilonIsSound<Numerator, Denominator>::value);
 };
 
 /// Weight of the newest batch in a running average.
 template <int Numerator, int Denominator>
 struct Momentum {
-  static constexpr double momentum = static_cast<double>(Numerator) / Denominator;
+  static constexpr double momentum =
+      static_cast<double>(Numerator) / (Denominator != 0 ? Denominator : 1);
+  static_assert(Numerator >= 0 && Denominator > 0 && Numerator <= Denominator,
+                "Momentum<Numerator, Denominator>: give a share from 0 to 1");
 };
 
 namespace detail {
@@ -5815,6 +6048,17 @@ concept NormOption = requires {
 
 namespace tandem {
 
+namespace detail {
+
+template <class... Options>
+struct BatchNorm2dIsSound {
+  static constexpr bool value = true;
+  static_assert((NormOption<Options> && ...),
+                "BatchNorm2d<Options...>: options are Epsilon and Momentum");
+};
+
+}  // namespace detail
+
 /// y = (x - mean) / sqrt(var + epsilon) * weight + bias, mean and var of a channel over B, H, W.
 ///
 /// Shapes: x, y (B, C, H, W); weight, bias, running_mean, running_var (C).
@@ -5828,9 +6072,9 @@ namespace tandem {
 template <class... Options>
 struct BatchNorm2d {
   static constexpr std::string_view name = "BatchNorm2d";
-  static_assert((NormOption<Options> && ...),
-                "BatchNorm2d<Options...>: options are Epsilon and Momentum");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::BatchNorm2dIsSound<Options...>::value);
 };
 
 template <class... Options>
@@ -5868,6 +6112,18 @@ struct BatchNorm2d<Options...> {
 
 namespace tandem {
 
+namespace detail {
+
+template <int Out, class... Options>
+struct Conv2dIsSound {
+  static constexpr bool value = true;
+  static_assert(Out >= 1, "Conv2d<Out, Options...>: give a positive number of output channels");
+  static_assert((ConvolutionOption<Options> && ...),
+                "Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Groups and NoBias");
+};
+
+}  // namespace detail
+
 /// y = x ⋆ weight + bias, over images. Options: Kernel, Stride, Padding, Groups, NoBias.
 ///
 /// Shapes: x (B, In, H, W), weight (Out, In / Groups, kernel height, kernel width), bias (Out);
@@ -5878,10 +6134,9 @@ namespace tandem {
 template <int Out, class... Options>
 struct Conv2d {
   static constexpr std::string_view name = "Conv2d";
-  static_assert(Out >= 1, "Conv2d<Out, Options...>: give a positive number of output channels");
-  static_assert((ConvolutionOption<Options> && ...),
-                "Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Groups and NoBias");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::Conv2dIsSound<Out, Options...>::value);
 };
 
 template <int Out, class... Options>
@@ -5949,6 +6204,17 @@ namespace tandem {
 template <class Option>
 concept LinearOption = std::same_as<Option, NoBias>;
 
+namespace detail {
+
+template <int Out, class... Options>
+struct LinearIsSound {
+  static constexpr bool value = true;
+  static_assert(Out >= 1 && (LinearOption<Options> && ...),
+                "Linear<Out, Options...>: give a positive number of outputs; the option is NoBias");
+};
+
+}  // namespace detail
+
 /// y = x weightᵀ + bias. Option: NoBias.
 ///
 /// Shapes: x (B, In), weight (Out, In), bias (Out); y (B, Out).
@@ -5958,9 +6224,9 @@ concept LinearOption = std::same_as<Option, NoBias>;
 template <int Out, class... Options>
 struct Linear {
   static constexpr std::string_view name = "Linear";
-  static_assert(Out >= 1 && (LinearOption<Options> && ...),
-                "Linear<Out, Options...>: give a positive number of outputs; the option is NoBias");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::LinearIsSound<Out, Options...>::value);
 };
 
 template <int Out, class... Options>
@@ -6099,6 +6365,17 @@ struct PoolLayer {
 
 }  // namespace detail
 
+namespace detail {
+
+template <class... Options>
+struct MaxPool2dIsSound {
+  static constexpr bool value = true;
+  static_assert((WindowOption<Options> && ...),
+                "MaxPool2d<Options...>: options are Kernel, Stride and Padding");
+};
+
+}  // namespace detail
+
 /// The largest cell of each window; the first among equals. Options: Kernel, Stride, Padding.
 ///
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Padding never wins.
@@ -6107,9 +6384,9 @@ struct PoolLayer {
 template <class... Options>
 struct MaxPool2d {
   static constexpr std::string_view name = "MaxPool2d";
-  static_assert((WindowOption<Options> && ...),
-                "MaxPool2d<Options...>: options are Kernel, Stride and Padding");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::MaxPool2dIsSound<Options...>::value);
 };
 
 template <class... Options>
@@ -6119,6 +6396,17 @@ struct MaxPool2d<Options...> : detail::PoolLayer<Options...> {
   static constexpr std::string_view name = "MaxPool2d";
 };
 
+namespace detail {
+
+template <class... Options>
+struct AvgPool2dIsSound {
+  static constexpr bool value = true;
+  static_assert((AveragePoolOption<Options> && ...),
+                "AvgPool2d<Options...>: options are Kernel, Stride, Padding and ExcludePadding");
+};
+
+}  // namespace detail
+
 /// The average of each window, padding counted as zeros unless ExcludePadding.
 ///
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Saves nothing.
@@ -6126,9 +6414,9 @@ struct MaxPool2d<Options...> : detail::PoolLayer<Options...> {
 template <class... Options>
 struct AvgPool2d {
   static constexpr std::string_view name = "AvgPool2d";
-  static_assert((AveragePoolOption<Options> && ...),
-                "AvgPool2d<Options...>: options are Kernel, Stride, Padding and ExcludePadding");
+  static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::AvgPool2dIsSound<Options...>::value);
 };
 
 template <class... Options>
@@ -6157,6 +6445,16 @@ struct GlobalAvgPool {
 
 namespace tandem {
 
+namespace detail {
+
+template <int Out, int Step>
+struct Subsample2dIsSound {
+  static constexpr bool value = true;
+  static_assert(Out >= 1 && Step >= 1, "Subsample2d<Out, Step>: give positive numbers");
+};
+
+}  // namespace detail
+
 /// y[c] = x[c - first] at every Step-th row and column, zero for the added channels, which stand
 /// half before and half after (first = (Out - C) / 2).
 ///
@@ -6164,20 +6462,23 @@ namespace tandem {
 /// Source: He, Zhang, Ren, Sun, arXiv:1512.03385, section 4.2.
 template <int Out, int Step>
 struct Subsample2d {
-  static_assert(Out >= 1 && Step >= 1, "Subsample2d<Out, Step>: give positive numbers");
   using layer = Subsample2d;
   static constexpr std::string_view name = "Subsample2d";
-  static constexpr int step = Step;
+  static constexpr int step = detail::at_least(1, Step);
 
   static constexpr Fault fault(Shape in) {
     if (in.rank != 3) {
       return Fault::not_an_image;
     }
+    if (Out < 1 || Step < 1) {
+      return Fault::reported;
+    }
     return in[0] <= Out ? Fault::none : Fault::channels;
   }
   static constexpr Shape output(Shape in) {
-    return image_shape(Out, (in[1] + Step - 1) / Step, (in[2] + Step - 1) / Step);
+    return image_shape(Out, (in[1] + step - 1) / step, (in[2] + step - 1) / step);
   }
+  static_assert(detail::Subsample2dIsSound<Out, Step>::value);
 };
 
 }  // namespace tandem
@@ -9134,24 +9435,34 @@ void check_labels(std::span<Target const> labels, std::int64_t outputs) {
 }
 
 /// Every batch of an epoch over @p samples, the last one included unless it is dropped.
-/// @throws ContractError  as check_training_batch
+/// @throws ContractError  as check_training_batch, or there is no batch at all
 template <class Program>
 void check_epoch(std::int64_t samples, int batch, bool drop_last) {
   if (samples >= batch) {
     check_training_batch<Program>(batch);
+  } else if (samples == 0 || drop_last) {
+    throw ContractError{"an epoch of " + std::to_string(samples) +
+                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
+                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
   }
   auto const last = static_cast<int>(samples % batch);
-  if (last != 0 && !(drop_last && samples >= batch)) {
+  if (last != 0 && !drop_last) {
     check_training_batch<Program>(last);
   }
 }
 
-/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
-template <class LossType, Dataset D>
-void check_dataset(D const& data, Shape input, Shape output) {
+/// Asked for where a function begins, so that its sentence stands before what follows of it.
+template <class D, class LossType>
+struct TargetsFit {
+  static constexpr bool value = true;
   static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
                 "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
                 "SoftmaxCrossEntropy, float for MeanSquaredError");
+};
+
+/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
+template <class LossType, Dataset D>
+void check_dataset(D const& data, Shape input, Shape output) {
   if (data.shape() != input || data.targets() != LossType::targets(output)) {
     throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
                         std::to_string(data.targets()) + " targets, but the network takes " +
@@ -10477,8 +10788,14 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
 template <class T>
 TrainingPosition load_checkpoint(std::string const& path,
                                  std::vector<std::vector<NamedParameter<T>>> const& replicas,
-                                 std::vector<std::string> const& state_names) {
+                                 std::vector<std::string> const& state_names,
+                                 std::string const& optimizer) {
   Safetensors const file = Safetensors::read(path);
+  std::string const* const writer = file.find_metadata("optimizer");
+  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
+    throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
+                              "; load_weights() reads the parameters alone"};
+  }
   std::vector<TensorView> const wanted = detail::checkpoint_tensors(replicas.front(), state_names);
   for (TensorView const& tensor : wanted) {
     static_cast<void>(detail::matching(file, path, tensor));
@@ -11022,6 +11339,7 @@ class Trainer {
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
+    static_assert(TargetsFit<D, LossType>::value);
     check_dataset<LossType>(data, input, output);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last);
     if (epoch.index < position_.epoch) {
@@ -11054,8 +11372,10 @@ class Trainer {
   }
 
   /// Loss and accuracy on @p data, in its order and without random augmentation.
+  /// @throws ContractError  data does not fit the network, or is empty
   template <Dataset D>
   Evaluation evaluate(D const& data) {
+    expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<T, Target> const& batch) {
       check_labels(targets_of(batch.y, batch.size), output.elements());
@@ -11104,7 +11424,8 @@ class Trainer {
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error nothing has changed.
   void load(std::string const& path) {
-    position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer));
+    position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer),
+                                optimizer_name(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
   }
 
@@ -11171,6 +11492,7 @@ class Trainer {
 
   template <Dataset D, class F>
   void for_batches(D const& data, F const& f) {
+    static_assert(TargetsFit<D, LossType>::value);
     check_dataset<LossType>(data, input, output);
     Loader<D, T> loader{data, {.batch = options_.batch, .shuffle = false, .augment = false}};
     for (Batch<T, Target> batch; loader.next(batch);) {

@@ -57,8 +57,8 @@ struct Samples {
 };
 
 /// The same as a dataset. Not inlined: GCC 12 would warn of Shape's loop over its extents.
-TANDEM_NOINLINE inline TensorDataset<std::int32_t> dataset(Shape const& shape,
-                                                           Samples<float> samples) {
+[[gnu::noinline]] inline TensorDataset<std::int32_t> dataset(Shape const& shape,
+                                                             Samples<float> samples) {
   return {shape, std::move(samples.x), std::move(samples.y)};
 }
 

@@ -21,7 +21,7 @@ struct Shape {
   /// 0 for a shape of rank 0.
   [[nodiscard]] constexpr std::int64_t elements() const {
     std::int64_t product = rank > 0 ? 1 : 0;
-    for (int axis = 0; axis < rank; ++axis) {
+    for (int axis = 0; axis < rank && axis < 4; ++axis) {
       product *= extent[axis];
     }
     return product;

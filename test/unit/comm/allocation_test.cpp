@@ -23,15 +23,15 @@ std::atomic<long> allocations{0};
 }  // namespace
 
 // Not inlined: GCC would warn of a free() that it sees next to a new that it does not.
-TANDEM_NOINLINE void* operator new(std::size_t size) {
+[[gnu::noinline]] void* operator new(std::size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* const memory = std::malloc(size != 0 ? size : 1)) {
     return memory;
   }
   throw std::bad_alloc{};
 }
-TANDEM_NOINLINE void operator delete(void* memory) noexcept { std::free(memory); }
-TANDEM_NOINLINE void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace tandem {
 namespace {
