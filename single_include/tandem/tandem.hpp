@@ -8,7 +8,6 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <concepts>
 #include <condition_variable>
@@ -574,6 +573,7 @@ class Queue {
   /// Blocks until the task with this @p ticket is done, or some task has thrown.
   /// @pre ticket <= last()
   /// Throws what the first failed task threw; of the tasks posted so far none runs any more.
+  template <class = void>  // compiled where it is called, not by every include
   void wait(Ticket ticket) {
     std::unique_lock lock{mutex_};
     progress_.wait(lock, [this, ticket] { return done_ >= ticket || error_ != nullptr; });
@@ -587,6 +587,7 @@ class Queue {
   void synchronize() { wait(last()); }
 
   /// Skips what has not started, waits for the task that runs, and drops any error.
+  template <class = void>
   void discard() {
     std::unique_lock lock{mutex_};
     skip_until_ = posted_;
@@ -600,6 +601,7 @@ class Queue {
     alignas(std::max_align_t) std::byte storage[task_bytes];
   };
 
+  template <class = void>
   void serve() {
     std::unique_lock lock{mutex_};
     for (;;) {
@@ -839,6 +841,20 @@ inline std::string to_string(Call const& call) {
 /// on all ranks' buffers; nothing fails there, so nobody frees a buffer that another rank still
 /// reads.
 
+// ---- tandem/core/clock.hpp
+
+/// @file
+/// The durations and clocks of std::chrono, for less compile time than <chrono> costs.
+///
+/// <chrono> also brings the calendar, and <sstream> for it. <condition_variable> has the rest,
+/// since its waits take durations; a library in which it has not will not compile this header.
+
+namespace tandem::detail {
+
+using ClockCheck = std::chrono::time_point<std::chrono::steady_clock, std::chrono::milliseconds>;
+
+}  // namespace tandem::detail
+
 namespace tandem {
 
 class ThreadsCommunicator;
@@ -860,6 +876,7 @@ struct ThreadsOptions {
 class ThreadsGroup {
  public:
   /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
+  template <class = void>  // compiled where it is called, not by every include
   explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
       : ranks_{ranks}, options_{options}, slots_{make_slots(ranks)} {
     expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
@@ -873,6 +890,7 @@ class ThreadsGroup {
 
   /// Makes every rank that waits in a collective, or enters one later, throw AbortedError with
   /// @p reason, at once. The first failure of a group counts, later ones change nothing.
+  template <class = void>
   void abort(int rank, std::string_view reason) {
     std::lock_guard const lock{mutex_};
     if (failure_ == Failure::none) {
@@ -884,6 +902,7 @@ class ThreadsGroup {
 
   /// Makes the group usable again after a failure.
   /// @throws ContractError  a rank is still inside a collective: discard() its stream first
+  template <class = void>
   void reset() {
     std::lock_guard const lock{mutex_};
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -917,6 +936,7 @@ class ThreadsGroup {
     std::atomic<std::uint64_t> progress{0};
   };
 
+  template <class = void>
   static std::unique_ptr<Slot[]> make_slots(int ranks) {
     expects(ranks >= 1 && ranks <= max_tree_ranks,
             "ThreadsGroup: the number of ranks must be between 1 and 256");
@@ -924,6 +944,7 @@ class ThreadsGroup {
   }
 
   /// First meeting. Afterwards call_of(r) may be read for every r, until leave().
+  template <class = void>
   void meet(int rank, detail::Call const& call) {
     std::unique_lock lock{mutex_};
     Slot& mine = slot(rank);
@@ -946,6 +967,7 @@ class ThreadsGroup {
 
   /// Second meeting: all ranks are done with all buffers. Waits without a limit, for ranks that are
   /// all at work and cannot fail.
+  template <class = void>
   void leave(int rank) {
     std::unique_lock lock{mutex_};
     if (++leaving_ == ranks_) {
@@ -961,6 +983,7 @@ class ThreadsGroup {
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
 
   /// The last rank has come: all go on, with one verdict. The next one needs all of them again.
+  template <class = void>
   void begin() {
     ++collectives_;
     mismatch_.clear();
@@ -978,6 +1001,7 @@ class ThreadsGroup {
     met_.notify_all();
   }
 
+  template <class = void>
   void wait_for_others(std::unique_lock<std::mutex>& lock, Slot& mine) {
     std::uint64_t const now = meetings_;
     auto const limit =
@@ -1000,6 +1024,7 @@ class ThreadsGroup {
     throw AbortedError{message_};
   }
 
+  template <class = void>
   [[nodiscard]] std::string time_out_message(detail::Call const& awaited) const {
     auto const ms = options_.timeout.count();
     std::string const time =
@@ -1128,6 +1153,7 @@ class ThreadsCommunicator {
   }
 
   /// No rank's stream passes before every rank's stream has come; the label is for messages.
+  template <class = void>  // compiled where it is called, not by every include
   void barrier(Stream& stream, Label label = {}) {
     stream.post([group = group_, rank = rank_, label] {
       group->meet(rank, {.operation = Operation::barrier, .label = label});
@@ -1775,8 +1801,9 @@ inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDI
 ///
 /// Cost:   one allocation of the file's size if the file knows it, as pipes do not.
 /// @throws FileError  the file is missing, a folder, unreadable, or larger than @p limit bytes
-[[nodiscard]] inline std::vector<std::uint8_t> read_file(std::string const& path,
-                                                         std::size_t limit = default_file_limit) {
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] std::vector<std::uint8_t> read_file(std::string const& path,
+                                                  std::size_t limit = default_file_limit) {
   auto const too_large = [&] {
     return FileError{path, "the file is larger than the limit of " + std::to_string(limit) +
                                " bytes for files of its kind"};
@@ -1829,8 +1856,9 @@ inline constexpr std::size_t cifar10_record = 1 + 3 * 32 * 32;
 /// @throws FileError  not a whole number of records, or none, or a label above 9; @p name is for
 /// the
 ///                    message
-[[nodiscard]] inline std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
-                                                std::string const& name) {
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
+                                         std::string const& name) {
   if (bytes.empty() || bytes.size() % cifar10_record != 0) {
     throw FileError{name, "truncated or oversized: expected a whole number of records of " +
                               std::to_string(cifar10_record) + " bytes, found " +
@@ -1857,10 +1885,12 @@ class Cifar10Split {
 
   /// Any number of records, such as a part of the original files.
   /// @throws FileError  see parse_cifar10; @p name is for the message
+  template <class = void>
   Cifar10Split(std::vector<std::uint8_t> records, std::string const& name)
       : records_{std::move(records)}, size_{parse_cifar10(records_, name)} {}
 
   /// @pre 0 <= index < size(), x.size() == 3072, y.size() == 1
+  template <class = void>
   void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
     expects(index >= 0 && index < size_, "Cifar10Split::read: the index must be in [0, size())");
     expects(x.size() == cifar10_record - 1 && y.size() == 1,
@@ -1890,6 +1920,7 @@ class Cifar10Split {
 class Cifar10 {
  public:
   /// @throws FileError  the folder or a file is missing, or a file does not hold 10,000 records
+  template <class = void>
   explicit Cifar10(std::string const& folder)
       : train_{read(located(folder), {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                                       "data_batch_4.bin", "data_batch_5.bin"})},
@@ -1917,6 +1948,7 @@ class Cifar10 {
     return folder;
   }
 
+  template <class = void>
   static Cifar10Split read(std::string const& folder, std::vector<std::string> const& names) {
     std::vector<std::uint8_t> records;
     records.reserve(names.size() * file_bytes);
@@ -2252,6 +2284,7 @@ struct Zlib {
   /// The content of the gzip buffer @p packed, all its members one after the other, checked against
   /// their checksums. Memory never exceeds twice @p limit, whatever the buffer says.
   /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
+  template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
                                                          std::string const& name,
                                                          std::size_t limit) {
@@ -2396,8 +2429,9 @@ inline std::string idx_kind(std::uint32_t magic) {
 ///
 /// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
 ///                    not agree with the number of bytes; @p name is for the message
-[[nodiscard]] inline IdxHeader parse_idx(std::span<std::uint8_t const> bytes,
-                                         std::string const& name, int rank) {
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] IdxHeader parse_idx(std::span<std::uint8_t const> bytes, std::string const& name,
+                                  int rank) {
   expects(rank == 1 || rank == 3, "parse_idx: rank must be 1 (labels) or 3 (images)");
   std::size_t const header = 4 + 4 * static_cast<std::size_t>(rank);
   std::uint32_t const expected = 0x800U + static_cast<std::uint32_t>(rank);
@@ -2444,6 +2478,7 @@ class IdxSplit {
   /// @param images, labels            the contents of the two files
   /// @param images_name, labels_name  for messages
   /// @throws FileError  see parse_idx; or the counts differ; or a label is not below @p classes
+  template <class = void>
   IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
            std::string const& images_name, std::string const& labels_name, int classes = 10)
       : images_{std::move(images)}, labels_{std::move(labels)}, classes_{classes} {
@@ -2466,6 +2501,7 @@ class IdxSplit {
   }
 
   /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
+  template <class = void>
   void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
     std::size_t const pixels = static_cast<std::size_t>(shape().elements());
     expects(index >= 0 && index < size(), "IdxSplit::read: the index must be in [0, size())");
@@ -3574,6 +3610,7 @@ namespace detail {
 class FirstFit {
  public:
   // Memory from time @p birth to time @p death, both inclusive; births never decrease.
+  template <class = void>  // compiled where it is called, not by every include
   std::int64_t place(std::int64_t bytes, int birth, int death) {
     std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
     std::int64_t offset = 0;
@@ -3995,6 +4032,7 @@ namespace tandem::host {
 class Team {
  public:
   /// @pre threads >= 1
+  template <class = void>  // compiled where it is called, not by every include
   explicit Team(int threads = 1) : size_{threads} {
     expects(threads >= 1, "Team: a device needs at least one thread");
     members_.reserve(static_cast<std::size_t>(threads - 1));
@@ -4052,6 +4090,7 @@ class Team {
     }
   }
 
+  template <class = void>
   void serve(int member) {
     for (std::uint32_t seen = 0;; ++seen) {
       loop_.wait(seen, std::memory_order_acquire);
@@ -4344,8 +4383,8 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
   return uses;
 }
 
-/// @tparam Rank  has `ops`, `operands(node)`, `forks(node)`, `gradient_of(node)`,
-/// `bucket_ready(bucket)`
+/// @tparam Rank  has this as a friend, `ops_`, `operands(node)`, `forks(node)`,
+/// `gradient_of(node)`, `bucket_ready(bucket)`
 template <class Rank, class Program, class Backend>
 struct Stage {
   using PassType = typename Rank::PassType;
@@ -4392,7 +4431,7 @@ struct Stage {
   static void forward_node(Rank& rank, PassType const& pass) {
     constexpr Node const& node = Program::graph.node[I];
     if constexpr (node.kind != NodeKind::input && !node.view) {
-      rank.ops.template get<I>().forward(rank.operands(I), pass);
+      rank.ops_.template get<I>().forward(rank.operands(I), pass);
     }
   }
 
@@ -4405,10 +4444,10 @@ struct Stage {
                             pass.batch * node.out.elements());
       }
       if constexpr (gives_input_gradient(I)) {
-        rank.ops.template get<I>().input_gradient(rank.operands(I), pass);
+        rank.ops_.template get<I>().input_gradient(rank.operands(I), pass);
       }
       if constexpr (node.parameters > 0 && !node.frozen) {
-        rank.ops.template get<I>().weight_gradient(rank.operands(I), pass);
+        rank.ops_.template get<I>().weight_gradient(rank.operands(I), pass);
       }
       if constexpr (Program::layout.closes[I] >= 0) {
         rank.bucket_ready(Program::layout.closes[I]);
@@ -4478,6 +4517,7 @@ namespace tandem {
 
 class StepSums {
  public:
+  template <class = void>  // compiled where it is called, not by every include
   explicit StepSums(int microbatches) : sums_(2 * static_cast<std::size_t>(microbatches)) {}
 
   void clear() { std::fill(sums_.begin(), sums_.end(), 0.0); }
@@ -4491,6 +4531,7 @@ class StepSums {
   [[nodiscard]] std::span<double> all() { return sums_; }
 
   /// The means over result.samples, and the first microbatch whose loss is not finite.
+  template <class = void>
   void finish(StepResult& result) const {
     double loss = 0.0;
     double metric = 0.0;
@@ -4577,17 +4618,20 @@ inline std::string optimizer_name(Optimizer const& optimizer) {
   return names[optimizer.index()];
 }
 
-inline double learning_rate_of(Optimizer const& optimizer) {
+template <class = void>  // compiled where it is called, not by every include
+double learning_rate_of(Optimizer const& optimizer) {
   return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
 }
 
 /// Arrays of the parameters' size that the optimizer keeps between steps.
-inline int states_of(Optimizer const& optimizer) {
+template <class = void>
+int states_of(Optimizer const& optimizer) {
   return std::visit([](auto const& o) { return o.states(); }, optimizer);
 }
 
 /// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
-inline std::vector<std::string> state_names(Optimizer const& optimizer) {
+template <class = void>
+std::vector<std::string> state_names(Optimizer const& optimizer) {
   return std::visit(
       [](auto const& o) {
         std::vector<std::string> names;
@@ -5502,7 +5546,7 @@ class Rank {
 
   Rank(RankOptions const& options, Communicator communicator)
       : device_{options.threads},
-        ops{options.largest_microbatch, options.threads},
+        ops_{options.largest_microbatch, options.threads},
         loss_op_{graph.output().out, options.largest_microbatch},
         metric_op_{graph.output().out},
         memory_{plan(options), scratch_bytes(), states_of(options.optimizer)},
@@ -5530,12 +5574,17 @@ class Rank {
   }
 
   [[nodiscard]] Memory const& memory() const { return memory_; }
+  /// What the op of each node asked for, from which memory was planned.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] Communicator& communicator() { return communicator_; }
   /// Where the rank says which action it is at, for other threads' error messages.
   void report_progress_to(std::atomic<std::uint64_t>* board) {
     progress_ = board != nullptr ? board : &nowhere_;
   }
+
+ private:
+  friend Passes;
 
   // What Stage calls.
   [[nodiscard]] Operands<T> const& operands(int node) const { return memory_.operands(node); }
@@ -5563,11 +5612,8 @@ class Rank {
     }
   }
 
- private:
-  friend Passes;
-
   MemoryPlan plan(RankOptions const& options) {
-    needs_ = ops.needs();
+    needs_ = ops_.needs();
     return MemoryPlanner{graph, needs_, options.largest_microbatch,
                          static_cast<std::int64_t>(sizeof(T))}
         .plan();
@@ -5711,11 +5757,7 @@ class Rank {
   }
 
   Device device_;
-
- public:
-  OpTable<Program, Backend> ops;
-
- private:
+  OpTable<Program, Backend> ops_;
   std::vector<OpNeeds> needs_;
   LossOp<LossType, Backend> loss_op_;
   MetricOp<MetricType, LossType, Backend> metric_op_;
@@ -9703,7 +9745,8 @@ inline constexpr std::string_view metadata_key = "__metadata__";
 inline constexpr std::uint64_t longest_header = 100'000'000;
 
 /// One of @p names that occurs twice, if there is one.
-inline std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+template <class = void>  // compiled where it is called, not by every include
+std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
   std::sort(names.begin(), names.end());
   auto const place = std::adjacent_find(names.begin(), names.end());
   return place == names.end() ? std::nullopt : std::optional{*place};
@@ -9892,7 +9935,8 @@ class ReadDescriptor {
 /// @throws FileError  there is no regular file at @p path, it cannot be read, it shrinks while it
 /// is
 ///                    read, or memory for it is lacking
-[[nodiscard]] inline FileBytes read_whole_file(std::string const& path) {
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] FileBytes read_whole_file(std::string const& path) {
   auto const fail = [&](char const* what, int error) {
     throw FileError{path, std::string{what} + ": " + std::generic_category().message(error)};
   };
@@ -10150,7 +10194,8 @@ struct SafetensorsHeader {
 };
 
 /// Reads the value of one tensor: {"dtype": …, "shape": …, "data_offsets": …}, in any order.
-inline SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
+template <class = void>  // compiled where it is called, not by every include
+SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
   std::optional<Dtype> dtype;
   std::optional<std::vector<std::int64_t>> shape;
   std::optional<std::vector<std::int64_t>> offsets;
@@ -10208,8 +10253,9 @@ inline SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string nam
 
 /// Reads a header. @p text begins at byte @p first_byte of the file @p path.
 /// @throws FileError  with the byte of the file, for any text but a header
-inline SafetensorsHeader read_safetensors_header(std::string_view text, std::string const& path,
-                                                 std::size_t first_byte) {
+template <class = void>
+SafetensorsHeader read_safetensors_header(std::string_view text, std::string const& path,
+                                          std::size_t first_byte) {
   SafetensorsHeader header;
   bool has_metadata = false;
   JsonReader json{text, path, first_byte};
@@ -10257,6 +10303,7 @@ class Safetensors {
   ///
   /// Cost: one allocation of the file's size.
   /// @throws FileError  the file cannot be read or is not a valid safetensors file
+  template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] static Safetensors read(std::string const& path) {
     detail::FileBytes file = detail::read_whole_file(path);
     Safetensors parsed = parse(file.span(), path);
@@ -10268,6 +10315,7 @@ class Safetensors {
   ///
   /// Cost: O(header) + O(n log n) comparisons of names and offsets for n tensors; no data is read.
   /// @throws FileError  the bytes are not a valid safetensors file; the text says where and why
+  template <class = void>
   [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
                                          std::string const& path) {
     std::uint64_t const length = header_length(bytes, path);
@@ -10293,6 +10341,7 @@ class Safetensors {
   [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
 
   /// The tensor of this name, or null. O(log n).
+  template <class = void>
   [[nodiscard]] TensorView const* find(std::string_view name) const noexcept {
     auto const place =
         std::lower_bound(by_name_.begin(), by_name_.end(), name,
@@ -10302,6 +10351,7 @@ class Safetensors {
 
   /// The tensor of this name.
   /// @throws FileError  there is none
+  template <class = void>
   [[nodiscard]] TensorView const& at(std::string_view name) const {
     TensorView const* const tensor = find(name);
     if (tensor == nullptr) {
@@ -10325,9 +10375,11 @@ class Safetensors {
   }
 
  private:
+  template <class = void>
   Safetensors(std::string path, SafetensorsMetadata metadata)
       : path_{std::move(path)}, metadata_{std::move(metadata)} {}
 
+  template <class = void>
   static std::uint64_t header_length(std::span<std::byte const> bytes, std::string const& path) {
     if (bytes.size() < 8) {
       throw FileError{path, "the file has " + std::to_string(bytes.size()) +
@@ -10351,6 +10403,7 @@ class Safetensors {
   }
 
   /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
+  template <class = void>
   static void check_cover(std::span<detail::SafetensorsEntry const> entries, std::int64_t size,
                           std::string const& path) {
     std::vector<detail::SafetensorsEntry const*> sorted;
@@ -10381,6 +10434,7 @@ class Safetensors {
     }
   }
 
+  template <class = void>
   void sort_names() {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       by_name_.push_back(i);
@@ -10458,6 +10512,7 @@ class [[nodiscard]] AtomicFile {
  public:
   /// Creates the temporary file `<path>.tmp-<process>-<n>`.
   /// @throws FileError  the folder does not exist or cannot be written
+  template <class = void>  // compiled where it is called, not by every include
   explicit AtomicFile(std::string path) : path_{std::move(path)} {
     std::string const stem = path_ + ".tmp-" + std::to_string(::getpid()) + "-";
     for (int n = 0; descriptor_ < 0; ++n) {
@@ -10551,9 +10606,10 @@ namespace detail {
 ///
 /// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
 ///                        extent; a header or data too long for the format
-inline std::string write_safetensors_header(std::span<TensorSpec const> tensors,
-                                            SafetensorsMetadata const& metadata,
-                                            std::uint64_t longest = longest_header) {
+template <class = void>  // compiled where it is called, not by every include
+std::string write_safetensors_header(std::span<TensorSpec const> tensors,
+                                     SafetensorsMetadata const& metadata,
+                                     std::uint64_t longest = longest_header) {
   std::string json = "{";
   std::vector<std::string_view> names;
   auto const append_key = [&](std::string_view key) {
@@ -10613,6 +10669,7 @@ class [[nodiscard]] SafetensorsWriter {
   /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
   /// format
   /// @throws FileError      the folder cannot be written
+  template <class = void>
   SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
                     SafetensorsMetadata const& metadata = {})
       : SafetensorsWriter{detail::write_safetensors_header(tensors, metadata), std::move(path),
@@ -10639,12 +10696,14 @@ class [[nodiscard]] SafetensorsWriter {
   }
 
  private:
+  template <class = void>
   SafetensorsWriter(std::string const& header, std::string path, std::vector<TensorSpec> tensors)
       : file_{std::move(path)}, tensors_{std::move(tensors)} {
     file_.write(std::as_bytes(std::span{header}));
     to_next_incomplete();
   }
 
+  template <class = void>
   void to_next_incomplete() {
     for (; missing_ == 0 && next_ < tensors_.size(); ++next_) {
       missing_ = *tensor_bytes(tensors_[next_].dtype, tensors_[next_].shape);
@@ -10663,8 +10722,9 @@ class [[nodiscard]] SafetensorsWriter {
 /// are
 ///                        the same, or name, shape or metadata do not fit the format
 /// @throws FileError      the disk is full or broken; the text says which file is there now
-inline void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
-                              SafetensorsMetadata const& metadata = {}) {
+template <class = void>
+void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
+                       SafetensorsMetadata const& metadata = {}) {
   std::vector<TensorSpec> specs;
   specs.reserve(tensors.size());
   for (TensorView const& tensor : tensors) {
@@ -10706,7 +10766,8 @@ inline constexpr PositionField position_fields[] = {
     {"tandem.position", &TrainingPosition::position},
     {"tandem.seed", &TrainingPosition::seed}};
 
-inline std::vector<std::int64_t> extents(Shape const& shape) {
+template <class = void>  // compiled where it is called, not by every include
+std::vector<std::int64_t> extents(Shape const& shape) {
   std::vector<std::int64_t> list;
   for (int axis = 0; axis < shape.rank; ++axis) {
     list.push_back(shape[axis]);
@@ -10739,8 +10800,9 @@ std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const&
 }
 
 // The tensor of @p file that has the name, type and shape of @p wanted.
-inline TensorView const& matching(Safetensors const& file, std::string const& path,
-                                  TensorView const& wanted) {
+template <class = void>
+TensorView const& matching(Safetensors const& file, std::string const& path,
+                           TensorView const& wanted) {
   TensorView const* const found = file.find(wanted.name);
   if (found == nullptr) {
     throw FileError{path, "tensor '" + wanted.name +
@@ -10902,6 +10964,7 @@ struct Schedule {
   Schedule(S schedule, std::int64_t warm_up_steps = 0) : after{schedule}, warm_up{warm_up_steps} {}
 
   /// The factor for step @p step, counted from 0.
+  template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] double factor(std::int64_t step) const {
     if (step < warm_up) {
       return static_cast<double>(step + 1) / static_cast<double>(warm_up);
@@ -11084,6 +11147,7 @@ OnError abort_on_error(Group& group) {
 class RankThreads {
  public:
   /// @throws ContractError  ranks < 1
+  template <class = void>  // compiled where it is called, not by every include
   explicit RankThreads(int ranks, OnError on_error = {}) : on_error_{on_error} {
     expects(ranks >= 1, "RankThreads: there must be at least one rank");
     workers_.reserve(static_cast<std::size_t>(ranks));
@@ -11129,6 +11193,7 @@ class RankThreads {
   [[nodiscard]] int size() const noexcept { return static_cast<int>(workers_.size()); }
 
  private:
+  template <class = void>
   void serve(int rank) {
     std::unique_lock lock{mutex_};
     for (std::uint64_t seen = 0;; ++seen) {
@@ -11145,6 +11210,7 @@ class RankThreads {
     }
   }
 
+  template <class = void>
   void run_rank(int rank) noexcept {
     try {
       call_(f_, rank);
@@ -11158,6 +11224,7 @@ class RankThreads {
   }
 
   /// Called while the rank's exception is being handled.
+  template <class = void>
   void failed(int rank, char const* what, bool aborted) {
     bool tell = false;
     {
@@ -11174,6 +11241,7 @@ class RankThreads {
     }
   }
 
+  template <class = void>
   [[noreturn]] static void rethrow(int rank, std::exception_ptr const& error) {
     try {
       std::rethrow_exception(error);

@@ -106,6 +106,7 @@ class ThreadsCommunicator {
   }
 
   /// No rank's stream passes before every rank's stream has come; the label is for messages.
+  template <class = void>  // compiled where it is called, not by every include
   void barrier(Stream& stream, Label label = {}) {
     stream.post([group = group_, rank = rank_, label] {
       group->meet(rank, {.operation = Operation::barrier, .label = label});

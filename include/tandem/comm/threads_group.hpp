@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +21,7 @@
 
 #include <tandem/comm/fixed_tree.hpp>
 #include <tandem/comm/threads_call.hpp>
+#include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
@@ -46,6 +46,7 @@ struct ThreadsOptions {
 class ThreadsGroup {
  public:
   /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
+  template <class = void>  // compiled where it is called, not by every include
   explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
       : ranks_{ranks}, options_{options}, slots_{make_slots(ranks)} {
     expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
@@ -59,6 +60,7 @@ class ThreadsGroup {
 
   /// Makes every rank that waits in a collective, or enters one later, throw AbortedError with
   /// @p reason, at once. The first failure of a group counts, later ones change nothing.
+  template <class = void>
   void abort(int rank, std::string_view reason) {
     std::lock_guard const lock{mutex_};
     if (failure_ == Failure::none) {
@@ -70,6 +72,7 @@ class ThreadsGroup {
 
   /// Makes the group usable again after a failure.
   /// @throws ContractError  a rank is still inside a collective: discard() its stream first
+  template <class = void>
   void reset() {
     std::lock_guard const lock{mutex_};
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -103,6 +106,7 @@ class ThreadsGroup {
     std::atomic<std::uint64_t> progress{0};
   };
 
+  template <class = void>
   static std::unique_ptr<Slot[]> make_slots(int ranks) {
     expects(ranks >= 1 && ranks <= max_tree_ranks,
             "ThreadsGroup: the number of ranks must be between 1 and 256");
@@ -110,6 +114,7 @@ class ThreadsGroup {
   }
 
   /// First meeting. Afterwards call_of(r) may be read for every r, until leave().
+  template <class = void>
   void meet(int rank, detail::Call const& call) {
     std::unique_lock lock{mutex_};
     Slot& mine = slot(rank);
@@ -132,6 +137,7 @@ class ThreadsGroup {
 
   /// Second meeting: all ranks are done with all buffers. Waits without a limit, for ranks that are
   /// all at work and cannot fail.
+  template <class = void>
   void leave(int rank) {
     std::unique_lock lock{mutex_};
     if (++leaving_ == ranks_) {
@@ -147,6 +153,7 @@ class ThreadsGroup {
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
 
   /// The last rank has come: all go on, with one verdict. The next one needs all of them again.
+  template <class = void>
   void begin() {
     ++collectives_;
     mismatch_.clear();
@@ -164,6 +171,7 @@ class ThreadsGroup {
     met_.notify_all();
   }
 
+  template <class = void>
   void wait_for_others(std::unique_lock<std::mutex>& lock, Slot& mine) {
     std::uint64_t const now = meetings_;
     auto const limit =
@@ -186,6 +194,7 @@ class ThreadsGroup {
     throw AbortedError{message_};
   }
 
+  template <class = void>
   [[nodiscard]] std::string time_out_message(detail::Call const& awaited) const {
     auto const ms = options_.timeout.count();
     std::string const time =

@@ -8,7 +8,6 @@
 /// communication call at all.
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <string>
 

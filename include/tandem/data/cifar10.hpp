@@ -31,8 +31,9 @@ inline constexpr std::size_t cifar10_record = 1 + 3 * 32 * 32;
 /// @throws FileError  not a whole number of records, or none, or a label above 9; @p name is for
 /// the
 ///                    message
-[[nodiscard]] inline std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
-                                                std::string const& name) {
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
+                                         std::string const& name) {
   if (bytes.empty() || bytes.size() % cifar10_record != 0) {
     throw FileError{name, "truncated or oversized: expected a whole number of records of " +
                               std::to_string(cifar10_record) + " bytes, found " +
@@ -59,10 +60,12 @@ class Cifar10Split {
 
   /// Any number of records, such as a part of the original files.
   /// @throws FileError  see parse_cifar10; @p name is for the message
+  template <class = void>
   Cifar10Split(std::vector<std::uint8_t> records, std::string const& name)
       : records_{std::move(records)}, size_{parse_cifar10(records_, name)} {}
 
   /// @pre 0 <= index < size(), x.size() == 3072, y.size() == 1
+  template <class = void>
   void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
     expects(index >= 0 && index < size_, "Cifar10Split::read: the index must be in [0, size())");
     expects(x.size() == cifar10_record - 1 && y.size() == 1,
@@ -92,6 +95,7 @@ class Cifar10Split {
 class Cifar10 {
  public:
   /// @throws FileError  the folder or a file is missing, or a file does not hold 10,000 records
+  template <class = void>
   explicit Cifar10(std::string const& folder)
       : train_{read(located(folder), {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                                       "data_batch_4.bin", "data_batch_5.bin"})},
@@ -119,6 +123,7 @@ class Cifar10 {
     return folder;
   }
 
+  template <class = void>
   static Cifar10Split read(std::string const& folder, std::vector<std::string> const& names) {
     std::vector<std::uint8_t> records;
     records.reserve(names.size() * file_bytes);

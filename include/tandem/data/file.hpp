@@ -51,8 +51,9 @@ inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDI
 ///
 /// Cost:   one allocation of the file's size if the file knows it, as pipes do not.
 /// @throws FileError  the file is missing, a folder, unreadable, or larger than @p limit bytes
-[[nodiscard]] inline std::vector<std::uint8_t> read_file(std::string const& path,
-                                                         std::size_t limit = default_file_limit) {
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] std::vector<std::uint8_t> read_file(std::string const& path,
+                                                  std::size_t limit = default_file_limit) {
   auto const too_large = [&] {
     return FileError{path, "the file is larger than the limit of " + std::to_string(limit) +
                                " bytes for files of its kind"};

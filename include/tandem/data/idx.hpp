@@ -59,8 +59,9 @@ inline std::string idx_kind(std::uint32_t magic) {
 ///
 /// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
 ///                    not agree with the number of bytes; @p name is for the message
-[[nodiscard]] inline IdxHeader parse_idx(std::span<std::uint8_t const> bytes,
-                                         std::string const& name, int rank) {
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] IdxHeader parse_idx(std::span<std::uint8_t const> bytes, std::string const& name,
+                                  int rank) {
   expects(rank == 1 || rank == 3, "parse_idx: rank must be 1 (labels) or 3 (images)");
   std::size_t const header = 4 + 4 * static_cast<std::size_t>(rank);
   std::uint32_t const expected = 0x800U + static_cast<std::uint32_t>(rank);
@@ -107,6 +108,7 @@ class IdxSplit {
   /// @param images, labels            the contents of the two files
   /// @param images_name, labels_name  for messages
   /// @throws FileError  see parse_idx; or the counts differ; or a label is not below @p classes
+  template <class = void>
   IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
            std::string const& images_name, std::string const& labels_name, int classes = 10)
       : images_{std::move(images)}, labels_{std::move(labels)}, classes_{classes} {
@@ -129,6 +131,7 @@ class IdxSplit {
   }
 
   /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
+  template <class = void>
   void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
     std::size_t const pixels = static_cast<std::size_t>(shape().elements());
     expects(index >= 0 && index < size(), "IdxSplit::read: the index must be in [0, size())");

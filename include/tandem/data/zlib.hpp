@@ -46,6 +46,7 @@ struct Zlib {
   /// The content of the gzip buffer @p packed, all its members one after the other, checked against
   /// their checksums. Memory never exceeds twice @p limit, whatever the buffer says.
   /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
+  template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
                                                          std::string const& name,
                                                          std::size_t limit) {

@@ -38,6 +38,7 @@ namespace detail {
 class FirstFit {
  public:
   // Memory from time @p birth to time @p death, both inclusive; births never decrease.
+  template <class = void>  // compiled where it is called, not by every include
   std::int64_t place(std::int64_t bytes, int birth, int death) {
     std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
     std::int64_t offset = 0;

@@ -53,7 +53,7 @@ class Rank {
 
   Rank(RankOptions const& options, Communicator communicator)
       : device_{options.threads},
-        ops{options.largest_microbatch, options.threads},
+        ops_{options.largest_microbatch, options.threads},
         loss_op_{graph.output().out, options.largest_microbatch},
         metric_op_{graph.output().out},
         memory_{plan(options), scratch_bytes(), states_of(options.optimizer)},
@@ -81,12 +81,17 @@ class Rank {
   }
 
   [[nodiscard]] Memory const& memory() const { return memory_; }
+  /// What the op of each node asked for, from which memory was planned.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] Communicator& communicator() { return communicator_; }
   /// Where the rank says which action it is at, for other threads' error messages.
   void report_progress_to(std::atomic<std::uint64_t>* board) {
     progress_ = board != nullptr ? board : &nowhere_;
   }
+
+ private:
+  friend Passes;
 
   // What Stage calls.
   [[nodiscard]] Operands<T> const& operands(int node) const { return memory_.operands(node); }
@@ -114,11 +119,8 @@ class Rank {
     }
   }
 
- private:
-  friend Passes;
-
   MemoryPlan plan(RankOptions const& options) {
-    needs_ = ops.needs();
+    needs_ = ops_.needs();
     return MemoryPlanner{graph, needs_, options.largest_microbatch,
                          static_cast<std::int64_t>(sizeof(T))}
         .plan();
@@ -262,11 +264,7 @@ class Rank {
   }
 
   Device device_;
-
- public:
-  OpTable<Program, Backend> ops;
-
- private:
+  OpTable<Program, Backend> ops_;
   std::vector<OpNeeds> needs_;
   LossOp<LossType, Backend> loss_op_;
   MetricOp<MetricType, LossType, Backend> metric_op_;

@@ -30,8 +30,8 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
   return uses;
 }
 
-/// @tparam Rank  has `ops`, `operands(node)`, `forks(node)`, `gradient_of(node)`,
-/// `bucket_ready(bucket)`
+/// @tparam Rank  has this as a friend, `ops_`, `operands(node)`, `forks(node)`,
+/// `gradient_of(node)`, `bucket_ready(bucket)`
 template <class Rank, class Program, class Backend>
 struct Stage {
   using PassType = typename Rank::PassType;
@@ -78,7 +78,7 @@ struct Stage {
   static void forward_node(Rank& rank, PassType const& pass) {
     constexpr Node const& node = Program::graph.node[I];
     if constexpr (node.kind != NodeKind::input && !node.view) {
-      rank.ops.template get<I>().forward(rank.operands(I), pass);
+      rank.ops_.template get<I>().forward(rank.operands(I), pass);
     }
   }
 
@@ -91,10 +91,10 @@ struct Stage {
                             pass.batch * node.out.elements());
       }
       if constexpr (gives_input_gradient(I)) {
-        rank.ops.template get<I>().input_gradient(rank.operands(I), pass);
+        rank.ops_.template get<I>().input_gradient(rank.operands(I), pass);
       }
       if constexpr (node.parameters > 0 && !node.frozen) {
-        rank.ops.template get<I>().weight_gradient(rank.operands(I), pass);
+        rank.ops_.template get<I>().weight_gradient(rank.operands(I), pass);
       }
       if constexpr (Program::layout.closes[I] >= 0) {
         rank.bucket_ready(Program::layout.closes[I]);

@@ -18,6 +18,7 @@ namespace tandem {
 
 class StepSums {
  public:
+  template <class = void>  // compiled where it is called, not by every include
   explicit StepSums(int microbatches) : sums_(2 * static_cast<std::size_t>(microbatches)) {}
 
   void clear() { std::fill(sums_.begin(), sums_.end(), 0.0); }
@@ -31,6 +32,7 @@ class StepSums {
   [[nodiscard]] std::span<double> all() { return sums_; }
 
   /// The means over result.samples, and the first microbatch whose loss is not finite.
+  template <class = void>
   void finish(StepResult& result) const {
     double loss = 0.0;
     double metric = 0.0;

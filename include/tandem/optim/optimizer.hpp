@@ -64,17 +64,20 @@ inline std::string optimizer_name(Optimizer const& optimizer) {
   return names[optimizer.index()];
 }
 
-inline double learning_rate_of(Optimizer const& optimizer) {
+template <class = void>  // compiled where it is called, not by every include
+double learning_rate_of(Optimizer const& optimizer) {
   return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
 }
 
 /// Arrays of the parameters' size that the optimizer keeps between steps.
-inline int states_of(Optimizer const& optimizer) {
+template <class = void>
+int states_of(Optimizer const& optimizer) {
   return std::visit([](auto const& o) { return o.states(); }, optimizer);
 }
 
 /// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
-inline std::vector<std::string> state_names(Optimizer const& optimizer) {
+template <class = void>
+std::vector<std::string> state_names(Optimizer const& optimizer) {
   return std::visit(
       [](auto const& o) {
         std::vector<std::string> names;

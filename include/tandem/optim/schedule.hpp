@@ -55,6 +55,7 @@ struct Schedule {
   Schedule(S schedule, std::int64_t warm_up_steps = 0) : after{schedule}, warm_up{warm_up_steps} {}
 
   /// The factor for step @p step, counted from 0.
+  template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] double factor(std::int64_t step) const {
     if (step < warm_up) {
       return static_cast<double>(step + 1) / static_cast<double>(warm_up);

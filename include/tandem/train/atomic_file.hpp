@@ -66,6 +66,7 @@ class [[nodiscard]] AtomicFile {
  public:
   /// Creates the temporary file `<path>.tmp-<process>-<n>`.
   /// @throws FileError  the folder does not exist or cannot be written
+  template <class = void>  // compiled where it is called, not by every include
   explicit AtomicFile(std::string path) : path_{std::move(path)} {
     std::string const stem = path_ + ".tmp-" + std::to_string(::getpid()) + "-";
     for (int n = 0; descriptor_ < 0; ++n) {

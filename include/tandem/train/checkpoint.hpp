@@ -42,7 +42,8 @@ inline constexpr PositionField position_fields[] = {
     {"tandem.position", &TrainingPosition::position},
     {"tandem.seed", &TrainingPosition::seed}};
 
-inline std::vector<std::int64_t> extents(Shape const& shape) {
+template <class = void>  // compiled where it is called, not by every include
+std::vector<std::int64_t> extents(Shape const& shape) {
   std::vector<std::int64_t> list;
   for (int axis = 0; axis < shape.rank; ++axis) {
     list.push_back(shape[axis]);
@@ -75,8 +76,9 @@ std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const&
 }
 
 // The tensor of @p file that has the name, type and shape of @p wanted.
-inline TensorView const& matching(Safetensors const& file, std::string const& path,
-                                  TensorView const& wanted) {
+template <class = void>
+TensorView const& matching(Safetensors const& file, std::string const& path,
+                           TensorView const& wanted) {
   TensorView const* const found = file.find(wanted.name);
   if (found == nullptr) {
     throw FileError{path, "tensor '" + wanted.name +

@@ -47,6 +47,7 @@ OnError abort_on_error(Group& group) {
 class RankThreads {
  public:
   /// @throws ContractError  ranks < 1
+  template <class = void>  // compiled where it is called, not by every include
   explicit RankThreads(int ranks, OnError on_error = {}) : on_error_{on_error} {
     expects(ranks >= 1, "RankThreads: there must be at least one rank");
     workers_.reserve(static_cast<std::size_t>(ranks));
@@ -92,6 +93,7 @@ class RankThreads {
   [[nodiscard]] int size() const noexcept { return static_cast<int>(workers_.size()); }
 
  private:
+  template <class = void>
   void serve(int rank) {
     std::unique_lock lock{mutex_};
     for (std::uint64_t seen = 0;; ++seen) {
@@ -108,6 +110,7 @@ class RankThreads {
     }
   }
 
+  template <class = void>
   void run_rank(int rank) noexcept {
     try {
       call_(f_, rank);
@@ -121,6 +124,7 @@ class RankThreads {
   }
 
   /// Called while the rank's exception is being handled.
+  template <class = void>
   void failed(int rank, char const* what, bool aborted) {
     bool tell = false;
     {
@@ -137,6 +141,7 @@ class RankThreads {
     }
   }
 
+  template <class = void>
   [[noreturn]] static void rethrow(int rank, std::exception_ptr const& error) {
     try {
       std::rethrow_exception(error);

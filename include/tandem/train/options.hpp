@@ -4,10 +4,10 @@
 /// @file
 /// TrainerOptions: everything about training that does not change types; and what it gives back.
 
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/clock.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/schedule.hpp>

@@ -6,9 +6,9 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 
+#include <tandem/core/clock.hpp>
 #include <tandem/train/options.hpp>
 
 namespace tandem {

@@ -52,7 +52,8 @@ class ReadDescriptor {
 /// @throws FileError  there is no regular file at @p path, it cannot be read, it shrinks while it
 /// is
 ///                    read, or memory for it is lacking
-[[nodiscard]] inline FileBytes read_whole_file(std::string const& path) {
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] FileBytes read_whole_file(std::string const& path) {
   auto const fail = [&](char const* what, int error) {
     throw FileError{path, std::string{what} + ": " + std::generic_category().message(error)};
   };

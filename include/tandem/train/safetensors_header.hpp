@@ -37,7 +37,8 @@ struct SafetensorsHeader {
 };
 
 /// Reads the value of one tensor: {"dtype": …, "shape": …, "data_offsets": …}, in any order.
-inline SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
+template <class = void>  // compiled where it is called, not by every include
+SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
   std::optional<Dtype> dtype;
   std::optional<std::vector<std::int64_t>> shape;
   std::optional<std::vector<std::int64_t>> offsets;
@@ -95,8 +96,9 @@ inline SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string nam
 
 /// Reads a header. @p text begins at byte @p first_byte of the file @p path.
 /// @throws FileError  with the byte of the file, for any text but a header
-inline SafetensorsHeader read_safetensors_header(std::string_view text, std::string const& path,
-                                                 std::size_t first_byte) {
+template <class = void>
+SafetensorsHeader read_safetensors_header(std::string_view text, std::string const& path,
+                                          std::size_t first_byte) {
   SafetensorsHeader header;
   bool has_metadata = false;
   JsonReader json{text, path, first_byte};

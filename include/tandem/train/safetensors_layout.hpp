@@ -48,7 +48,8 @@ inline constexpr std::string_view metadata_key = "__metadata__";
 inline constexpr std::uint64_t longest_header = 100'000'000;
 
 /// One of @p names that occurs twice, if there is one.
-inline std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+template <class = void>  // compiled where it is called, not by every include
+std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
   std::sort(names.begin(), names.end());
   auto const place = std::adjacent_find(names.begin(), names.end());
   return place == names.end() ? std::nullopt : std::optional{*place};

@@ -33,6 +33,7 @@ class Safetensors {
   ///
   /// Cost: one allocation of the file's size.
   /// @throws FileError  the file cannot be read or is not a valid safetensors file
+  template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] static Safetensors read(std::string const& path) {
     detail::FileBytes file = detail::read_whole_file(path);
     Safetensors parsed = parse(file.span(), path);
@@ -44,6 +45,7 @@ class Safetensors {
   ///
   /// Cost: O(header) + O(n log n) comparisons of names and offsets for n tensors; no data is read.
   /// @throws FileError  the bytes are not a valid safetensors file; the text says where and why
+  template <class = void>
   [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
                                          std::string const& path) {
     std::uint64_t const length = header_length(bytes, path);
@@ -69,6 +71,7 @@ class Safetensors {
   [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
 
   /// The tensor of this name, or null. O(log n).
+  template <class = void>
   [[nodiscard]] TensorView const* find(std::string_view name) const noexcept {
     auto const place =
         std::lower_bound(by_name_.begin(), by_name_.end(), name,
@@ -78,6 +81,7 @@ class Safetensors {
 
   /// The tensor of this name.
   /// @throws FileError  there is none
+  template <class = void>
   [[nodiscard]] TensorView const& at(std::string_view name) const {
     TensorView const* const tensor = find(name);
     if (tensor == nullptr) {
@@ -101,9 +105,11 @@ class Safetensors {
   }
 
  private:
+  template <class = void>
   Safetensors(std::string path, SafetensorsMetadata metadata)
       : path_{std::move(path)}, metadata_{std::move(metadata)} {}
 
+  template <class = void>
   static std::uint64_t header_length(std::span<std::byte const> bytes, std::string const& path) {
     if (bytes.size() < 8) {
       throw FileError{path, "the file has " + std::to_string(bytes.size()) +
@@ -127,6 +133,7 @@ class Safetensors {
   }
 
   /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
+  template <class = void>
   static void check_cover(std::span<detail::SafetensorsEntry const> entries, std::int64_t size,
                           std::string const& path) {
     std::vector<detail::SafetensorsEntry const*> sorted;
@@ -157,6 +164,7 @@ class Safetensors {
     }
   }
 
+  template <class = void>
   void sort_names() {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       by_name_.push_back(i);

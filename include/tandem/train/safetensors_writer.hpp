@@ -32,9 +32,10 @@ namespace detail {
 ///
 /// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
 ///                        extent; a header or data too long for the format
-inline std::string write_safetensors_header(std::span<TensorSpec const> tensors,
-                                            SafetensorsMetadata const& metadata,
-                                            std::uint64_t longest = longest_header) {
+template <class = void>  // compiled where it is called, not by every include
+std::string write_safetensors_header(std::span<TensorSpec const> tensors,
+                                     SafetensorsMetadata const& metadata,
+                                     std::uint64_t longest = longest_header) {
   std::string json = "{";
   std::vector<std::string_view> names;
   auto const append_key = [&](std::string_view key) {
@@ -94,6 +95,7 @@ class [[nodiscard]] SafetensorsWriter {
   /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
   /// format
   /// @throws FileError      the folder cannot be written
+  template <class = void>
   SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
                     SafetensorsMetadata const& metadata = {})
       : SafetensorsWriter{detail::write_safetensors_header(tensors, metadata), std::move(path),
@@ -120,12 +122,14 @@ class [[nodiscard]] SafetensorsWriter {
   }
 
  private:
+  template <class = void>
   SafetensorsWriter(std::string const& header, std::string path, std::vector<TensorSpec> tensors)
       : file_{std::move(path)}, tensors_{std::move(tensors)} {
     file_.write(std::as_bytes(std::span{header}));
     to_next_incomplete();
   }
 
+  template <class = void>
   void to_next_incomplete() {
     for (; missing_ == 0 && next_ < tensors_.size(); ++next_) {
       missing_ = *tensor_bytes(tensors_[next_].dtype, tensors_[next_].shape);
@@ -144,8 +148,9 @@ class [[nodiscard]] SafetensorsWriter {
 /// are
 ///                        the same, or name, shape or metadata do not fit the format
 /// @throws FileError      the disk is full or broken; the text says which file is there now
-inline void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
-                              SafetensorsMetadata const& metadata = {}) {
+template <class = void>
+void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
+                       SafetensorsMetadata const& metadata = {}) {
   std::vector<TensorSpec> specs;
   specs.reserve(tensors.size());
   for (TensorView const& tensor : tensors) {

@@ -4,12 +4,12 @@
 /// @file
 /// Trainer: a network, a strategy and a backend put to work on data.
 
-#include <chrono>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include <tandem/core/clock.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/loader.hpp>
 #include <tandem/layers/loss.hpp>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tandem/comm/transport.hpp>
+#include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/engine/rank.hpp>
 #include <tandem/train/launch.hpp>

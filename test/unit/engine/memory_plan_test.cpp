@@ -266,7 +266,7 @@ TEST_CASE("what is planned is what is allocated") {
   Trainer<test::TinyNet, SingleDevice<Microbatches<4>, Reproducible<>>, Host> trainer{
       {.batch = 10, .optimizer = Adam{}, .threads_per_device = 2}};
   using ProgramType = decltype(trainer)::ProgramType;
-  std::vector<OpNeeds> const needs = trainer.workers().rank(0).ops.needs();
+  std::vector<OpNeeds> const needs = trainer.workers().rank(0).needs();
   Player player{ProgramType::graph, needs, 3};
   CHECK(player.plays());
   MemoryReport const report = trainer.memory();

@@ -57,11 +57,18 @@ std::string terminal(Call const& call) {
     return "(no terminal)";
   }
   with_standard_error(slave, call);
-  char text[4096];
-  ssize_t const size = ::read(master, text, sizeof text);
+  std::string text;
+  char part[4096];
+  while (text.find('\n') == std::string::npos) {  // a terminal may hand it over in pieces
+    ssize_t const size = ::read(master, part, sizeof part);
+    if (size <= 0) {
+      break;
+    }
+    text.append(part, static_cast<std::size_t>(size));
+  }
   ::close(slave);
   ::close(master);
-  return {text, static_cast<std::size_t>(size > 0 ? size : 0)};
+  return text;
 }
 
 using Plain = Trainer<test::PlainNet, SingleDevice<>, Host>;

@@ -87,6 +87,7 @@ class Queue {
   /// Blocks until the task with this @p ticket is done, or some task has thrown.
   /// @pre ticket <= last()
   /// Throws what the first failed task threw; of the tasks posted so far none runs any more.
+  template <class = void>  // compiled where it is called, not by every include
   void wait(Ticket ticket) {
     std::unique_lock lock{mutex_};
     progress_.wait(lock, [this, ticket] { return done_ >= ticket || error_ != nullptr; });
@@ -100,6 +101,7 @@ class Queue {
   void synchronize() { wait(last()); }
 
   /// Skips what has not started, waits for the task that runs, and drops any error.
+  template <class = void>
   void discard() {
     std::unique_lock lock{mutex_};
     skip_until_ = posted_;
@@ -113,6 +115,7 @@ class Queue {
     alignas(std::max_align_t) std::byte storage[task_bytes];
   };
 
+  template <class = void>
   void serve() {
     std::unique_lock lock{mutex_};
     for (;;) {

@@ -22,6 +22,7 @@ namespace tandem::host {
 class Team {
  public:
   /// @pre threads >= 1
+  template <class = void>  // compiled where it is called, not by every include
   explicit Team(int threads = 1) : size_{threads} {
     expects(threads >= 1, "Team: a device needs at least one thread");
     members_.reserve(static_cast<std::size_t>(threads - 1));
@@ -79,6 +80,7 @@ class Team {
     }
   }
 
+  template <class = void>
   void serve(int member) {
     for (std::uint32_t seen = 0;; ++seen) {
       loop_.wait(seen, std::memory_order_acquire);
