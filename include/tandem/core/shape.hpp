@@ -56,7 +56,8 @@ struct Vector {
 inline std::string to_string(Shape const& shape) {
   std::string text;
   for (int axis = 0; axis < shape.rank; ++axis) {
-    text += (axis > 0 ? "x" : "") + std::to_string(shape[axis]);
+    text += axis > 0 ? "x" : "";
+    text += std::to_string(shape[axis]);
   }
   return text.empty() ? "none" : text;
 }
