@@ -6330,12 +6330,20 @@ concept Metric = requires {
   { M::name } -> std::convertible_to<std::string_view>;
 };
 
+/// Whether targets are indices of outputs, which the trainer then checks: a loss that sets
+/// `static constexpr bool labels = true`, or a metric that looks the label up, as TopK does.
+template <class L, class M>
+inline constexpr bool targets_are_labels = std::integral<typename L::Target> &&
+                                           (
+                                               requires { L::labels; } || requires { M::k; });
+
 /// -Σ_c q_c log softmax(y)_c, q = (1 - smoothing) [c = label] + smoothing / C, mean over the batch.
 ///
 /// Shapes: output (B, C); one std::int32_t label in [0, C) a sample.
 template <class Smoothing = void>
 struct SoftmaxCrossEntropy {
   using Target = std::int32_t;
+  static constexpr bool labels = true;
   static constexpr std::string_view name = "SoftmaxCrossEntropy";
   static constexpr double smoothing = Smoothing::value;
   static constexpr int targets(Shape) { return 1; }
@@ -6343,6 +6351,7 @@ struct SoftmaxCrossEntropy {
 template <>
 struct SoftmaxCrossEntropy<void> {
   using Target = std::int32_t;
+  static constexpr bool labels = true;
   static constexpr std::string_view name = "SoftmaxCrossEntropy";
   static constexpr double smoothing = 0.0;
   static constexpr int targets(Shape) { return 1; }
@@ -9462,11 +9471,11 @@ void check_training_batch(int batch) {
   }
 }
 
-/// Integer targets are labels: each must be the index of an output.
+/// Where targets are labels, each must be the index of an output; other integers may be any.
 /// @throws ContractError  one is not; the message names the sample of the batch
-template <class Target>
-void check_labels(std::span<Target const> labels, std::int64_t outputs) {
-  if constexpr (std::integral<Target>) {
+template <class LossType, class MetricType>
+void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+  if constexpr (targets_are_labels<LossType, MetricType>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
       if (labels[s] < 0 || labels[s] >= outputs) {
         throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
@@ -10344,9 +10353,9 @@ class Safetensors {
   /// The tensor of this name, or null. O(log n).
   template <class = void>
   [[nodiscard]] TensorView const* find(std::string_view name) const noexcept {
-    auto const place =
-        std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                         [&](std::size_t i, std::string_view n) { return tensors_[i].name < n; });
+    auto const place = std::lower_bound(
+        by_name_.begin(), by_name_.end(), name,
+        [&](std::size_t i, std::string_view n) { return tensors_[i].name.compare(n) < 0; });
     return place != by_name_.end() && tensors_[*place].name == name ? &tensors_[*place] : nullptr;
   }
 
@@ -11447,7 +11456,7 @@ class Trainer {
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<T, Target> const& batch) {
-      check_labels(targets_of(batch.y, batch.size), output.elements());
+      check_labels<LossType, MetricType>(targets_of(batch.y, batch.size), output.elements());
       StepResult const r = forward({.x = batch.x, .targets = batch.y, .size = batch.size});
       sum.loss += r.loss * r.samples;
       sum.accuracy += r.metric * r.samples;
@@ -11532,7 +11541,7 @@ class Trainer {
   }
 
   StepResult train_batch(T const* x, Target const* targets, int size) {
-    check_labels(targets_of(targets, size), output.elements());
+    check_labels<LossType, MetricType>(targets_of(targets, size), output.elements());
     StepState const state{.seed = options_.seed,
                           .step = position_.step,
                           .learning_rate = learning_rate_of(options_.optimizer) *

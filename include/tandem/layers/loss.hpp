@@ -30,12 +30,20 @@ concept Metric = requires {
   { M::name } -> std::convertible_to<std::string_view>;
 };
 
+/// Whether targets are indices of outputs, which the trainer then checks: a loss that sets
+/// `static constexpr bool labels = true`, or a metric that looks the label up, as TopK does.
+template <class L, class M>
+inline constexpr bool targets_are_labels = std::integral<typename L::Target> &&
+                                           (
+                                               requires { L::labels; } || requires { M::k; });
+
 /// -Σ_c q_c log softmax(y)_c, q = (1 - smoothing) [c = label] + smoothing / C, mean over the batch.
 ///
 /// Shapes: output (B, C); one std::int32_t label in [0, C) a sample.
 template <class Smoothing = void>
 struct SoftmaxCrossEntropy {
   using Target = std::int32_t;
+  static constexpr bool labels = true;
   static constexpr std::string_view name = "SoftmaxCrossEntropy";
   static constexpr double smoothing = Smoothing::value;
   static constexpr int targets(Shape) { return 1; }
@@ -43,6 +51,7 @@ struct SoftmaxCrossEntropy {
 template <>
 struct SoftmaxCrossEntropy<void> {
   using Target = std::int32_t;
+  static constexpr bool labels = true;
   static constexpr std::string_view name = "SoftmaxCrossEntropy";
   static constexpr double smoothing = 0.0;
   static constexpr int targets(Shape) { return 1; }

@@ -4,7 +4,6 @@
 /// @file
 /// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
 
-#include <concepts>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -12,6 +11,7 @@
 #include <tandem/core/error.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/graph/graph.hpp>
+#include <tandem/layers/loss.hpp>
 #include <tandem/strategy/split.hpp>
 
 namespace tandem {
@@ -46,11 +46,11 @@ void check_training_batch(int batch) {
   }
 }
 
-/// Integer targets are labels: each must be the index of an output.
+/// Where targets are labels, each must be the index of an output; other integers may be any.
 /// @throws ContractError  one is not; the message names the sample of the batch
-template <class Target>
-void check_labels(std::span<Target const> labels, std::int64_t outputs) {
-  if constexpr (std::integral<Target>) {
+template <class LossType, class MetricType>
+void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+  if constexpr (targets_are_labels<LossType, MetricType>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
       if (labels[s] < 0 || labels[s] >= outputs) {
         throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +

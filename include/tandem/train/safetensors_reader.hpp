@@ -73,9 +73,9 @@ class Safetensors {
   /// The tensor of this name, or null. O(log n).
   template <class = void>
   [[nodiscard]] TensorView const* find(std::string_view name) const noexcept {
-    auto const place =
-        std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                         [&](std::size_t i, std::string_view n) { return tensors_[i].name < n; });
+    auto const place = std::lower_bound(
+        by_name_.begin(), by_name_.end(), name,
+        [&](std::size_t i, std::string_view n) { return tensors_[i].name.compare(n) < 0; });
     return place != by_name_.end() && tensors_[*place].name == name ? &tensors_[*place] : nullptr;
   }
 

@@ -111,7 +111,7 @@ class Trainer {
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<T, Target> const& batch) {
-      check_labels(targets_of(batch.y, batch.size), output.elements());
+      check_labels<LossType, MetricType>(targets_of(batch.y, batch.size), output.elements());
       StepResult const r = forward({.x = batch.x, .targets = batch.y, .size = batch.size});
       sum.loss += r.loss * r.samples;
       sum.accuracy += r.metric * r.samples;
@@ -196,7 +196,7 @@ class Trainer {
   }
 
   StepResult train_batch(T const* x, Target const* targets, int size) {
-    check_labels(targets_of(targets, size), output.elements());
+    check_labels<LossType, MetricType>(targets_of(targets, size), output.elements());
     StepState const state{.seed = options_.seed,
                           .step = position_.step,
                           .learning_rate = learning_rate_of(options_.optimizer) *
