@@ -28,5 +28,7 @@
 #include <tandem/ops/check_layer.hpp>
 #include <tandem/ops/host/all.hpp>
 #include <tandem/ops/null.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/strategy/data_parallel.hpp>
 #include <tandem/train/trainer.hpp>
+#include <tandem/train/world.hpp>

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -35,7 +36,11 @@
 #include <variant>
 #include <vector>
 #include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -47,10 +52,11 @@
 // ---- tandem/comm/transport.hpp
 
 /// @file
-/// Transports: the communicators of all ranks of one process, chosen by type.
+/// Transports: the communicators of the ranks of one process, chosen by type.
 ///
 /// One rank has a SelfCommunicator and no group, so that a strategy of one device makes no
-/// communication call at all.
+/// communication call at all. All transports have the members of ThreadsTransport; `rank` is always
+/// the rank among those of all processes.
 
 // ---- tandem/comm/recording.hpp
 
@@ -66,6 +72,29 @@
 ///
 /// A collective is queued on a stream and returns; its errors come out of that stream. All ranks of
 /// a group must queue the same collectives in the same order, each rank on one stream of its own.
+
+// ---- tandem/comm/message.hpp
+
+/// @file
+/// Outgoing and Incoming: the messages of an exchange(), each between two ranks.
+
+namespace tandem {
+
+/// What a rank sends to the rank @p peer.
+template <class T>
+struct Outgoing {
+  std::span<T const> data{};
+  int peer = 0;
+};
+
+/// Where a rank puts what the rank @p peer sends to it.
+template <class T>
+struct Incoming {
+  std::span<T> data{};
+  int peer = 0;
+};
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -110,6 +139,67 @@ concept Broadcasts = RankGroup<C> &&
   { comm.broadcast(data, root, stream) } -> std::same_as<void>;
 };
 
+/// reduce_scatter(in, out, op, stream): out[i] becomes op over all the ranks' in[k n + i], where k
+/// is this rank and n = out.size(): rank k keeps the k-th of size() equal parts of the result.
+///
+/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// op:     agrees on all ranks.
+/// stream: this rank's own.
+/// Cost:   at least (n - 1) / n * bytes(in), sent and received by each of n ranks.
+/// @pre    in.size() == size() * out.size(); out is this rank's part of in or overlaps none of it
+template <class C, class T, class Op>
+concept ReduceScatters = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, Op op, typename C::Stream& stream) {
+  { comm.reduce_scatter(in, out, op, stream) } -> std::same_as<void>;
+};
+
+/// all_gather(in, out, stream): out[k n + i] becomes rank k's in[i], for every rank k, where
+/// n = in.size().
+///
+/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// stream: this rank's own.
+/// Cost:   at least (n - 1) / n * bytes(out), sent and received by each of n ranks.
+/// @pre    out.size() == size() * in.size(); in is this rank's part of out or overlaps none of it
+template <class C, class T>
+concept AllGathers = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, typename C::Stream& stream) {
+  { comm.all_gather(in, out, stream) } -> std::same_as<void>;
+};
+
+/// send(data, peer, stream) on one rank and receive(data, peer, stream) on the other: the
+/// receiver's data becomes the sender's. The messages from one rank to another arrive in the order
+/// in which they were sent; every send has one receive.
+///
+/// data:   its size agrees on both ranks; until the stream has passed the call it is read on the
+///         sender, where it must not change, and written on the receiver.
+/// peer:   the other rank.
+/// stream: this rank's own. A send may hold it up until the receiver comes. A communicator that
+///         says `messages_in_flight` = n lets n messages of a pair and direction pass before that.
+/// Cost:   bytes(data), sent and received.
+/// @pre    peer is in [0, size()) and is not this rank
+template <class C, class T>
+concept SendsAndReceives = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, int peer,
+             typename C::Stream& stream) {
+  { comm.send(in, peer, stream) } -> std::same_as<void>;
+  { comm.receive(out, peer, stream) } -> std::same_as<void>;
+};
+
+/// exchange(sends, receives, stream): all these messages at once, so that ranks may send to each
+/// other without thinking of an order. Each end of a message may be in an exchange or alone.
+///
+/// sends, receives: need not agree; their buffers are as in send() and receive(). The two lists
+///                  themselves are read before the call returns.
+/// @pre    at most one message to and one from each other rank
+template <class C, class T>
+concept Exchanges = RankGroup<C> &&
+    requires(C& comm, std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+             typename C::Stream& stream) {
+  { comm.exchange(sends, receives, stream) } -> std::same_as<void>;
+};
+
 /// barrier(stream): no rank's stream passes the call before every rank's stream has reached it. The
 /// caller goes on; to hold it back too, wait for the stream.
 ///
@@ -124,16 +214,17 @@ concept Barriers = RankGroup<C> && requires(C& comm, typename C::Stream& stream)
 // ---- tandem/comm/operation.hpp
 
 /// @file
-/// Operation: the collectives by name; Label: what a caller calls one of its collectives.
+/// Operation: the collectives and messages by name; Label: what a caller calls one of its
+/// collectives.
 ///
 /// Both only identify: they stand in time-out messages and in records, and change no number.
 
 namespace tandem {
 
-/// A collective operation.
-enum class Operation { all_reduce, broadcast, barrier };
+/// A collective operation, or one end of a message.
+enum class Operation { all_reduce, broadcast, barrier, reduce_scatter, all_gather, send, receive };
 
-/// "all-reduce", "broadcast" or "barrier".
+/// "all-reduce", "broadcast", …: as they stand in messages.
 constexpr char const* name(Operation operation) {
   switch (operation) {
     case Operation::all_reduce:
@@ -142,6 +233,14 @@ constexpr char const* name(Operation operation) {
       return "broadcast";
     case Operation::barrier:
       return "barrier";
+    case Operation::reduce_scatter:
+      return "reduce-scatter";
+    case Operation::all_gather:
+      return "all-gather";
+    case Operation::send:
+      return "send";
+    case Operation::receive:
+      return "receive";
   }
   return "unknown";
 }
@@ -187,13 +286,33 @@ constexpr std::int64_t broadcast_bytes(int ranks, std::int64_t bytes) {
   return ((ranks - std::int64_t{1}) * bytes + ranks - 1) / ranks;
 }
 
-/// Of either, by name; a barrier sends nothing that counts.
+/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes that all hold are reduced
+/// and each keeps its part: (n - 1) / n * bytes.
+constexpr std::int64_t reduce_scatter_bytes(int ranks, std::int64_t bytes) {
+  return broadcast_bytes(ranks, bytes);
+}
+
+/// Bytes each of @p ranks sends, on average and rounded up, when the parts of all make @p bytes:
+/// (n - 1) / n * bytes.
+constexpr std::int64_t all_gather_bytes(int ranks, std::int64_t bytes) {
+  return broadcast_bytes(ranks, bytes);
+}
+
+/// Of any, by name. @p bytes are those of the whole: of a reduce-scatter's input, of an
+/// all-gather's output. A barrier sends nothing that counts, and a receive nothing at all.
 constexpr std::int64_t bytes_sent(Operation operation, int ranks, std::int64_t bytes) {
   switch (operation) {
     case Operation::all_reduce:
       return all_reduce_bytes(ranks, bytes);
     case Operation::broadcast:
       return broadcast_bytes(ranks, bytes);
+    case Operation::reduce_scatter:
+      return reduce_scatter_bytes(ranks, bytes);
+    case Operation::all_gather:
+      return all_gather_bytes(ranks, bytes);
+    case Operation::send:
+      return bytes;
+    case Operation::receive:
     case Operation::barrier:
       break;
   }
@@ -204,16 +323,19 @@ constexpr std::int64_t bytes_sent(Operation operation, int ranks, std::int64_t b
 
 namespace tandem {
 
-/// One collective that a rank has queued.
+/// One collective or message that a rank has queued. Elements and bytes are those of the whole: of
+/// a reduce-scatter's input, of an all-gather's output.
 struct Record {
   Operation operation = Operation::barrier;
   int ranks = 1;
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
   Label label{};
+  int peer = -1;  ///< of a send or a receive; the root of a broadcast
 };
 
-/// Bytes that this rank had to send, on average over the ranks: see comm/volume.hpp.
+/// Bytes that this rank had to send, in a collective on average over the ranks: see
+/// comm/volume.hpp.
 constexpr std::int64_t bytes_sent(Record const& record) {
   return bytes_sent(record.operation, record.ranks, record.bytes);
 }
@@ -271,15 +393,84 @@ class Recording<C> {
     }
   }
 
+  /// See ReduceScatters.
+  template <class T, class Op>
+    requires ReduceScatters<C, T, Op>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                      Stream& stream, Label label = {}) {
+    record(Operation::reduce_scatter, in.size(), in.size_bytes(), label);
+    if constexpr (requires { communicator_.reduce_scatter(in, out, op, stream, label); }) {
+      communicator_.reduce_scatter(in, out, op, stream, label);
+    } else {
+      communicator_.reduce_scatter(in, out, op, stream);
+    }
+  }
+
+  /// See AllGathers.
+  template <class T>
+    requires AllGathers<C, T>
+  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
+                  Label label = {}) {
+    record(Operation::all_gather, out.size(), out.size_bytes(), label);
+    if constexpr (requires { communicator_.all_gather(in, out, stream, label); }) {
+      communicator_.all_gather(in, out, stream, label);
+    } else {
+      communicator_.all_gather(in, out, stream);
+    }
+  }
+
   /// See Broadcasts.
   template <class T>
     requires Broadcasts<C, T>
   void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
-    record(Operation::broadcast, data.size(), data.size_bytes(), label);
+    record(Operation::broadcast, data.size(), data.size_bytes(), label, root);
     if constexpr (requires { communicator_.broadcast(data, root, stream, label); }) {
       communicator_.broadcast(data, root, stream, label);
     } else {
       communicator_.broadcast(data, root, stream);
+    }
+  }
+
+  /// See SendsAndReceives.
+  template <class T>
+    requires SendsAndReceives<C, std::remove_const_t<T>>
+  void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    record(Operation::send, data.size(), data.size_bytes(), label, peer);
+    if constexpr (requires { communicator_.send(std::span<T const>{data}, peer, stream, label); }) {
+      communicator_.send(std::span<T const>{data}, peer, stream, label);
+    } else {
+      communicator_.send(std::span<T const>{data}, peer, stream);
+    }
+  }
+
+  /// See SendsAndReceives.
+  template <class T>
+    requires SendsAndReceives<C, T>
+  void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    record(Operation::receive, data.size(), data.size_bytes(), label, peer);
+    if constexpr (requires { communicator_.receive(data, peer, stream, label); }) {
+      communicator_.receive(data, peer, stream, label);
+    } else {
+      communicator_.receive(data, peer, stream);
+    }
+  }
+
+  /// See Exchanges; it is recorded as its messages, sends first.
+  template <class T>
+    requires Exchanges<C, T>
+  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+                Stream& stream, Label label = {}) {
+    for (auto const& message : sends) {
+      record(Operation::send, message.data.size(), message.data.size_bytes(), label, message.peer);
+    }
+    for (auto const& message : receives) {
+      record(Operation::receive, message.data.size(), message.data.size_bytes(), label,
+             message.peer);
+    }
+    if constexpr (requires { communicator_.exchange(sends, receives, stream, label); }) {
+      communicator_.exchange(sends, receives, stream, label);
+    } else {
+      communicator_.exchange(sends, receives, stream);
     }
   }
 
@@ -309,13 +500,14 @@ class Recording<C> {
   }
 
  private:
-  void record(Operation operation, std::size_t elements, std::size_t bytes, Label label) {
+  void record(Operation operation, std::size_t elements, std::size_t bytes, Label label,
+              int peer = -1) {
     if (log_.size() == log_.capacity()) {
       ++missed_;
       return;
     }
     log_.push_back({operation, size(), static_cast<std::int64_t>(elements),
-                    static_cast<std::int64_t>(bytes), label});
+                    static_cast<std::int64_t>(bytes), label, peer});
   }
 
   C communicator_;
@@ -344,7 +536,7 @@ class Recording<C> {
 // ---- tandem/core/config.hpp
 
 /// @file
-/// Version and the two compiler attributes that the rest of the library spells as macros.
+/// Version and the three compiler attributes that the rest of the library spells as macros.
 ///
 /// Macros are defined here and in contract.hpp only. None of them changes the body of a type or of
 /// a function, so that two translation units of one program may be compiled by different compilers.
@@ -358,6 +550,15 @@ class Recording<C> {
 #define TANDEM_HOST_DEVICE __host__ __device__
 #else
 #define TANDEM_HOST_DEVICE
+#endif
+
+/// Marks a kernel: `template <class T> TANDEM_KERNEL void scale_kernel(...)`. Hidden, so that two
+/// shared libraries that instantiate one kernel each launch their own. Nothing to plain C++. Not
+/// for kernels in unnamed namespaces, which are hidden anyway.
+#if defined(__CUDACC__)
+#define TANDEM_KERNEL __attribute__((visibility("hidden"))) __global__
+#else
+#define TANDEM_KERNEL
 #endif
 
 /// A function of its own even where the optimiser would inline it: one for each stage and pass, and
@@ -642,10 +843,24 @@ class Queue {
 
 namespace tandem {
 
-/// The only rank of a group of one, on the host. Models AllReduces, Broadcasts and Barriers.
-class SelfCommunicator {
+/// How bytes are copied in the order of a stream: `queue(stream, from, to, bytes)`. Specialised for
+/// each backend's Stream; comm/cuda_copy.hpp has that of CUDA.
+template <class Stream>
+struct StreamCopy;
+
+template <>
+struct StreamCopy<host::Queue> {
+  static void queue(host::Queue& stream, void const* from, void* to, std::size_t bytes) {
+    stream.post([from, to, bytes] { std::memcpy(to, from, bytes); });
+  }
+};
+
+/// The only rank of a group of one. Models every concept of comm/concepts.hpp.
+template <class StreamType>
+class BasicSelfCommunicator {
  public:
-  using Stream = host::Queue;
+  using Stream = StreamType;
+  static constexpr bool ordered = true;
 
   /// Nothing in place; else a copy of @p in to @p out, on @p stream.
   /// @throws ContractError  the sizes differ
@@ -655,11 +870,29 @@ class SelfCommunicator {
                   Stream& stream, Label /*label*/ = {}) {
     expects(in.size() == out.size(),
             "all_reduce: in and out must have the same number of elements");
-    if (in.data() != out.data() && !in.empty()) {
-      stream.post([from = in.data(), to = out.data(), bytes = out.size_bytes()] {
-        std::memcpy(to, from, bytes);
-      });
-    }
+    copy(in, out, stream);
+  }
+
+  /// As all_reduce(): this rank's part is the whole.
+  /// @throws ContractError  the sizes differ
+  template <class T, class Op>
+    requires Reduction<Op, T>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op /*op*/,
+                      Stream& stream, Label /*label*/ = {}) {
+    expects(in.size() == out.size(),
+            "reduce_scatter: in must have as many elements as the ranks' outs together");
+    copy(in, out, stream);
+  }
+
+  /// As all_reduce(): this rank's part is the whole.
+  /// @throws ContractError  the sizes differ
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
+                  Label /*label*/ = {}) {
+    expects(in.size() == out.size(),
+            "all_gather: out must have as many elements as the ranks' ins together");
+    copy(in, out, stream);
   }
 
   /// @throws ContractError  @p root is not 0
@@ -668,18 +901,49 @@ class SelfCommunicator {
     expects(root == 0, "broadcast: the root must be a rank of the group, which has rank 0 only");
   }
 
+  /// @throws ContractError  always: there is no other rank
+  template <class T>
+  void send(std::span<T> /*data*/, int /*peer*/, Stream& /*stream*/, Label /*label*/ = {}) {
+    expects(false, "send: the peer must be another rank, and this group has rank 0 only");
+  }
+
+  /// @throws ContractError  always: there is no other rank
+  template <class T>
+  void receive(std::span<T> /*data*/, int /*peer*/, Stream& /*stream*/, Label /*label*/ = {}) {
+    expects(false, "receive: the peer must be another rank, and this group has rank 0 only");
+  }
+
+  /// @throws ContractError  there are messages: there is no other rank
+  template <class T>
+  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+                Stream& /*stream*/, Label /*label*/ = {}) {
+    expects(sends.empty() && receives.empty(),
+            "exchange: the peers must be other ranks, and this group has rank 0 only");
+  }
+
   void barrier(Stream& /*stream*/, Label /*label*/ = {}) {}
 
   [[nodiscard]] int rank() const noexcept { return 0; }
   [[nodiscard]] int size() const noexcept { return 1; }
+
+ private:
+  template <class T>
+  static void copy(std::span<T const> in, std::span<T> out, Stream& stream) {
+    if (in.data() != out.data() && !in.empty()) {
+      StreamCopy<Stream>::queue(stream, in.data(), out.data(), out.size_bytes());
+    }
+  }
 };
+
+/// The group of one on the host.
+using SelfCommunicator = BasicSelfCommunicator<host::Queue>;
 
 }  // namespace tandem
 
 // ---- tandem/comm/threads.hpp
 
 /// @file
-/// ThreadsCommunicator: collectives between ranks that are threads of one process.
+/// ThreadsCommunicator: collectives and messages between ranks that are threads of one process.
 ///
 /// Every rank works on its share of the elements of all ranks' buffers, in place and without copies
 /// through a third buffer; sums have the order of comm/fixed_tree.hpp, whoever comes first.
@@ -775,6 +1039,55 @@ void reduce_in_tree(std::span<T const* const> inputs, std::size_t begin, std::si
 
 }  // namespace tandem
 
+// ---- tandem/comm/share.hpp
+
+/// @file
+/// detail::share_of: the part of an array that one rank works on for all.
+
+namespace tandem::detail {
+
+/// A rank's share of @p count elements: whole cache lines, so that no two ranks write to one.
+struct Share {
+  std::size_t begin;
+  std::size_t end;
+};
+
+/// The size of all shares but those at the end, which may be smaller or empty.
+constexpr std::size_t share_size(int ranks, std::size_t count, std::size_t element_bytes) {
+  std::size_t const line = element_bytes < 64 ? 64 / element_bytes : 1;
+  auto const n = static_cast<std::size_t>(ranks);
+  return ((count + n - 1) / n + line - 1) / line * line;
+}
+
+constexpr Share share_of(int rank, int ranks, std::size_t count, std::size_t element_bytes) {
+  std::size_t const size = share_size(ranks, count, element_bytes);
+  std::size_t const begin = std::min(count, size * static_cast<std::size_t>(rank));
+  return {begin, std::min(count, begin + size)};
+}
+
+/// Whether two buffers have no byte in common.
+template <class T>
+bool disjoint(std::span<T const> a, std::span<T const> b) {
+  auto const from = reinterpret_cast<std::uintptr_t>(a.data());
+  auto const to = reinterpret_cast<std::uintptr_t>(b.data());
+  return from + a.size_bytes() <= to || to + b.size_bytes() <= from;
+}
+
+/// Whether two buffers of one size are the same elements or have none in common.
+template <class T>
+bool equal_or_disjoint(std::span<T const> a, std::span<T const> b) {
+  return a.data() == b.data() || disjoint(a, b);
+}
+
+/// Whether @p part is the @p rank -th of @p whole's equal parts, or not in it at all.
+template <class T>
+bool part_or_disjoint(int rank, std::span<T const> whole, std::span<T const> part) {
+  return part.data() == whole.data() + static_cast<std::size_t>(rank) * part.size() ||
+         disjoint(whole, part);
+}
+
+}  // namespace tandem::detail
+
 // ---- tandem/comm/threads_call.hpp
 
 /// @file
@@ -841,6 +1154,19 @@ inline std::string to_string(Call const& call) {
 /// on all ranks' buffers; nothing fails there, so nobody frees a buffer that another rank still
 /// reads.
 
+// ---- tandem/comm/threads_mail.hpp
+
+/// @file
+/// detail::Mail: the messages between ranks that are threads of one process.
+///
+/// Each pair of ranks has a box for each direction, with room for one message: a sender waits only
+/// until the box is free, a receiver until it is full.
+
+// ---- tandem/comm/threads_wait.hpp
+
+/// @file
+/// detail::GroupWait: one mutex, one condition and one failure for all ranks of a ThreadsGroup.
+
 // ---- tandem/core/clock.hpp
 
 /// @file
@@ -855,9 +1181,326 @@ using ClockCheck = std::chrono::time_point<std::chrono::steady_clock, std::chron
 
 }  // namespace tandem::detail
 
+namespace tandem::detail {
+
+/// How ranks that are threads wait for each other: until it is so, the group fails, or time is up.
+class GroupWait {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+
+  explicit GroupWait(std::chrono::milliseconds timeout) : timeout_{timeout} {}
+
+  [[nodiscard]] Lock lock() { return Lock{mutex_}; }
+  void notify() { changed_.notify_all(); }
+
+  // All below: @pre the caller has the lock.
+
+  /// @throws AbortedError  the group has failed
+  void check() const {
+    if (failure_ != Failure::none) {
+      throw AbortedError{message_};
+    }
+  }
+
+  /// The first failure counts, later ones change nothing.
+  void abort(std::string const& message) { fail(Failure::aborted, message); }
+
+  void reset() { failure_ = Failure::none; }
+
+  /// Blocks until done(), which the caller's lock guards. If time is up first, the group fails with
+  /// text(), for every rank that waits.
+  /// @throws AbortedError  the group was aborted
+  /// @throws TimeoutError  time is up, for this rank or another one that waited
+  template <class Done, class Text>
+  void wait(Lock& lock, Done const& done, Text const& text) {
+    auto const limit = std::min<std::chrono::milliseconds>(timeout_, std::chrono::hours{8760});
+    bool const woken = changed_.wait_until(lock, std::chrono::steady_clock::now() + limit,
+                                           [&] { return done() || failure_ != Failure::none; });
+    if (done()) {
+      return;
+    }
+    if (!woken) {
+      fail(Failure::timed_out, text());
+    }
+    if (failure_ == Failure::timed_out) {
+      throw TimeoutError{message_};
+    }
+    throw AbortedError{message_};
+  }
+
+  /// Blocks until done(), whatever else happens.
+  template <class Done>
+  void wait_without_limit(Lock& lock, Done const& done) {
+    changed_.wait(lock, done);
+  }
+
+ private:
+  enum class Failure { none, aborted, timed_out };
+
+  void fail(Failure failure, std::string const& message) {
+    if (failure_ == Failure::none) {
+      failure_ = failure;
+      message_ = message;
+      changed_.notify_all();
+    }
+  }
+
+  std::chrono::milliseconds timeout_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Failure failure_ = Failure::none;
+  std::string message_;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+/// Where one message at a time lies between its sender and its receiver.
+struct Box {
+  enum class State { free, filling, full, draining };
+
+  State state = State::free;
+  Call call{};
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::unique_ptr<std::byte[]> bytes{};
+  std::size_t capacity = 0;
+
+  /// Room for @p wanted bytes; allocates when a message is larger than all before it.
+  std::byte* room(std::size_t wanted) {
+    if (wanted > capacity) {
+      bytes = std::unique_ptr<std::byte[]>{new std::byte[wanted]};
+      capacity = wanted;
+    }
+    return bytes.get();
+  }
+};
+
+/// All boxes of a group. What fill and drain do to a box is the communicator's affair.
+class Mail {
+ public:
+  Mail(GroupWait& wait, int ranks)
+      : wait_{wait},
+        ranks_{ranks},
+        boxes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
+
+  /// Waits until the box from @p rank to @p peer is free, and calls fill(box).
+  /// @param where  where(r): what rank r was last seen at, for the message; called under the lock
+  template <class Fill, class Where>
+  void send(int rank, int peer, Call const& call, Fill const& fill, Where const& where) {
+    GroupWait::Lock lock = wait_.lock();
+    wait_.check();
+    Inside const inside{ranks_inside_};
+    Box& box = box_of(rank, peer);
+    wait_.wait(
+        lock, [&box] { return box.state == Box::State::free; },
+        [&] {
+          return where.prefix() + who(peer) + " did not receive message #" +
+                 std::to_string(box.received + 1) + in_brackets(box.call.label) + " from " +
+                 who(rank) + ", which waits to send the next one" + in_brackets(call.label) +
+                 where.within() + where(peer);
+        });
+    run(lock, box, Box::State::filling, fill, Box::State::free, Box::State::full);
+    box.call = call;
+    ++box.sent;
+  }
+
+  /// Waits until the box from @p peer to @p rank is full, and calls drain(box).
+  /// @throws ContractError  the message has another type or number of elements; it is lost
+  template <class Drain, class Where>
+  void receive(int rank, int peer, Call const& call, Drain const& drain, Where const& where) {
+    GroupWait::Lock lock = wait_.lock();
+    wait_.check();
+    Inside const inside{ranks_inside_};
+    Box& box = box_of(peer, rank);
+    wait_.wait(
+        lock, [&box] { return box.state == Box::State::full; },
+        [&] {
+          return where.prefix() + who(peer) + " did not send message #" +
+                 std::to_string(box.sent + 1) + ", which " + who(rank) + " waits to receive" +
+                 in_brackets(call.label) + where.within() + where(peer);
+        });
+    ++box.received;
+    if (box.call.type != call.type || box.call.count != call.count) {
+      box.state = Box::State::free;
+      wait_.notify();
+      throw ContractError{where.prefix() + who(peer) + " sent message #" +
+                          std::to_string(box.received) + in_brackets(box.call.label) + " of " +
+                          std::to_string(box.call.count) + " elements, but " + who(rank) +
+                          " receives" + in_brackets(call.label) + " " + std::to_string(call.count) +
+                          " elements" + (box.call.count == call.count ? " of another type" : "") +
+                          "; both ends must name the same"};
+    }
+    run(lock, box, Box::State::draining, drain, Box::State::free, Box::State::free);
+  }
+
+  /// Whether no rank sends or receives. @pre the caller has the lock
+  [[nodiscard]] bool idle() const { return ranks_inside_ == 0; }
+
+  /// Drops what lies in the boxes. @pre idle(), and the caller has the lock
+  void clear() {
+    for (auto const& box : boxes_) {
+      if (box != nullptr) {
+        box->state = Box::State::free;
+      }
+    }
+  }
+
+ private:
+  /// Counts a rank for the length of a call; made and destroyed under the lock.
+  class [[nodiscard]] Inside {
+   public:
+    [[nodiscard]] explicit Inside(int& count) : count_{count} { ++count_; }
+    Inside(Inside const&) = delete;
+    Inside& operator=(Inside const&) = delete;
+    ~Inside() { --count_; }
+
+   private:
+    int& count_;
+  };
+
+  static std::string who(int rank) { return "rank " + std::to_string(rank); }
+
+  /// work(box) without the lock.
+  template <class Work>
+  void run(GroupWait::Lock& lock, Box& box, Box::State meanwhile, Work const& work,
+           Box::State failed, Box::State done) {
+    box.state = meanwhile;
+    lock.unlock();
+    try {
+      work(box);
+    } catch (...) {
+      lock.lock();
+      box.state = failed;
+      wait_.notify();
+      throw;
+    }
+    lock.lock();
+    box.state = done;
+    wait_.notify();
+  }
+
+  Box& box_of(int from, int to) {
+    auto& box = boxes_[static_cast<std::size_t>(from * ranks_ + to)];
+    if (box == nullptr) {
+      box = std::make_unique<Box>();
+    }
+    return *box;
+  }
+
+  GroupWait& wait_;
+  int ranks_;
+  int ranks_inside_ = 0;
+  std::vector<std::unique_ptr<Box>> boxes_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/comm/transport_options.hpp
+
+/// @file
+/// TransportOptions: what every transport is made with.
+
+// ---- tandem/comm/world.hpp
+
+/// @file
+/// World: the processes of one program, and which ranks live in each.
+///
+/// A plain value; train/world.hpp reads it from what mpirun, srun or torchrun leaves in the
+/// environment, and a program may fill it in itself.
+
+namespace tandem {
+
+/// Where the processes of a world meet for the first time; see rendezvous() in comm/rendezvous.hpp.
+struct Rendezvous {
+  /// "host:port", at which process 0 listens, or "file:PATH", where all processes may make files.
+  std::string address{};
+
+  /// Tells one start of the program from another; agrees on all processes. May be empty.
+  std::string token{};
+
+  /// If not null it is used and no address is needed: makes process 0's @p bytes those of every
+  /// process, as MPI_Bcast does.
+  void (*broadcast)(void* context, void* data, std::size_t bytes) = nullptr;
+  void* context = nullptr;
+};
+
+/// The processes of one program, this one among them. The ranks are dealt to them in order: with 8
+/// ranks and 2 processes, ranks 4 to 7 live in process 1.
+struct World {
+  int processes = 1;
+  int process = 0;
+
+  /// This process among those on its machine: which of the machine's devices are its own.
+  int local_process = 0;
+
+  Rendezvous rendezvous{};
+};
+
+/// @throws ContractError  the numbers of @p world contradict each other
+template <class = void>  // compiled where it is called, not by every include
+void check_world(World const& world) {
+  auto const fail = [&world](std::string const& what) {
+    throw ContractError{"World: " + what + " (process " + std::to_string(world.process) + " of " +
+                        std::to_string(world.processes) + ", number " +
+                        std::to_string(world.local_process) + " on its machine)"};
+  };
+  if (world.processes < 1) {
+    fail("there must be at least one process");
+  }
+  if (world.process < 0 || world.process >= world.processes) {
+    fail("the processes are numbered from 0 up");
+  }
+  if (world.local_process < 0 || world.local_process > world.process) {
+    fail("a machine's processes are numbered from 0 up, in the order of all processes");
+  }
+}
+
+/// How many of @p ranks live in each process.
+/// @throws ContractError  check_world() fails, or @p ranks is no multiple of the processes
+template <class = void>
+int local_ranks(World const& world, int ranks) {
+  check_world(world);
+  if (ranks % world.processes != 0) {
+    throw ContractError{"World: a strategy of " + std::to_string(ranks) +
+                        " ranks cannot be dealt to " + std::to_string(world.processes) +
+                        " processes: start as many as divide the ranks"};
+  }
+  return ranks / world.processes;
+}
+
+/// The first rank that lives in this process. @throws ContractError  as local_ranks() does
+template <class = void>
+int first_rank(World const& world, int ranks) {
+  return world.process * local_ranks(world, ranks);
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// How a transport's ranks wait for each other, what its messages say, and where its ranks live.
+struct TransportOptions {
+  /// How long a rank waits for the others before it gives up, for itself and the whole group.
+  std::chrono::milliseconds timeout = std::chrono::seconds{600};
+
+  /// Words for what a rank stored in progress(rank), such as "at action 1F3"; null: say nothing.
+  std::string (*describe_progress)(int rank, std::uint64_t progress) = nullptr;
+
+  /// Begins the group's messages if not null: with several groups, ranks alone are ambiguous.
+  char const* name = nullptr;
+
+  /// The processes that the ranks are dealt to. Only transports between processes take several.
+  World world{};
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 class ThreadsCommunicator;
+class VirtualCommunicator;
 
 /// How a ThreadsGroup waits, and what its messages say.
 struct ThreadsOptions {
@@ -871,6 +1514,19 @@ struct ThreadsOptions {
   char const* name = nullptr;
 };
 
+/// The same for a transport whose ranks are all threads of this process.
+/// @throws ContractError  there are several processes, or the time-out is not positive
+inline ThreadsOptions threads_options(TransportOptions const& options) {
+  check_world(options.world);
+  expects(options.world.processes == 1,
+          "this transport's ranks are threads of one process, and the program was started as "
+          "several: start it once, or use a transport between processes");
+  expects(options.timeout.count() > 0, "the timeout must be positive");
+  return {.timeout = options.timeout,
+          .describe_progress = options.describe_progress,
+          .name = options.name};
+}
+
 /// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
 /// uses its communicator(rank). Not copyable, not movable.
 class ThreadsGroup {
@@ -878,7 +1534,11 @@ class ThreadsGroup {
   /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
   template <class = void>  // compiled where it is called, not by every include
   explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
-      : ranks_{ranks}, options_{options}, slots_{make_slots(ranks)} {
+      : ranks_{ranks},
+        options_{options},
+        slots_{make_slots(ranks)},
+        wait_{options.timeout},
+        mail_{wait_, ranks} {
     expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
   }
 
@@ -888,30 +1548,36 @@ class ThreadsGroup {
   /// @throws ContractError  @p rank is not in [0, size())
   [[nodiscard]] ThreadsCommunicator communicator(int rank);
 
-  /// Makes every rank that waits in a collective, or enters one later, throw AbortedError with
-  /// @p reason, at once. The first failure of a group counts, later ones change nothing.
+  /// Makes every rank that waits in a collective or for a message, or enters one later, throw
+  /// AbortedError with @p reason, at once. The first failure of a group counts, later ones change
+  /// nothing.
   template <class = void>
   void abort(int rank, std::string_view reason) {
-    std::lock_guard const lock{mutex_};
-    if (failure_ == Failure::none) {
-      failure_ = Failure::aborted;
-      message_ = prefix() + "rank " + std::to_string(rank) + " failed: " + std::string{reason};
-      met_.notify_all();
-    }
+    auto const lock = wait_.lock();
+    wait_.abort(prefix() + "rank " + std::to_string(rank) + " failed: " + std::string{reason});
   }
 
-  /// Makes the group usable again after a failure.
+  /// @throws AbortedError  the group has failed
+  template <class = void>
+  void poll() {
+    auto const lock = wait_.lock();
+    wait_.check();
+  }
+
+  /// Makes the group usable again after a failure; messages that nobody has received are lost.
   /// @throws ContractError  a rank is still inside a collective: discard() its stream first
   template <class = void>
   void reset() {
-    std::lock_guard const lock{mutex_};
+    auto const lock = wait_.lock();
     for (int rank = 0; rank < ranks_; ++rank) {
       expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
     }
+    expects(mail_.idle(), "ThreadsGroup::reset: a rank still sends or receives");
     for (int rank = 0; rank < ranks_; ++rank) {
       slot(rank).waiting = false;
     }
-    failure_ = Failure::none;
+    mail_.clear();
+    wait_.reset();
     waiting_ = 0;
   }
 
@@ -925,8 +1591,7 @@ class ThreadsGroup {
 
  private:
   friend class ThreadsCommunicator;
-
-  enum class Failure { none, aborted, timed_out };
+  friend class VirtualCommunicator;
 
   struct alignas(64) Slot {
     detail::Call call{};
@@ -946,11 +1611,9 @@ class ThreadsGroup {
   /// First meeting. Afterwards call_of(r) may be read for every r, until leave().
   template <class = void>
   void meet(int rank, detail::Call const& call) {
-    std::unique_lock lock{mutex_};
+    auto lock = wait_.lock();
     Slot& mine = slot(rank);
-    if (failure_ != Failure::none) {
-      throw AbortedError{message_};
-    }
+    wait_.check();
     expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
     mine.call = call;
     mine.used = mine.inside = mine.waiting = true;
@@ -969,18 +1632,30 @@ class ThreadsGroup {
   /// all at work and cannot fail.
   template <class = void>
   void leave(int rank) {
-    std::unique_lock lock{mutex_};
+    auto lock = wait_.lock();
     if (++leaving_ == ranks_) {
       leaving_ = 0;
       ++meetings_;
-      met_.notify_all();
+      wait_.notify();
     } else {
-      met_.wait(lock, [this, now = meetings_] { return meetings_ != now; });
+      wait_.wait_without_limit(lock, [this, now = meetings_] { return meetings_ != now; });
     }
     slot(rank).inside = false;
   }
 
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
+
+  /// fill(box) when the one place from @p rank to @p peer is free.
+  template <class Fill>
+  void send(int rank, int peer, detail::Call const& call, Fill const& fill) {
+    mail_.send(rank, peer, call, fill, Where{*this});
+  }
+
+  /// drain(box) when a message from @p peer to @p rank has come.
+  template <class Drain>
+  void receive(int rank, int peer, detail::Call const& call, Drain const& drain) {
+    mail_.receive(rank, peer, call, drain, Where{*this});
+  }
 
   /// The last rank has come: all go on, with one verdict. The next one needs all of them again.
   template <class = void>
@@ -998,53 +1673,61 @@ class ThreadsGroup {
     }
     waiting_ = 0;
     ++meetings_;
-    met_.notify_all();
+    wait_.notify();
   }
 
   template <class = void>
-  void wait_for_others(std::unique_lock<std::mutex>& lock, Slot& mine) {
-    std::uint64_t const now = meetings_;
-    auto const limit =
-        std::min<std::chrono::milliseconds>(options_.timeout, std::chrono::hours{8760});
-    bool const woken = met_.wait_until(lock, std::chrono::steady_clock::now() + limit, [this, now] {
-      return meetings_ != now || failure_ != Failure::none;
-    });
-    if (meetings_ != now) {
-      return;
+  void wait_for_others(detail::GroupWait::Lock& lock, Slot& mine) {
+    try {
+      wait_.wait(
+          lock, [this, now = meetings_] { return meetings_ != now; },
+          [&] { return prefix() + time_out_message(mine.call); });
+    } catch (...) {
+      mine.inside = false;
+      throw;
     }
-    if (!woken) {
-      message_ = prefix() + time_out_message(mine.call);
-      failure_ = Failure::timed_out;
-      met_.notify_all();
-    }
-    mine.inside = false;
-    if (failure_ == Failure::timed_out) {
-      throw TimeoutError{message_};
-    }
-    throw AbortedError{message_};
   }
 
   template <class = void>
   [[nodiscard]] std::string time_out_message(detail::Call const& awaited) const {
-    auto const ms = options_.timeout.count();
-    std::string const time =
-        ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
     std::string text;
     for (int rank = 0; rank < ranks_; ++rank) {
-      Slot const& other = slot(rank);
-      if (other.waiting) {
+      if (slot(rank).waiting) {
         continue;
       }
       text.append(text.empty() ? "rank " : "; rank ").append(std::to_string(rank));
       text.append(" did not reach ").append(numbered(awaited, collectives_ + 1));
-      text.append(" within ").append(time).append("; it was last in ");
-      text += other.used ? numbered(other.call, collectives_) : "no collective";
-      if (options_.describe_progress != nullptr) {
-        text.append(", ").append(options_.describe_progress(rank, other.progress.load()));
-      }
+      text.append(within()).append(last_seen(rank));
     }
     return text;
   }
+
+  /// " within 50 ms"
+  [[nodiscard]] std::string within() const {
+    auto const ms = options_.timeout.count();
+    return " within " +
+           (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
+  }
+
+  /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
+  [[nodiscard]] std::string last_seen(int rank) const {
+    Slot const& other = slot(rank);
+    std::string text = "; it was last in ";
+    text += other.used ? numbered(other.call, collectives_) : "no collective";
+    if (options_.describe_progress != nullptr) {
+      text.append(", ").append(options_.describe_progress(rank, other.progress.load()));
+    }
+    return text;
+  }
+
+  /// The group's words for the messages of Mail.
+  struct Where {
+    ThreadsGroup const& group;
+
+    [[nodiscard]] std::string prefix() const { return group.prefix(); }
+    [[nodiscard]] std::string within() const { return group.within(); }
+    [[nodiscard]] std::string operator()(int rank) const { return group.last_seen(rank); }
+  };
 
   [[nodiscard]] Slot& slot(int rank) const noexcept {
     return slots_[static_cast<std::size_t>(rank)];
@@ -1056,49 +1739,36 @@ class ThreadsGroup {
 
   int ranks_;
   ThreadsOptions options_;
-  std::mutex mutex_;  // guards all below but progress, and the calls between the meetings
-  std::condition_variable met_;
+  std::unique_ptr<Slot[]> slots_;
+  detail::GroupWait wait_;  // guards all below, the slots but for progress, the calls between
+                            // the meetings, and mail_
   std::uint64_t meetings_ = 0;
   std::uint64_t collectives_ = 0;
   int waiting_ = 0;
   int leaving_ = 0;
-  Failure failure_ = Failure::none;
-  std::string message_;
   std::string mismatch_;
-  std::unique_ptr<Slot[]> slots_;
+  detail::Mail mail_;
 };
 
 }  // namespace tandem
 
 namespace tandem {
 
-namespace detail {
-
-/// A rank's share of @p count elements: whole cache lines, so that no two ranks write to one.
-struct Share {
-  std::size_t begin;
-  std::size_t end;
-};
-
-constexpr Share share_of(int rank, int ranks, std::size_t count, std::size_t element_bytes) {
-  std::size_t const line = element_bytes < 64 ? 64 / element_bytes : 1;
-  auto const n = static_cast<std::size_t>(ranks);
-  std::size_t const size = ((count + n - 1) / n + line - 1) / line * line;
-  std::size_t const begin = std::min(count, size * static_cast<std::size_t>(rank));
-  return {begin, std::min(count, begin + size)};
-}
-
-}  // namespace detail
-
 /// One rank's end of a ThreadsGroup; a small value, copies of it are the same end.
 ///
-/// Models AllReduces, Broadcasts and Barriers. Each rank needs a stream of its own, used by one
+/// Models every concept of comm/concepts.hpp. Each rank needs a stream of its own, used by one
 /// thread. A collective's errors come out of that stream's wait() or synchronize(): AbortedError
 /// when the group was aborted, TimeoutError when a rank did not come, and ContractError, on every
 /// rank and leaving the group usable, when the ranks' calls do not match.
 class ThreadsCommunicator {
  public:
   using Stream = host::Queue;
+
+  /// Messages of a pair of ranks and a direction that may be sent before the receiver comes.
+  static constexpr int messages_in_flight = 1;
+
+  /// Whether all_reduce() and reduce_scatter() join the ranks in the order of comm/fixed_tree.hpp.
+  static constexpr bool ordered = true;
 
   /// out[i] = op over the ranks' in[i]; the label is for messages. See AllReduces.
   ///
@@ -1111,9 +1781,7 @@ class ThreadsCommunicator {
                   Stream& stream, Label label = {}) {
     expects(in.size() == out.size(),
             "all_reduce: in and out must have the same number of elements");
-    auto const from = reinterpret_cast<std::uintptr_t>(in.data());
-    auto const to = reinterpret_cast<std::uintptr_t>(out.data());
-    expects(from == to || from + in.size_bytes() <= to || to + out.size_bytes() <= from,
+    expects(detail::equal_or_disjoint<T>(in, out),
             "all_reduce: in and out must be the same elements or not overlap at all");
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label] {
@@ -1124,6 +1792,70 @@ class ThreadsCommunicator {
                          .in = first,
                          .out = result});
       reduce_share<T>(*group, rank, count, op);
+      group->leave(rank);
+    });
+  }
+
+  /// This rank's part of op over the ranks' in; the label is for messages. See ReduceScatters.
+  ///
+  /// Order:  that of all_reduce(): the same bits.
+  /// Cost:   reads (n - 1) / n * bytes(in) of the other ranks' memory; no allocation.
+  /// @throws ContractError  the sizes do not fit, or in and out overlap otherwise than they may
+  template <class T, class Op>
+    requires Reduction<Op, T>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                      Stream& stream, Label label = {}) {
+    expects(in.size() == out.size() * static_cast<std::size_t>(size()),
+            "reduce_scatter: in must have as many elements as the ranks' outs together");
+    expects(detail::part_or_disjoint<T>(rank_, in, out),
+            "reduce_scatter: out must be this rank's part of in or not overlap it at all");
+    stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
+                 count = out.size(), label] {
+      group->meet(rank, {.operation = Operation::reduce_scatter,
+                         .label = label,
+                         .type = &detail::type_mark<T, Op>,
+                         .count = count,
+                         .in = first,
+                         .out = result});
+      std::array<T const*, max_tree_ranks> inputs;
+      auto const ranks = static_cast<std::size_t>(group->size());
+      std::size_t const begin = static_cast<std::size_t>(rank) * count;
+      for (std::size_t r = 0; count > 0 && r < ranks; ++r) {
+        inputs[r] = static_cast<T const*>(group->call_of(static_cast<int>(r)).in) + begin;
+      }
+      reduce_in_tree(std::span<T const* const>{inputs.data(), ranks}, 0, count,
+                     std::span<T* const>{&result, 1}, op);
+      group->leave(rank);
+    });
+  }
+
+  /// Every rank's in, in the order of ranks; the label is for messages. See AllGathers.
+  ///
+  /// Cost:   every rank copies (n - 1) / n * bytes(out) of the others' memory; no allocation.
+  /// @throws ContractError  the sizes do not fit, or in and out overlap otherwise than they may
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
+                  Label label = {}) {
+    expects(out.size() == in.size() * static_cast<std::size_t>(size()),
+            "all_gather: out must have as many elements as the ranks' ins together");
+    expects(detail::part_or_disjoint<T>(rank_, out, in),
+            "all_gather: in must be this rank's part of out or not overlap it at all");
+    stream.post([group = group_, rank = rank_, first = in.data(), result = out.data(),
+                 count = in.size(), label] {
+      group->meet(rank, {.operation = Operation::all_gather,
+                         .label = label,
+                         .type = &detail::type_mark<T, void>,
+                         .count = count,
+                         .in = first,
+                         .out = result});
+      for (int r = 0; count > 0 && r < group->size(); ++r) {
+        void const* const from = group->call_of(r).in;
+        T* const to = result + static_cast<std::size_t>(r) * count;
+        if (from != to) {
+          std::memcpy(to, from, count * sizeof(T));
+        }
+      }
       group->leave(rank);
     });
   }
@@ -1152,6 +1884,71 @@ class ThreadsCommunicator {
         });
   }
 
+  /// A message to @p peer; the label is for messages of errors. See SendsAndReceives.
+  ///
+  /// Cost:   copies bytes(data) once; allocates where the message is larger than all of its pair
+  ///         and direction before it. Waits while the one before it has not been received.
+  /// @throws ContractError  @p peer is no other rank
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    using Element = std::remove_const_t<T>;
+    expects(is_peer(peer), "send: the peer must be another rank of the group");
+    stream.post(
+        [group = group_, rank = rank_, peer, first = data.data(), count = data.size(), label] {
+          group->send(rank, peer,
+                      {.operation = Operation::send,
+                       .label = label,
+                       .type = &detail::type_mark<Element, void>,
+                       .count = count},
+                      [=](detail::Box& box) {
+                        std::byte* const to = box.room(count * sizeof(T));
+                        if (count > 0) {
+                          std::memcpy(to, first, count * sizeof(T));
+                        }
+                      });
+        });
+  }
+
+  /// A message from @p peer; the label is for messages of errors. See SendsAndReceives.
+  ///
+  /// Cost:   copies bytes(data) once. A message that does not fit is a ContractError out of the
+  ///         stream, and is lost.
+  /// @throws ContractError  @p peer is no other rank
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    expects(is_peer(peer), "receive: the peer must be another rank of the group");
+    stream.post(
+        [group = group_, rank = rank_, peer, first = data.data(), count = data.size(), label] {
+          group->receive(rank, peer,
+                         {.operation = Operation::receive,
+                          .label = label,
+                          .type = &detail::type_mark<T, void>,
+                          .count = count},
+                         [=](detail::Box& box) {
+                           if (count > 0) {
+                             std::memcpy(first, box.bytes.get(), count * sizeof(T));
+                           }
+                         });
+        });
+  }
+
+  /// The sends, which wait for nobody if earlier messages have been received, then the receives.
+  /// See Exchanges.
+  /// @throws ContractError  a peer is no other rank
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+                Stream& stream, Label label = {}) {
+    for (auto const& message : sends) {
+      send(message.data, message.peer, stream, label);
+    }
+    for (auto const& message : receives) {
+      receive(message.data, message.peer, stream, label);
+    }
+  }
+
   /// No rank's stream passes before every rank's stream has come; the label is for messages.
   template <class = void>  // compiled where it is called, not by every include
   void barrier(Stream& stream, Label label = {}) {
@@ -1168,6 +1965,10 @@ class ThreadsCommunicator {
   friend class ThreadsGroup;
 
   ThreadsCommunicator(ThreadsGroup& group, int rank) : group_{&group}, rank_{rank} {}
+
+  [[nodiscard]] bool is_peer(int peer) const noexcept {
+    return peer >= 0 && peer < size() && peer != rank_;
+  }
 
   template <class T, class Op>
   static void reduce_share(ThreadsGroup const& group, int rank, std::size_t count, Op op) {
@@ -1197,32 +1998,61 @@ inline ThreadsCommunicator ThreadsGroup::communicator(int rank) {
 
 namespace tandem {
 
-/// Ranks are threads of this process.
+/// Ranks are threads of this process, on the host.
 template <int Ranks>
 class ThreadsTransport {
  public:
   using Communicator = ThreadsCommunicator;
 
-  explicit ThreadsTransport(ThreadsOptions const& options) : group_{Ranks, options} {}
+  /// Whether a communicator's calls may be captured into a graph.
+  static constexpr bool capturable = false;
+
+  /// @throws ContractError  the time-out is not positive, or there are several processes
+  explicit ThreadsTransport(TransportOptions const& options)
+      : group_{Ranks, threads_options(options)} {}
+
+  /// The ranks that live in this process are [first_rank(), first_rank() + local_ranks()).
+  [[nodiscard]] static int first_rank() noexcept { return 0; }
+  [[nodiscard]] static int local_ranks() noexcept { return Ranks; }
+
+  /// Which of the devices that this process sees belongs to its rank first_rank() + @p local.
+  [[nodiscard]] static int device_of(int local) noexcept { return local; }
 
   [[nodiscard]] Communicator communicator(int rank) { return group_.communicator(rank); }
+
+  /// Where @p rank notes what it is doing, for time-out messages; null where nobody would read it.
   [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
+
+  /// Makes every rank that waits for others throw AbortedError, now or later.
   void abort(int rank, std::string_view reason) { group_.abort(rank, reason); }
+
+  /// What whoever waits for @p rank's device calls again and again: throws if the wait is in vain.
+  /// Once more when the device has come: after an abort it may go on, with wrong numbers.
+  /// @param waited  for how long already
+  void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) { group_.poll(); }
 
  private:
   ThreadsGroup group_;
 };
 
+/// A strategy of one device: nobody to wait for.
 template <>
 class ThreadsTransport<1> {
  public:
   using Communicator = SelfCommunicator;
+  static constexpr bool capturable = false;
 
-  explicit ThreadsTransport(ThreadsOptions const& /*options*/) {}
+  explicit ThreadsTransport(TransportOptions const& options) {
+    static_cast<void>(threads_options(options));
+  }
 
+  [[nodiscard]] static int first_rank() noexcept { return 0; }
+  [[nodiscard]] static int local_ranks() noexcept { return 1; }
+  [[nodiscard]] static int device_of(int local) noexcept { return local; }
   [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
   [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
   static void abort(int /*rank*/, std::string_view /*reason*/) {}
+  static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
 };
 
 /// Another transport whose communicators log every call: how tests and planners count bytes.
@@ -2653,6 +3483,11 @@ class TensorDataset<T> {
 /// A rank knows nothing of other ranks but its communicator. All memory is planned and allocated by
 /// the constructor; a step allocates nothing, looks up nothing and calls nothing virtually.
 
+// ---- tandem/engine/feed.hpp
+
+/// @file
+/// Feed: how the data and the state of a step reach a device, and how its results come back.
+
 // ---- tandem/engine/microbatches.hpp
 
 /// @file
@@ -2669,6 +3504,103 @@ class TensorDataset<T> {
 /// Options of strategies as types, and Batching, the value that they are lowered to.
 ///
 /// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
+
+// ---- tandem/core/bfloat16.hpp
+
+/// @file
+/// BFloat16: the upper half of a float, as storage; arithmetic is done in float.
+
+namespace tandem {
+
+/// 1 sign bit, 8 exponent bits, 7 fraction bits; the same bits as CUDA's __nv_bfloat16.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+
+  BFloat16() = default;
+  /// Rounds to nearest, ties to even; a NaN stays one.
+  TANDEM_HOST_DEVICE explicit constexpr BFloat16(float value) : bits{rounded(value)} {}
+  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
+  }
+
+  /// One rounding; what reductions of 16-bit messages need.
+  TANDEM_HOST_DEVICE friend constexpr BFloat16 operator+(BFloat16 a, BFloat16 b) {
+    return BFloat16{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator>(BFloat16 a, BFloat16 b) {
+    return static_cast<float>(a) > static_cast<float>(b);
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator==(BFloat16 a, BFloat16 b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+
+ private:
+  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
+    auto const word = __builtin_bit_cast(std::uint32_t, value);
+    if ((word & 0x7FFFFFFFU) > 0x7F800000U) {
+      return static_cast<std::uint16_t>((word >> 16) | 0x40U);
+    }
+    return static_cast<std::uint16_t>((word + 0x7FFFU + ((word >> 16) & 1U)) >> 16);
+  }
+};
+
+static_assert(sizeof(BFloat16) == 2);
+
+}  // namespace tandem
+
+// ---- tandem/core/float16.hpp
+
+/// @file
+/// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
+
+namespace tandem {
+
+/// 1 sign bit, 5 exponent bits, 10 fraction bits; the same bits as CUDA's __half.
+struct Float16 {
+  std::uint16_t bits = 0;
+
+  Float16() = default;
+  /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
+  /// one.
+  TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
+  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
+    std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+    std::uint32_t const exponent = (bits >> 10) & 0x1FU;
+    std::uint32_t const fraction = bits & 0x3FFU;
+    if (exponent == 0) {  // zero or subnormal: fraction times 2⁻²⁴, exact
+      float const magnitude = static_cast<float>(fraction) * 0x1p-24F;
+      return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, magnitude) | sign);
+    }
+    std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
+    return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
+  }
+
+ private:
+  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
+    auto const word = __builtin_bit_cast(std::uint32_t, value);
+    std::uint32_t const sign = (word >> 16) & 0x8000U;
+    std::uint32_t const magnitude = word & 0x7FFFFFFFU;
+    std::uint32_t result = 0;
+    if (magnitude > 0x7F800000U) {  // a NaN: quiet, with the upper bits of its payload
+      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
+    } else if (magnitude >= 0x47800000U) {  // 2¹⁶ and above
+      result = 0x7C00U;
+    } else if (magnitude >= 0x38800000U) {  // normal, from 2⁻¹⁴ on; may carry into infinity
+      std::uint32_t const rebiased = magnitude - (112U << 23);
+      result = (rebiased + 0xFFFU + ((rebiased >> 13) & 1U)) >> 13;
+    } else if (magnitude >= 0x33000000U) {  // from 2⁻²⁵ on, half the smallest subnormal
+      std::uint32_t const significand = (magnitude & 0x7FFFFFU) | 0x800000U;
+      std::uint32_t const shift = 126U - (magnitude >> 23);  // to units of 2⁻²⁴
+      std::uint32_t const half = 1U << (shift - 1);
+      result = (significand + half - 1 + ((significand >> shift) & 1U)) >> shift;
+    }
+    return static_cast<std::uint16_t>(sign | result);
+  }
+};
+
+static_assert(sizeof(Float16) == 2);
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -2719,6 +3651,20 @@ struct BucketBytes {
   static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
 };
 
+/// Gradients as they are sent: exact, or rounded to 16 bits.
+enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
+
+/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
+/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
+template <class E>
+struct Wire {
+  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
+                                     : std::same_as<E, Float16> ? WireFormat::float16
+                                                                : WireFormat::exact;
+  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
+                "Wire<E>: E must be BFloat16 or Float16");
+};
+
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
 /// `microbatches` consecutive ones from r * microbatches.
 struct Batching {
@@ -2728,6 +3674,7 @@ struct Batching {
   int weight[64] = {};
   bool reproducible = false;
   int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  WireFormat wire = WireFormat::exact;
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -2740,7 +3687,8 @@ concept BatchingOption = requires {
 }
 || requires { Option::weights; }
 || requires { Option::leaves; }
-|| requires { Option::first_bucket; };
+|| requires { Option::first_bucket; }
+|| requires { Option::wire; };
 
 namespace detail {
 
@@ -2756,6 +3704,8 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
   } else if constexpr (requires { Option::leaves; }) {
     batching.reproducible = true;
     leaves = Option::leaves;
+  } else if constexpr (requires { Option::wire; }) {
+    batching.wire = Option::wire;
   } else {
     batching.first_bucket_bytes = Option::first_bucket;
     batching.bucket_bytes = Option::bucket;
@@ -2886,6 +3836,9 @@ class RankMicrobatches {
   }
   [[nodiscard]] int size(int m) const { return (*this)[m].size; }
   [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
+  /// The rank's shard of the global batch: samples [begin(), end()).
+  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
+  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
   /// Its index among the microbatches of all replicas.
   [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
 
@@ -2898,1055 +3851,49 @@ class RankMicrobatches {
 
 }  // namespace tandem
 
-// ---- tandem/engine/op_table.hpp
+// ---- tandem/engine/state.hpp
 
 /// @file
-/// OpTable: the ops of all nodes of a graph, each of its own type, found by index at compile time.
+/// StepBatch: the data of one step; StepResult: what it gives back.
 
-// ---- tandem/graph/leaves.hpp
-
-/// @file
-/// Leaves: the layer types of a network in the order of their nodes, and Leaf, the I-th of them.
-
-// ---- tandem/graph/network.hpp
+// ---- tandem/ops/step_state.hpp
 
 /// @file
-/// The words of a network type: Sequential, Concat, Residual, Frozen, and Network, which adds the
-/// input.
-///
-/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
-/// network a short name of its own, which keeps symbols and compiler messages short; do the same
-/// for blocks.
-
-// ---- tandem/graph/layer.hpp
-
-/// @file
-/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
-///
-/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
-/// (ops/ has them), so that planners and tables need no machine.
+/// StepState: all that a step depends on besides parameters and data.
 
 namespace tandem {
 
-/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
-enum class Role : std::uint8_t { weight, statistic };
-
-/// Initial values of one parameter.
-struct Init {
-  enum class Law : std::uint8_t { constant, uniform_fan_in };
-  Law law = Law::constant;
-  float value = 0.0F;       ///< constant: every element
-  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
-
-  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
-  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
-    return {Law::uniform_fan_in, 0.0F, fan_in};
-  }
-};
-
-/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
-struct Parameter {
-  char const* name = "";
-  Shape shape{};
-  Init init{};
-  Role role = Role::weight;
-  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
-};
-
-/// The parameters of a layer, in the order in which its op sees them; at most four.
-struct Parameters {
-  int count = 0;
-  Parameter item[4] = {};
-
-  constexpr Parameters() = default;
-
-  template <std::same_as<Parameter>... Items>
-    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
-  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
-};
-
-/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
-enum class Fault : std::uint8_t {
-  none,
-  reported,          ///< its sentence stands where the type is
-  no_input,          ///< the network's input has no elements
-  rejected,          ///< the layer's output(shape) is no shape
-  not_an_image,      ///< wants (C, H, W)
-  not_a_vector,      ///< wants (N)
-  window_too_large,  ///< kernel larger than the padded input
-  groups,            ///< channels are no multiple of the groups
-  padding,           ///< a pool's padding exceeds half of its kernel
-  concat_shapes,     ///< branches differ in height or width
-  residual_shapes,   ///< body and shortcut differ in shape
-  channels,          ///< a shortcut that would drop channels
-};
-
-/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
-/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, and `is_view` (y is x under another
-/// shape).
-template <class L>
-concept Layer = requires(Shape in) {
-  { L::name } -> std::convertible_to<std::string_view>;
-  { L::output(in) } -> std::same_as<Shape>;
-};
-
-template <class L>
-constexpr Parameters parameters_of(Shape in) {
-  if constexpr (requires { L::parameters(in); }) {
-    return L::parameters(in);
-  } else {
-    return {};
-  }
-}
-
-/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
-template <class L>
-constexpr std::int64_t macs_of(Shape in) {
-  if constexpr (requires { L::macs(in); }) {
-    return L::macs(in);
-  } else {
-    return 0;
-  }
-}
-
-template <class L>
-constexpr Fault fault_of(Shape in) {
-  if constexpr (requires { L::fault(in); }) {
-    if (L::fault(in) != Fault::none) {
-      return L::fault(in);
-    }
-  }
-  return L::output(in).valid() ? Fault::none : Fault::rejected;
-}
-
-template <class L>
-inline constexpr bool is_view = [] {
-  if constexpr (requires { L::is_view; }) {
-    return bool{L::is_view};
-  } else {
-    return false;
-  }
-}();
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-struct Composite {};  // base of everything below that is built from parts
-}  // namespace detail
-
-/// A layer, or parts put together by Sequential, Concat, Residual or Frozen.
-template <class P>
-concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
-
-namespace detail {
-
-// Concepts, because the second is not looked at where the first fails: a fold has its limits.
-template <class... Parts>
-concept FewParts = sizeof...(Parts) <= 256;
-template <class... Parts>
-concept AllParts = (NetworkPart<Parts> && ...);
-template <class... Parts>
-concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
-
-// The sentences stand in types of their own: a composite at fault remains a part, so that what
-// holds it does not complain too.
-template <class... Parts>
-struct SequentialIsSound {
-  static constexpr bool value = true;
-  static_assert(FewParts<Parts...>,
-                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
-  static_assert(TooManyOrAllParts<Parts...>,
-                "Sequential<Parts...>: every part must be a layer (a type with `name` and "
-                "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
-};
-
-template <class... Branches>
-struct ConcatIsSound {
-  static constexpr bool value = true;
-  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
-                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
-                "Concat, Residual or Frozen of such parts");
-};
-
-template <class Body, class Shortcut>
-struct ResidualIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      NetworkPart<Body> && NetworkPart<Shortcut>,
-      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
-      "Frozen of such parts");
-};
-
-template <class Body>
-struct FrozenIsSound {
-  static constexpr bool value = true;
-  static_assert(NetworkPart<Body>,
-                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
-};
-
-}  // namespace detail
-
-/// The parts one after another. Parameters of part i are named "i.…".
-/// The primary template is the error path.
-template <class... Parts>
-struct Sequential : detail::Composite {
-  static_assert(detail::SequentialIsSound<Parts...>::value);
-};
-
-template <class... Parts>
-  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
-struct Sequential<Parts...> : detail::Composite {
-};
-
-/// The branches on one input, their outputs joined along the channels: Inception's block.
-/// Every branch must give the same height and width. Parameters of branch i are named "i.…".
-template <class... Branches>
-struct Concat : detail::Composite {
-  static_assert(detail::ConcatIsSound<Branches...>::value);
-};
-
-template <class... Branches>
-  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
-struct Concat<Branches...> : detail::Composite {};
-
-/// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
-template <class Body, class Shortcut = Sequential<>>
-struct Residual : detail::Composite {
-  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
-};
-
-template <class Body, class Shortcut>
-  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
-struct Residual<Body, Shortcut> : detail::Composite {};
-
-/// Body with parameters and statistics that training leaves as they are; a frozen batch norm
-/// normalises by its running statistics. No gradient of them is computed, stored or reduced.
-template <class Body>
-struct Frozen : detail::Composite {
-  static_assert(detail::FrozenIsSound<Body>::value);
-};
-
-template <class Body>
-  requires NetworkPart<Body>
-struct Frozen<Body> : detail::Composite {
-};
-
-/// What goes into a network: `static constexpr Shape shape`, of one sample.
-template <class I>
-concept NetworkInput = requires {
-  { I::shape } -> std::convertible_to<Shape>;
-};
-
-namespace detail {
-
-template <class Input, class Body>
-struct NetworkHasParts {
-  static constexpr bool value = true;
-  static_assert(
-      NetworkInput<Input> && NetworkPart<Body>,
-      "Network<Input, Body>: Input must be Image<C, H, W> or Vector<N>, and Body a layer, "
-      "or Sequential, Concat, Residual or Frozen of such parts");
-};
-
-}  // namespace detail
-
-/// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
-/// The primary template is the error path.
-template <class Input, class Body>
-struct Network {
-  using input = Vector<1>;
-  using body = Sequential<>;
-  static_assert(detail::NetworkHasParts<Input, Body>::value);
-};
-
-template <class Input, class Body>
-  requires(NetworkInput<Input>&& NetworkPart<Body>)
-struct Network<Input, Body> {
-  using input = Input;
-  using body = Body;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-template <class... Types>
-struct TypeList {
-  static constexpr int size = sizeof...(Types);
-};
-
-namespace detail {
-
-template <class... A, class... B>
-constexpr TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>) {
-  return {};
-}
-
-// A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
-template <class L>
-struct Canonical {
-  using type = L;
-};
-template <class L>
-  requires requires { typename L::layer; }
-struct Canonical<L> {
-  using type = typename L::layer;
-};
-
-// Declared before use: each part of a composite may be any of the others.
-struct Flatten {
-  template <Layer L>
-  static TypeList<typename Canonical<L>::type> of(L const*);
-  template <class... Parts>
-    requires FewParts<Parts...>
-  static auto of(Sequential<Parts...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
-  }
-  template <class... Branches>
-  static auto of(Concat<Branches...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
-  }
-  template <class Body, class Shortcut>
-  static auto of(Residual<Body, Shortcut> const*) {
-    return decltype(of(static_cast<Body const*>(nullptr))){} +
-           decltype(of(static_cast<Shortcut const*>(nullptr))){};
-  }
-  template <class Body>
-  static auto of(Frozen<Body> const*) {
-    return decltype(of(static_cast<Body const*>(nullptr))){};
-  }
-  static TypeList<> of(void const*);  // no part: has its sentence elsewhere
-};
-
-template <std::size_t I, class Type>
-struct Indexed {
-  using type = Type;
-};
-
-template <class Indices, class List>
-struct IndexedList;
-
-template <std::size_t... I, class... Types>
-struct IndexedList<std::index_sequence<I...>, TypeList<Types...>> : Indexed<I, Types>... {};
-
-template <std::size_t I, class Type>
-Indexed<I, Type> pick(Indexed<I, Type> const*);
-
-}  // namespace detail
-
-/// The layer types of @p Part, in the order in which their nodes stand in the graph.
-template <class Part>
-using Leaves = decltype(detail::Flatten::of(static_cast<Part const*>(nullptr)));
-
-/// The leaves of a network under a short name, for look-up by index in O(1) instantiations.
-template <class Net>
-struct LeafTable : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
-                                       Leaves<typename Net::body>> {};
-
-/// The @p I-th layer type of a network.
-template <class Net, int I>
-using Leaf = typename decltype(detail::pick<static_cast<std::size_t>(I)>(
-    static_cast<LeafTable<Net> const*>(nullptr)))::type;
-
-}  // namespace tandem
-
-// ---- tandem/ops/op.hpp
-
-/// @file
-/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
-///
-/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
-/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
-/// communicator. Gradients of activations are overwritten; the engine adds where a value forks.
-
-// ---- tandem/graph/graph.hpp
-
-/// @file
-/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
-///
-/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
-/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
-/// limits.
-
-namespace tandem {
-
-enum class NodeKind : std::uint8_t { input, layer, concat, add };
-
-/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
-struct Path {
-  static constexpr int body = -1;
-  static constexpr int shortcut = -2;
-  static constexpr int most = 12;
-  int depth = 0;
-  std::int16_t part[most] = {};
-
-  constexpr void push(int index) {
-    expects(depth < most, "a network may be nested at most 12 deep");
-    part[depth++] = static_cast<std::int16_t>(index);
-  }
-  constexpr void pop() { --depth; }
-};
-
-/// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
-struct Node {
-  NodeKind kind = NodeKind::input;
-  bool frozen = false;          ///< its parameters are constants
-  bool needs_gradient = false;  ///< something at or before it is trained
-  bool view = false;            ///< output is the input's memory under another shape
-  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
-  int leaf = -1;                ///< which layer type, in the order of the leaves
-  int top = 0;                  ///< index of its top-level part, what Split counts
-  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
-  int edges = 0;
-  int first_parameter = 0;
-  int parameters = 0;
-  Shape in{};  ///< of the first input
-  Shape out{};
-  std::int64_t macs = 0;  ///< of one sample's forward pass
-  std::string_view name{};
-  Path path{};
-};
-
-/// A parameter, the node it belongs to, and whether it is trained.
-struct GraphParameter {
-  Parameter parameter{};
-  int node = 0;
-  bool frozen = false;
-};
-
-/// Sizes of a Graph.
-struct GraphSize {
-  int nodes = 0;
-  int edges = 0;
-  int parameters = 0;
-};
-
-/// A network's dataflow graph. Node 0 is the input; node `nodes - 1` gives the output.
-template <GraphSize Size>
-struct Graph {
-  static constexpr GraphSize size = Size;
-  static constexpr int nodes = Size.nodes;
-  static constexpr int edges = Size.edges;
-  static constexpr int parameters = Size.parameters;
-
-  Node node[Size.nodes] = {};
-  int source[Size.edges > 0 ? Size.edges : 1] =
-      {};  ///< of an edge: the node whose output it carries
-  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
-  int tops = 0;  ///< top-level parts
-  Fault fault = Fault::none;
-  int fault_node = 0;
-  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
-  int fault_b = 0;
-
-  [[nodiscard]] constexpr Node const& output() const { return node[nodes - 1]; }
-
-  /// Elements of all weights (statistics are not counted).
-  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
-    std::int64_t sum = 0;
-    for (int p = 0; p < parameters; ++p) {
-      sum +=
-          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
-    }
-    return sum;
-  }
-
-  /// Multiply-accumulates of one sample's forward pass.
-  [[nodiscard]] constexpr std::int64_t macs() const {
-    std::int64_t sum = 0;
-    for (int n = 0; n < nodes; ++n) {
-      sum += node[n].macs;
-    }
-    return sum;
-  }
-
-  /// Elements of all the nodes' outputs for one sample; views count once.
-  [[nodiscard]] constexpr std::int64_t activation_elements() const {
-    std::int64_t sum = 0;
-    for (int n = 1; n < nodes; ++n) {
-      sum += node[n].view ? 0 : node[n].out.elements();
-    }
-    return sum;
-  }
-
-  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
-    return activation_elements() * element_bytes;
-  }
-};
-
-/// "2.0.1", "4.body.0"; "" for the input.
-inline std::string to_string(Path const& path) {
-  std::string text;
-  for (int i = 0; i < path.depth; ++i) {
-    text += i > 0 ? "." : "";
-    text += path.part[i] == Path::body       ? "body"
-            : path.part[i] == Path::shortcut ? "shortcut"
-                                             : std::to_string(path.part[i]);
-  }
-  return text;
-}
-
-/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
-template <GraphSize Size>
-std::string parameter_name(Graph<Size> const& graph, int p) {
-  GraphParameter const& parameter = graph.parameter[p];
-  std::string const path = to_string(graph.node[parameter.node].path);
-  return (path.empty() ? path : path + ".") + parameter.parameter.name;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What an op is prepared for.
-struct OpSetup {
-  Node node{};
-  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
-  Shape const* inputs = nullptr;  ///< of each input
-  int batch = 0;                  ///< samples in the largest microbatch
-  int threads = 1;                ///< of its device
-};
-
-/// The memory that an op wants for a microbatch of OpSetup::batch samples.
-struct OpNeeds {
-  bool input = false;              ///< backward reads x
-  bool output = false;             ///< backward reads y
-  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
-  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
-};
-
-/// One node's memory for one live microbatch. B is the microbatch's size.
-template <class T>
-struct Operands {
-  T const* const* x = nullptr;    ///< each input, (B, its shape)
-  T* y = nullptr;                 ///< (B, out)
-  T const* dy = nullptr;          ///< gradient of y
-  T* const* dx = nullptr;         ///< gradient of each input; null where none is wanted
-  T* const* parameter = nullptr;  ///< each parameter, in the layer's order
-  T* const* gradient = nullptr;   ///< of each parameter; of a statistic: what is averaged
-  std::byte* saved = nullptr;
-};
-
-/// What a pass over one microbatch may depend on.
-template <class Device>
-struct Pass {
-  Device& device;
-  int batch = 0;                  ///< samples in this microbatch
-  std::int64_t first_sample = 0;  ///< position of its first sample in the global batch
-  double share = 1.0;             ///< its samples over those of the global batch
+/// Small, so that a device can keep it in its own memory and replay a recorded step.
+struct StepState {
   std::uint64_t seed = 0;
-  std::int64_t step = 0;
-  bool training = true;
-  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
-};
-
-namespace detail {
-
-template <class L, class Backend>
-inline constexpr bool has_op = false;  // what the primary template's assert depends on
-
-}  // namespace detail
-
-/// The primary template is the error path.
-template <class L, class Backend>
-struct Op {
-  static_assert(detail::has_op<L, Backend>,
-                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
-                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
-};
-
-/// The joins of a graph, which are no layers of the user's.
-struct ConcatJoin {};
-struct AddJoin {};
-
-/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
-template <class L, class Backend>
-struct LossOp {
-  static_assert(detail::has_op<L, Backend>,
-                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
-                "value(output, target) and gradient(output, target, dy), both of one sample");
-};
-
-/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
-template <class M, class L, class Backend>
-struct MetricOp {
-  static_assert(
-      detail::has_op<M, Backend>,
-      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
-      "has no kernels for this backend; give it static value(output, target) of one sample");
+  std::int64_t step = 0;       ///< counted from 0
+  double learning_rate = 0.0;  ///< after the schedule
+  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
 };
 
 }  // namespace tandem
 
 namespace tandem {
 
-namespace detail {
-
-/// Inputs and views compute nothing.
-struct NoOp {
-  explicit NoOp(OpSetup const&) {}
-  [[nodiscard]] static OpNeeds needs() { return {}; }
+/// One global batch, the same on every rank: each takes its own microbatches of it.
+template <class T, class Target>
+struct StepBatch {
+  T const* x = nullptr;             ///< (size, input)
+  Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
+  T* outputs = nullptr;             ///< (size, output), written if not null
+  int size = 0;
 };
 
-template <NodeKind Kind, bool View, class Net, class Backend, int LeafIndex>
-struct SelectOp {
-  using type = NoOp;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, false, Net, Backend, LeafIndex> {
-  using type = Op<Leaf<Net, LeafIndex>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, false, Net, Backend, LeafIndex> {
-  using type = Op<ConcatJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
-  using type = Op<AddJoin, Backend>;
-};
-
-template <class Program, class Backend, int I>
-using OpAt =
-    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].view,
-                      typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
-
-template <int I, class O>
-struct OpSlot {
-  explicit OpSlot(OpSetup const& setup) : op{setup} {}
-  O op;
-};
-
-template <int I, class O>
-O& slot(OpSlot<I, O>& s) {
-  return s.op;
-}
-
-template <class Program, class Backend, class Indices>
-struct OpSlots;
-
-template <class Program, class Backend, int... I>
-struct OpSlots<Program, Backend, std::integer_sequence<int, I...>>
-    : OpSlot<I, OpAt<Program, Backend, I>>... {
-  explicit OpSlots(std::vector<OpSetup> const& setup)
-      : OpSlot<I, OpAt<Program, Backend, I>>{setup[static_cast<std::size_t>(I)]}... {}
-
-  [[nodiscard]] std::vector<OpNeeds> needs() { return {slot<I>(*this).needs()...}; }
-};
-
-}  // namespace detail
-
-/// Prepared ops of a program, one a node.
-template <class Program, class Backend>
-class OpTable {
- public:
-  /// @param batch  samples in the largest microbatch
-  OpTable(int batch, int threads) : slots_{setups(batch, threads)} {}
-
-  template <int I>
-  [[nodiscard]] auto& get() {
-    return detail::slot<I>(slots_);
-  }
-
-  [[nodiscard]] std::vector<OpNeeds> needs() { return slots_.needs(); }
-
- private:
-  static std::vector<OpSetup> setups(int batch, int threads) {
-    static std::vector<Shape> const inputs = input_shapes();
-    std::vector<OpSetup> list;
-    for (int n = 0; n < Program::graph.nodes; ++n) {
-      Node const& node = Program::graph.node[n];
-      list.push_back({node, n, inputs.data() + node.first_edge, batch, threads});
-    }
-    return list;
-  }
-  static std::vector<Shape> input_shapes() {
-    std::vector<Shape> shapes;
-    for (int e = 0; e < Program::graph.edges; ++e) {
-      shapes.push_back(Program::graph.node[Program::graph.source[e]].out);
-    }
-    return shapes;
-  }
-
-  detail::OpSlots<Program, Backend, std::make_integer_sequence<int, Program::graph.nodes>> slots_;
+/// Sums over the global batch, the same on every rank.
+struct StepResult {
+  double loss = 0.0;           ///< mean over the samples
+  double metric = 0.0;         ///< mean over the samples
+  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
+  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
+  int samples = 0;
 };
 
 }  // namespace tandem
-
-// ---- tandem/engine/rank_memory.hpp
-
-/// @file
-/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
-
-// ---- tandem/engine/memory_plan.hpp
-
-/// @file
-/// MemoryPlan: where each activation and each gradient of a stage's nodes stands, for one size of
-/// microbatch; made before the first step and never changed.
-///
-/// Two regions. *kept* holds what backward reads, once for each live microbatch. *transient* holds
-/// what lives within one pass; buffers whose lives do not meet share memory (first fit).
-
-namespace tandem {
-
-/// Offsets in bytes; -1 where there is no such buffer.
-struct MemoryPlan {
-  static constexpr std::int64_t none = -1;
-
-  std::vector<int> root;                    ///< of a node: whose memory its output is (views)
-  std::vector<bool> kept;                   ///< of a root: in the kept region
-  std::vector<std::int64_t> value;          ///< of a root
-  std::vector<std::int64_t> saved;          ///< of a node, in the kept region
-  std::vector<std::int64_t> node_gradient;  ///< of a node, in the transient region
-  std::vector<std::int64_t> edge_gradient;  ///< of an edge, likewise
-  std::int64_t loss_gradient = none;        ///< where the loss writes
-  std::int64_t kept_bytes = 0;              ///< for each live microbatch
-  std::int64_t transient_bytes = 0;
-};
-
-namespace detail {
-
-/// Buffers placed by first fit in the order of their births.
-class FirstFit {
- public:
-  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  template <class = void>  // compiled where it is called, not by every include
-  std::int64_t place(std::int64_t bytes, int birth, int death) {
-    std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
-    std::int64_t offset = 0;
-    auto at = live_.begin();
-    for (; at != live_.end() && at->offset - offset < bytes; ++at) {
-      offset = at->offset + at->bytes;
-    }
-    live_.insert(at, {offset, bytes, death});
-    peak_ = std::max(peak_, offset + bytes);
-    return offset;
-  }
-
-  [[nodiscard]] std::int64_t peak() const { return peak_; }
-
- private:
-  struct Block {
-    std::int64_t offset;
-    std::int64_t bytes;
-    int death;
-  };
-  std::vector<Block> live_;  // by offset
-  std::int64_t peak_ = 0;
-};
-
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace detail
-
-/// Plans for microbatches of at most @p batch samples.
-template <GraphSize Size>
-class MemoryPlanner {
- public:
-  MemoryPlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, int batch,
-                std::int64_t element_bytes)
-      : graph_{graph}, needs_{needs}, batch_{batch}, element_bytes_{element_bytes} {}
-
-  [[nodiscard]] MemoryPlan plan() {
-    find_roots();
-    find_kept();
-    place_values();
-    place_gradients();
-    return plan_;
-  }
-
- private:
-  [[nodiscard]] std::int64_t bytes(int node) const {
-    return detail::aligned(graph_.node[node].out.elements() * batch_ * element_bytes_);
-  }
-
-  void find_roots() {
-    plan_.root.resize(Size.nodes);
-    for (int n = 0; n < Size.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      auto const source = static_cast<std::size_t>(graph_.source[node.first_edge]);
-      plan_.root[static_cast<std::size_t>(n)] = node.view ? plan_.root[source] : n;
-    }
-  }
-  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
-
-  void find_kept() {
-    plan_.kept.assign(Size.nodes, false);
-    auto const keep = [&](int node) { plan_.kept[static_cast<std::size_t>(root(node))] = true; };
-    for (int n = 0; n < Size.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      OpNeeds const& need = needs_[static_cast<std::size_t>(n)];
-      if (node.needs_gradient && need.output) {
-        keep(n);
-      }
-      for (int e = 0; node.needs_gradient && need.input && e < node.edges; ++e) {
-        keep(graph_.source[node.first_edge + e]);
-      }
-    }
-    keep(Size.nodes - 1);  // the loss reads it again in backward
-  }
-
-  void place_values() {
-    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read last in forward
-    for (int n = 0; n < Size.nodes; ++n) {
-      for (int e = 0; e < graph_.node[n].edges; ++e) {
-        last[static_cast<std::size_t>(root(graph_.source[graph_.node[n].first_edge + e]))] = n;
-      }
-    }
-    plan_.value.assign(Size.nodes, MemoryPlan::none);
-    plan_.saved.assign(Size.nodes, MemoryPlan::none);
-    detail::FirstFit transient;
-    for (int n = 1; n < Size.nodes; ++n) {
-      auto const i = static_cast<std::size_t>(n);
-      if (root(n) == n) {
-        plan_.value[i] = plan_.kept[i] ? keep_bytes(bytes(n))
-                                       : transient.place(bytes(n), n, std::max(n, last[i]));
-      }
-      if (needs_[i].saved_bytes > 0) {
-        plan_.saved[i] = keep_bytes(detail::aligned(needs_[i].saved_bytes));
-      }
-    }
-    plan_.transient_bytes = transient.peak();
-  }
-
-  std::int64_t keep_bytes(std::int64_t size) {
-    std::int64_t const offset = plan_.kept_bytes;
-    plan_.kept_bytes += size;
-    return offset;
-  }
-
-  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
-  void place_gradients() {
-    plan_.node_gradient.assign(Size.nodes, MemoryPlan::none);
-    plan_.edge_gradient.assign(static_cast<std::size_t>(Size.edges), MemoryPlan::none);
-    std::vector<int> dies(Size.nodes);  // of a node's gradient, through joins that pass it on
-    for (int n = 0; n < Size.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      int& death = dies[static_cast<std::size_t>(n)];
-      death = time(n);
-      for (int e = 0; passes_on(node) && e < node.edges; ++e) {
-        death = std::max(death, dies[static_cast<std::size_t>(graph_.source[node.first_edge + e])]);
-      }
-    }
-    detail::FirstFit transient;
-    for (int n = Size.nodes - 1; n > 0; --n) {
-      if (graph_.node[n].needs_gradient) {
-        place_gradients_of(n, dies, transient);
-      }
-    }
-    plan_.transient_bytes = std::max(plan_.transient_bytes, transient.peak());
-  }
-
-  void place_gradients_of(int n, std::vector<int> const& dies, detail::FirstFit& transient) {
-    Node const& node = graph_.node[n];
-    auto const i = static_cast<std::size_t>(n);
-    int users = 0;
-    std::int64_t only = MemoryPlan::none;
-    for (int e = 0; e < Size.edges; ++e) {
-      if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
-        ++users;
-        only = plan_.edge_gradient[static_cast<std::size_t>(e)];
-      }
-    }
-    if (n == Size.nodes - 1) {
-      only = plan_.loss_gradient = transient.place(bytes(n), time(n), dies[i]);
-      users = 1;
-    }
-    plan_.node_gradient[i] = users == 1 ? only : transient.place(bytes(n), time(n), dies[i]);
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      int const source = graph_.source[e];
-      if (graph_.node[source].needs_gradient) {
-        plan_.edge_gradient[static_cast<std::size_t>(e)] =
-            passes_on(node)
-                ? plan_.node_gradient[i]
-                : transient.place(bytes(source), time(n), dies[static_cast<std::size_t>(source)]);
-      }
-    }
-  }
-
-  [[nodiscard]] static int time(int node) { return Size.nodes - node; }
-  // The gradient of its output is that of its inputs, in the same memory.
-  [[nodiscard]] static bool passes_on(Node const& node) {
-    return node.kind == NodeKind::add || node.view;
-  }
-
-  Graph<Size> const& graph_;
-  std::vector<OpNeeds> const& needs_;
-  std::int64_t batch_;
-  std::int64_t element_bytes_;
-  MemoryPlan plan_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
-struct MemoryReport {
-  std::int64_t parameters = 0;
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
-  std::int64_t optimizer_state = 0;
-  std::int64_t kept = 0;       ///< activations that backward reads, for each live microbatch
-  std::int64_t transient = 0;  ///< other activations and their gradients, sharing memory
-  std::int64_t scratch = 0;
-
-  [[nodiscard]] std::int64_t total() const {
-    return parameters + gradients + optimizer_state + kept + transient + scratch;
-  }
-};
-
-template <class Program, class Backend>
-class RankMemory {
- public:
-  using T = typename Backend::Scalar;
-  using Buffer = typename Backend::Buffer;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr auto const& layout = Program::layout;
-  /// Sums of finished leaves that wait for their sibling in the tree.
-  static constexpr int waiting_leaves =
-      std::bit_width(static_cast<unsigned>(Program::batching.leaves)) - 1;
-
-  RankMemory(MemoryPlan const& plan, std::int64_t scratch_bytes, int states)
-      : plan_{plan},
-        parameters_{bytes(layout.elements)},
-        gradients_{bytes(layout.trained) * (1 + waiting_leaves)},
-        states_{bytes(layout.trained) * static_cast<std::size_t>(states)},
-        kept_{static_cast<std::size_t>(plan.kept_bytes)},
-        transient_{static_cast<std::size_t>(plan.transient_bytes)},
-        scratch_{static_cast<std::size_t>(scratch_bytes)} {
-    point_parameters();
-    point_activations();
-  }
-
-  [[nodiscard]] T* parameters() const { return parameters_.template as<T>(); }
-  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
-  [[nodiscard]] T* gradients(int buffer = 0) const {
-    return gradients_.template as<T>() + buffer * layout.trained;
-  }
-  [[nodiscard]] T* state(int s) const { return states_.template as<T>() + s * layout.trained; }
-  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
-
-  [[nodiscard]] Operands<T> const& operands(int node) const {
-    return operands_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] T* gradient_of(int node) const {
-    return at(transient_, plan_.node_gradient[static_cast<std::size_t>(node)]);
-  }
-  /// The gradients of the edges that carry a node's output, in the order of the edges.
-  [[nodiscard]] T const* const* forks(int node) const {
-    return forks_.data() + first_fork_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] T* loss_gradient() const { return at(transient_, plan_.loss_gradient); }
-  [[nodiscard]] T const* output() const { return output_; }
-
-  /// Points every edge that carries the network's input to @p x.
-  void set_input(T const* x) {
-    for (int i = 0; i < input_edges; ++i) {
-      *input_edge_[i] = x;
-    }
-    if constexpr (is_input(graph.nodes - 1)) {
-      output_ = x;
-    }
-  }
-
-  [[nodiscard]] MemoryReport report() const {
-    auto const size = [](Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); };
-    return {size(parameters_), size(gradients_), size(states_),
-            size(kept_),       size(transient_), size(scratch_)};
-  }
-
- private:
-  // Whether a node's output is the network's input, perhaps under another shape.
-  static constexpr bool is_input(int node) {
-    while (graph.node[node].view) {
-      node = graph.source[graph.node[node].first_edge];
-    }
-    return node == 0;
-  }
-  static constexpr int input_edges = [] {
-    int count = 0;
-    for (int e = 0; e < graph.edges; ++e) {
-      count += is_input(graph.source[e]) ? 1 : 0;
-    }
-    return count;
-  }();
-
-  static std::size_t bytes(std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * sizeof(T);
-  }
-  static T* at(Buffer const& arena, std::int64_t offset) {
-    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + offset);
-  }
-  [[nodiscard]] T* value_of(int node) const {
-    auto const root = static_cast<std::size_t>(plan_.root[static_cast<std::size_t>(node)]);
-    return at(plan_.kept[root] ? kept_ : transient_, plan_.value[root]);
-  }
-
-  void point_parameters() {
-    for (int p = 0; p < graph.parameters; ++p) {
-      parameter_.push_back(parameters() + layout.offset[p]);
-      gradient_.push_back(graph.parameter[p].frozen ? nullptr : gradients() + layout.offset[p]);
-    }
-  }
-
-  void point_activations() {
-    for (int e = 0; e < graph.edges; ++e) {
-      edge_value_.push_back(value_of(graph.source[e]));
-      edge_gradient_.push_back(at(transient_, plan_.edge_gradient[static_cast<std::size_t>(e)]));
-    }
-    for (int e = 0, i = 0; e < graph.edges; ++e) {
-      if (is_input(graph.source[e])) {
-        input_edge_[i++] = &edge_value_[static_cast<std::size_t>(e)];
-      }
-    }
-    for (int n = 0; n < graph.nodes; ++n) {
-      Node const& node = graph.node[n];
-      first_fork_.push_back(forks_.size());
-      for (int e = 0; e < graph.edges; ++e) {
-        if (graph.source[e] == n) {
-          forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
-        }
-      }
-      operands_.push_back({.x = edge_value_.data() + node.first_edge,
-                           .y = value_of(n),
-                           .dy = gradient_of(n),
-                           .dx = edge_gradient_.data() + node.first_edge,
-                           .parameter = parameter_.data() + node.first_parameter,
-                           .gradient = gradient_.data() + node.first_parameter,
-                           .saved = reinterpret_cast<std::byte*>(
-                               at(kept_, plan_.saved[static_cast<std::size_t>(n)]))});
-    }
-    output_ = value_of(graph.nodes - 1);
-  }
-
-  MemoryPlan plan_;
-  Buffer parameters_;
-  Buffer gradients_;
-  Buffer states_;
-  Buffer kept_;
-  Buffer transient_;
-  Buffer scratch_;
-  std::vector<T*> parameter_;
-  std::vector<T*> gradient_;
-  std::vector<T const*> edge_value_;
-  std::vector<T*> edge_gradient_;
-  T const** input_edge_[input_edges > 0 ? input_edges : 1] = {};
-  std::vector<T const*> forks_;
-  std::vector<std::size_t> first_fork_;
-  std::vector<Operands<T>> operands_;
-  T const* output_ = nullptr;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/stage.hpp
-
-/// @file
-/// Stage: the passes of the nodes of one stage, straight-line code without a look-up.
-///
-/// Each pass is a function of its own, made of blocks of at most 128 nodes; a rank's loop over its
-/// actions calls it with the microbatch as a run-time number.
 
 // ---- tandem/ops/verbs.hpp
 
@@ -4224,20 +4171,54 @@ template <class T>
 // ---- tandem/core/precision.hpp
 
 /// @file
-/// Precisions: the element type in which a backend stores and computes.
+/// Precisions: the element types in which a backend stores and computes.
+///
+/// Scalar is the type of activations and of what matrix products read; Master that of parameters,
+/// gradients, optimizer state and of the data that users pass.
 
 namespace tandem {
 
 /// 32-bit floating point throughout.
 struct Fp32 {
   using Scalar = float;
+  using Master = float;
   static constexpr char const* name = "fp32";
+};
+
+/// 32-bit storage; matrix products round their inputs to 10 fraction bits (tensor cores). Cuda
+/// only.
+struct Tf32 {
+  using Scalar = float;
+  using Master = float;
+  static constexpr char const* name = "tf32";
+};
+
+/// 16-bit activations and products with fp32 sums; parameters, statistics, loss and update in fp32.
+struct Bf16 {
+  using Scalar = BFloat16;
+  using Master = float;
+  static constexpr char const* name = "bf16";
 };
 
 /// 64-bit floating point throughout; what the tests compare in.
 struct Fp64 {
   using Scalar = double;
+  using Master = double;
   static constexpr char const* name = "fp64";
+};
+
+}  // namespace tandem
+
+// ---- tandem/runtime/device_spec.hpp
+
+/// @file
+/// DeviceSpec: which device of the machine a rank gets.
+
+namespace tandem {
+
+struct DeviceSpec {
+  int threads = 1;  ///< of a CPU device
+  int ordinal = 0;  ///< of a GPU
 };
 
 }  // namespace tandem
@@ -4268,6 +4249,10 @@ class Buffer {
     std::memset(data_.get(), 0, rounded);
   }
 
+  /// The same; all host devices share one memory.
+  template <class Device>
+  Buffer(Device& /*device*/, std::size_t bytes) : Buffer{bytes} {}
+
   [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
@@ -4294,11 +4279,45 @@ namespace host {
 /// One device of a Host backend: its threads, the scratch memory of its kernels, and the queue on
 /// which its communication runs while its own thread computes.
 struct Device {
+  using Mark = Queue::Ticket;
+  using Stamp = std::chrono::steady_clock::time_point;
+
   explicit Device(int threads) : team{threads} {}
+  explicit Device(DeviceSpec const& spec) : team{spec.threads} {}
 
   Team team;
-  Queue queue;
+  Queue communication;
   std::byte* scratch = nullptr;
+  std::int64_t scratch_bytes = 0;
+
+  /// A place on the communication queue, for mark() to set.
+  [[nodiscard]] static Mark make_mark() { return 0; }
+  /// What is queued for communication from now on comes after what has been computed so far.
+  static void begin_communication() {}
+  void mark(Mark& mark) { mark = communication.last(); }
+  /// What is computed from now on comes after the communication up to @p mark.
+  void await(Mark mark) { communication.wait(mark); }
+  /// Sets @p stamp when everything so far has been computed, or been communicated.
+  [[nodiscard]] static Stamp make_stamp() { return {}; }
+  static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
+  void stamp_communication(Stamp& stamp) {
+    communication.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
+  }
+  static double microseconds(Stamp from, Stamp to) {
+    return std::chrono::duration<double, std::micro>(to - from).count();
+  }
+
+  /// Host memory is everybody's.
+  static void share_with(DeviceSpec const& /*other*/) {}
+
+  /// Does one action; nothing is queued that could fail behind it.
+  template <class Wait, class F>
+  static void debug(std::string const& /*action*/, Wait const& /*wait*/, F const& f) {
+    f();
+  }
+
+  /// Nothing queued reads or writes memory any more; for after an error.
+  void settle() { communication.discard(); }
 
   template <class T>
   [[nodiscard]] T* scratch_as() const noexcept {
@@ -4323,6 +4342,7 @@ struct Portable {
 template <class Kernels = Portable, class Precision = Fp32>
 struct BasicHost {
   using Scalar = typename Precision::Scalar;
+  using Master = typename Precision::Master;
   using Device = host::Device;
   using Buffer = host::Buffer;
   using Stream = host::Queue;
@@ -4336,8 +4356,16 @@ using Host = BasicHost<>;
 
 namespace tandem {
 
-/// zero, copy, add (y += x), sum (of k arrays, in order), sum_of_squares (in double, in an order of
-/// its own that no number of threads changes), each (functor(i) for every i).
+/// Rounds once, to nearest.
+template <class From, class To>
+struct CastElement {
+  From const* x;
+  To* y;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<To>(x[i]); }
+};
+
+/// zero, copy, cast, add (y += x), sum (of k arrays, in order), sum_of_squares (in double, in an
+/// order of its own that no number of threads changes), each (functor(i) for every i).
 template <class Backend>
 struct Verbs;
 
@@ -4356,6 +4384,11 @@ struct Verbs<BasicHost<Portable, Precision>> {
   static void sum(host::Device& d, T const* const* in, int k, T* out, std::int64_t n) {
     host::sum(d.team, in, k, out, n);
   }
+  /// y = x in another type.
+  template <class From, class To>
+  static void cast(host::Device& d, From const* x, To* y, std::int64_t n) {
+    host::transform(d.team, n, CastElement<From, To>{x, y});
+  }
   static double sum_of_squares(host::Device& d, T const* x, std::int64_t n) {
     return host::sum_of_squares(d.team, x, n);
   }
@@ -4369,206 +4402,1615 @@ struct Verbs<BasicHost<Portable, Precision>> {
 
 namespace tandem {
 
-/// For each node of a graph, how many edges carry its output.
-template <int Nodes>
-struct UseCounts {
-  int of[Nodes] = {};
+/// What a Feed must have room for.
+struct FeedSizes {
+  std::int64_t samples = 0;  ///< of the largest shard
+  std::int64_t targets_per_sample = 1;
 };
 
-template <GraphSize Size>
-constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
-  UseCounts<Size.nodes> uses;
-  for (int e = 0; e < Size.edges; ++e) {
-    ++uses.of[graph.source[e]];
+/// The primary template is for devices that read the caller's memory: nothing is copied, and a step
+/// is over when its last action is.
+template <class Program, class Backend, class Target>
+class Feed {
+ public:
+  using T = typename Backend::Scalar;
+  using Batch = StepBatch<typename Backend::Master, Target>;
+  using Device = typename Backend::Device;
+  static constexpr std::int64_t inputs = Program::graph.node[0].out.elements();
+  static constexpr std::int64_t outputs = Program::graph.output().out.elements();
+  /// Steps that may be queued before the result of the first is collected.
+  static constexpr int steps_in_flight = 1;
+
+  Feed(Device& /*device*/, FeedSizes const& sizes) : targets_{sizes.targets_per_sample} {}
+
+  /// Begins a step. @p batch is the global one, of which the rank has @p own.
+  template <class Wait>
+  void begin(Device& /*device*/, StepState const& state, Batch const& batch,
+             RankMicrobatches const& /*own*/, Wait const& /*wait*/) {
+    state_ = state;
+    batch_ = batch;
+    result_ = {};
   }
-  return uses;
+
+  /// In the device's memory.
+  [[nodiscard]] StepState const* state() const { return &state_; }
+  [[nodiscard]] StepResult* result() { return &result_; }
+
+  /// What is queued first in every step.
+  void load(Device& /*device*/, RankMicrobatches const& /*own*/) {}
+
+  /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
+  [[nodiscard]] T const* input(Microbatch const& m) const { return batch_.x + m.first * inputs; }
+  [[nodiscard]] Target const* targets(Microbatch const& m) const {
+    return batch_.targets + m.first * targets_;
+  }
+
+  /// Gives the caller a microbatch's outputs.
+  void store(Device& device, T const* y, Microbatch const& m) {
+    Verbs<Backend>::copy(device, y, batch_.outputs + m.first * outputs, m.size * outputs);
+  }
+
+  /// Ends a step that begin() began; all of it has been queued.
+  void end(Device& /*device*/) {}
+
+  /// Steps that have been queued and not collected.
+  [[nodiscard]] static constexpr int waiting() { return 0; }
+
+  /// The result of the oldest step that has not been collected.
+  template <class Wait>
+  StepResult collect(Device& /*device*/, Wait const& /*wait*/) {
+    return result_;
+  }
+
+  /// Bytes of the device's memory that this has.
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+
+ private:
+  std::int64_t targets_;
+  StepState state_{};
+  Batch batch_{};
+  StepResult result_{};
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/gradient_reduction.hpp
+
+/// @file
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
+
+// ---- tandem/engine/rank_memory.hpp
+
+/// @file
+/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
+
+// ---- tandem/engine/memory_plan.hpp
+
+/// @file
+/// MemoryPlan: where each activation and each gradient of a stage's nodes stands, for one size of
+/// microbatch; made before the first step and never changed.
+///
+/// Two regions. *kept* holds what backward reads, once for each live microbatch. *transient* holds
+/// what lives within one pass; buffers whose lives do not meet share memory (first fit).
+
+// ---- tandem/graph/graph.hpp
+
+/// @file
+/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
+///
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
+/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
+/// limits.
+
+// ---- tandem/graph/layer.hpp
+
+/// @file
+/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
+///
+/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
+/// (ops/ has them), so that planners and tables need no machine.
+
+namespace tandem {
+
+/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
+enum class Role : std::uint8_t { weight, statistic };
+
+/// Initial values of one parameter.
+struct Init {
+  enum class Law : std::uint8_t { constant, uniform_fan_in };
+  Law law = Law::constant;
+  float value = 0.0F;       ///< constant: every element
+  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
+
+  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
+  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
+    return {Law::uniform_fan_in, 0.0F, fan_in};
+  }
+};
+
+/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
+struct Parameter {
+  char const* name = "";
+  Shape shape{};
+  Init init{};
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
+};
+
+/// The parameters of a layer, in the order in which its op sees them; at most four.
+struct Parameters {
+  int count = 0;
+  Parameter item[4] = {};
+
+  constexpr Parameters() = default;
+
+  template <std::same_as<Parameter>... Items>
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
+  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
+};
+
+/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
+enum class Fault : std::uint8_t {
+  none,
+  reported,          ///< its sentence stands where the type is
+  no_input,          ///< the network's input has no elements
+  rejected,          ///< the layer's output(shape) is no shape
+  not_an_image,      ///< wants (C, H, W)
+  not_a_vector,      ///< wants (N)
+  window_too_large,  ///< kernel larger than the padded input
+  groups,            ///< channels are no multiple of the groups
+  padding,           ///< a pool's padding exceeds half of its kernel
+  concat_shapes,     ///< branches differ in height or width
+  residual_shapes,   ///< body and shortcut differ in shape
+  channels,          ///< a shortcut that would drop channels
+};
+
+/// What a rewrite of a graph must know a layer to be.
+enum class LayerKind : std::uint8_t { other, batch_norm, relu, flatten };
+
+/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
+/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
+/// and `kind`.
+template <class L>
+concept Layer = requires(Shape in) {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(in) } -> std::same_as<Shape>;
+};
+
+template <class L>
+constexpr Parameters parameters_of(Shape in) {
+  if constexpr (requires { L::parameters(in); }) {
+    return L::parameters(in);
+  } else {
+    return {};
+  }
 }
 
-/// @tparam Rank  has this as a friend, `ops_`, `operands(node)`, `forks(node)`,
-/// `gradient_of(node)`, `bucket_ready(bucket)`
-template <class Rank, class Program, class Backend>
-struct Stage {
-  using PassType = typename Rank::PassType;
-  static constexpr int nodes = Program::graph.nodes;
-  static constexpr int block = 128;
-  static constexpr auto uses = count_uses(Program::graph);
-
-  TANDEM_NOINLINE static void forward(Rank& rank, PassType const& pass) {
-    forward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
+/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
+template <class L>
+constexpr std::int64_t macs_of(Shape in) {
+  if constexpr (requires { L::macs(in); }) {
+    return L::macs(in);
+  } else {
+    return 0;
   }
+}
 
-  TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass) {
-    backward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
-  }
-
- private:
-  static constexpr int in_block(int first) { return nodes - first < block ? nodes - first : block; }
-
-  template <int... B>
-  static void forward_blocks(Rank& rank, PassType const& pass, std::integer_sequence<int, B...>) {
-    (forward_block<B * block>(rank, pass, std::make_integer_sequence<int, in_block(B * block)>{}),
-     ...);
-  }
-  template <int First, int... I>
-  static void forward_block(Rank& rank, PassType const& pass, std::integer_sequence<int, I...>) {
-    (forward_node<First + I>(rank, pass), ...);
-  }
-
-  // Blocks and nodes in descending order.
-  template <int... B>
-  static void backward_blocks(Rank& rank, PassType const& pass, std::integer_sequence<int, B...>) {
-    constexpr int last = static_cast<int>(sizeof...(B)) - 1;
-    (backward_block<(last - B) * block>(
-         rank, pass, std::make_integer_sequence<int, in_block((last - B) * block)>{}),
-     ...);
-  }
-  template <int First, int... I>
-  static void backward_block(Rank& rank, PassType const& pass, std::integer_sequence<int, I...>) {
-    constexpr int last = First + static_cast<int>(sizeof...(I)) - 1;
-    (backward_node<last - I>(rank, pass), ...);
-  }
-
-  template <int I>
-  static void forward_node(Rank& rank, PassType const& pass) {
-    constexpr Node const& node = Program::graph.node[I];
-    if constexpr (node.kind != NodeKind::input && !node.view) {
-      rank.ops_.template get<I>().forward(rank.operands(I), pass);
+template <class L>
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
     }
   }
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
+}
 
-  template <int I>
-  static void backward_node(Rank& rank, PassType const& pass) {
-    constexpr Node const& node = Program::graph.node[I];
-    if constexpr (node.needs_gradient) {
-      if constexpr (uses.of[I] > 1) {
-        Verbs<Backend>::sum(pass.device, rank.forks(I), uses.of[I], rank.gradient_of(I),
-                            pass.batch * node.out.elements());
-      }
-      if constexpr (gives_input_gradient(I)) {
-        rank.ops_.template get<I>().input_gradient(rank.operands(I), pass);
-      }
-      if constexpr (node.parameters > 0 && !node.frozen) {
-        rank.ops_.template get<I>().weight_gradient(rank.operands(I), pass);
-      }
-      if constexpr (Program::layout.closes[I] >= 0) {
-        rank.bucket_ready(Program::layout.closes[I]);
-      }
-    }
+template <class L>
+constexpr LayerKind kind_of() {
+  if constexpr (requires { L::kind; }) {
+    return L::kind;
+  } else {
+    return LayerKind::other;
   }
+}
 
-  // Sums and views pass their gradient on in place; below the first trained layer none is wanted.
-  static constexpr bool gives_input_gradient(int n) {
-    Node const& node = Program::graph.node[n];
-    bool wanted = false;
-    for (int e = 0; e < node.edges; ++e) {
-      wanted =
-          wanted || Program::graph.node[Program::graph.source[node.first_edge + e]].needs_gradient;
-    }
-    return wanted && node.kind != NodeKind::add && !node.view;
+template <class L>
+inline constexpr bool is_view = [] {
+  if constexpr (requires { L::is_view; }) {
+    return bool{L::is_view};
+  } else {
+    return false;
   }
-};
+}();
 
 }  // namespace tandem
-
-// ---- tandem/engine/state.hpp
-
-/// @file
-/// StepState and StepBatch: what changes from step to step; StepResult: what a step gives back.
 
 namespace tandem {
 
-/// All that a step depends on besides parameters and data: small, so that a device can keep it in
-/// its own memory and replay a recorded step.
-struct StepState {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;       ///< counted from 0
-  double learning_rate = 0.0;  ///< after the schedule
-  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+enum class NodeKind : std::uint8_t { input, layer, concat, add };
+
+/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
+struct Path {
+  static constexpr int body = -1;
+  static constexpr int shortcut = -2;
+  static constexpr int most = 12;
+  int depth = 0;
+  std::int16_t part[most] = {};
+
+  constexpr void push(int index) {
+    expects(depth < most, "a network may be nested at most 12 deep");
+    part[depth++] = static_cast<std::int16_t>(index);
+  }
+  constexpr void pop() { --depth; }
 };
 
-/// One global batch, the same on every rank: each takes its own microbatches of it.
-template <class T, class Target>
-struct StepBatch {
-  T const* x = nullptr;             ///< (size, input)
-  Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
-  T* outputs = nullptr;             ///< (size, output), written if not null
-  int size = 0;
+/// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
+struct Node {
+  NodeKind kind = NodeKind::input;
+  LayerKind layer = LayerKind::other;
+  bool frozen = false;          ///< its parameters are constants
+  bool needs_gradient = false;  ///< something at or before it is trained
+  bool view = false;            ///< output is the input's memory under another shape
+  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
+  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
+  int leaf = -1;                ///< which layer type, in the order of the leaves
+  int top = 0;                  ///< index of its top-level part, what Split counts
+  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
+  int edges = 0;
+  int first_parameter = 0;
+  int parameters = 0;
+  Shape in{};  ///< of the first input
+  Shape out{};
+  std::int64_t macs = 0;  ///< of one sample's forward pass
+  std::string_view name{};
+  Path path{};
 };
 
-/// Sums over the global batch, the same on every rank.
-struct StepResult {
-  double loss = 0.0;           ///< mean over the samples
-  double metric = 0.0;         ///< mean over the samples
-  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
-  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
-  int samples = 0;
+/// A parameter, the node it belongs to, and whether it is trained.
+struct GraphParameter {
+  Parameter parameter{};
+  int node = 0;
+  bool frozen = false;
 };
+
+/// Sizes of a Graph.
+struct GraphSize {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+};
+
+/// A network's dataflow graph. Node 0 is the input; node `nodes - 1` gives the output.
+template <GraphSize Size>
+struct Graph {
+  static constexpr GraphSize size = Size;
+  static constexpr int nodes = Size.nodes;
+  static constexpr int edges = Size.edges;
+  static constexpr int parameters = Size.parameters;
+
+  Node node[Size.nodes] = {};
+  int source[Size.edges > 0 ? Size.edges : 1] =
+      {};  ///< of an edge: the node whose output it carries
+  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
+  int tops = 0;  ///< top-level parts
+  Fault fault = Fault::none;
+  int fault_node = 0;
+  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
+  int fault_b = 0;
+
+  [[nodiscard]] constexpr Node const& output() const { return node[nodes - 1]; }
+
+  /// Elements of all weights (statistics are not counted).
+  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
+    std::int64_t sum = 0;
+    for (int p = 0; p < parameters; ++p) {
+      sum +=
+          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
+    }
+    return sum;
+  }
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    std::int64_t sum = 0;
+    for (int n = 0; n < nodes; ++n) {
+      sum += node[n].macs;
+    }
+    return sum;
+  }
+
+  /// Elements of all the nodes' outputs for one sample; views count once.
+  [[nodiscard]] constexpr std::int64_t activation_elements() const {
+    std::int64_t sum = 0;
+    for (int n = 1; n < nodes; ++n) {
+      sum += node[n].view ? 0 : node[n].out.elements();
+    }
+    return sum;
+  }
+
+  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
+    return activation_elements() * element_bytes;
+  }
+};
+
+/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
+/// theirs on in place; below the first trained layer none is wanted.
+template <GraphSize Size>
+constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool wanted = false;
+  for (int e = 0; e < node.edges; ++e) {
+    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
+  }
+  return wanted && node.kind != NodeKind::add && !node.view;
+}
+
+/// "2.0.1", "4.body.0"; "" for the input.
+inline std::string to_string(Path const& path) {
+  std::string text;
+  for (int i = 0; i < path.depth; ++i) {
+    text += i > 0 ? "." : "";
+    text += path.part[i] == Path::body       ? "body"
+            : path.part[i] == Path::shortcut ? "shortcut"
+                                             : std::to_string(path.part[i]);
+  }
+  return text;
+}
+
+/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
+template <GraphSize Size>
+std::string parameter_name(Graph<Size> const& graph, int p) {
+  GraphParameter const& parameter = graph.parameter[p];
+  std::string const path = to_string(graph.node[parameter.node].path);
+  return (path.empty() ? path : path + ".") + parameter.parameter.name;
+}
 
 }  // namespace tandem
 
-// ---- tandem/engine/step_sums.hpp
+// ---- tandem/ops/op.hpp
 
 /// @file
-/// StepSums: the loss and the metric of every microbatch of a global batch, in double.
+/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
 ///
-/// A rank writes the slots of its own microbatches; a sum over the ranks, zeros elsewhere, gives
-/// every rank all of them without rounding, so that the totals have the same bits on any number.
+/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
+/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
+/// communicator. Gradients of activations are overwritten; the engine adds where a value forks.
 
 namespace tandem {
 
-class StepSums {
- public:
-  template <class = void>  // compiled where it is called, not by every include
-  explicit StepSums(int microbatches) : sums_(2 * static_cast<std::size_t>(microbatches)) {}
+/// What an op is prepared for.
+struct OpSetup {
+  Node node{};
+  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
+  Shape const* inputs = nullptr;  ///< of each input
+  int batch = 0;                  ///< samples in the largest microbatch
+  int threads = 1;                ///< of its device
+  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
+  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
+};
 
-  void clear() { std::fill(sums_.begin(), sums_.end(), 0.0); }
+/// The memory that an op wants for a microbatch of OpSetup::batch samples.
+struct OpNeeds {
+  bool input = false;              ///< backward reads x
+  bool output = false;             ///< backward reads y
+  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
+};
 
-  [[nodiscard]] double* loss(int microbatch) {
-    return &sums_[2 * static_cast<std::size_t>(microbatch)];
-  }
-  [[nodiscard]] double* metric(int microbatch) { return loss(microbatch) + 1; }
+/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
+/// activations, P that of parameters and of their gradients.
+template <class T, class P = T>
+struct Operands {
+  T const* const* x = nullptr;       ///< each input, (B, its shape)
+  T* y = nullptr;                    ///< (B, out)
+  T const* dy = nullptr;             ///< gradient of y
+  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
+  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
+  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
+  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
+  std::byte* saved = nullptr;
+};
 
-  /// What is to be summed over the ranks.
-  [[nodiscard]] std::span<double> all() { return sums_; }
+/// What a pass over one microbatch may depend on.
+template <class Device>
+struct Pass {
+  Device& device;
+  int batch = 0;                     ///< samples in this microbatch
+  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
+  double share = 1.0;                ///< its samples over those of the global batch
+  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
+  bool training = true;
+  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
+};
 
-  /// The means over result.samples, and the first microbatch whose loss is not finite.
-  template <class = void>
-  void finish(StepResult& result) const {
-    double loss = 0.0;
-    double metric = 0.0;
-    for (std::size_t i = 0; i < sums_.size(); i += 2) {
-      loss += sums_[i];
-      metric += sums_[i + 1];
-    }
-    result.loss = loss / result.samples;
-    result.metric = metric / result.samples;
-    if (!std::isfinite(loss)) {
-      std::size_t first = 0;  // also where only the sum of finite losses overflows
-      for (std::size_t i = sums_.size(); i > 0; i -= 2) {
-        first = std::isfinite(sums_[i - 2]) ? first : i / 2 - 1;
-      }
-      result.non_finite = static_cast<int>(first);
-    }
-  }
+namespace detail {
 
- private:
-  std::vector<double> sums_;
+template <class L, class Backend>
+inline constexpr bool has_op = false;  // what the primary template's assert depends on
+
+}  // namespace detail
+
+/// The primary template is the error path.
+template <class L, class Backend>
+struct Op {
+  static_assert(detail::has_op<L, Backend>,
+                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
+                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+};
+
+/// The joins of a graph, which are no layers of the user's.
+struct ConcatJoin {};
+struct AddJoin {};
+
+/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
+template <class L, class Backend>
+struct LossOp {
+  static_assert(detail::has_op<L, Backend>,
+                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
+                "value(output, target) and gradient(output, target, dy), both of one sample");
+};
+
+/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
+template <class M, class L, class Backend>
+struct MetricOp {
+  static_assert(
+      detail::has_op<M, Backend>,
+      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+      "has no kernels for this backend; give it static value(output, target) of one sample");
 };
 
 }  // namespace tandem
 
-// ---- tandem/engine/update.hpp
+namespace tandem {
+
+/// Offsets in bytes; -1 where there is no such buffer.
+struct MemoryPlan {
+  static constexpr std::int64_t none = -1;
+
+  std::vector<int> root;                    ///< of a node: whose memory its output is (views)
+  std::vector<bool> kept;                   ///< of a root: in the kept region
+  std::vector<std::int64_t> value;          ///< of a root
+  std::vector<std::int64_t> saved;          ///< of a node, in the kept region
+  std::vector<std::int64_t> node_gradient;  ///< of a node, in the transient region
+  std::vector<std::int64_t> edge_gradient;  ///< of an edge, likewise
+  std::int64_t loss_gradient = none;        ///< where the loss writes
+  std::int64_t kept_bytes = 0;              ///< for each live microbatch
+  std::int64_t transient_bytes = 0;
+};
+
+namespace detail {
+
+/// Buffers placed by first fit in the order of their births.
+class FirstFit {
+ public:
+  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
+  template <class = void>  // compiled where it is called, not by every include
+  std::int64_t place(std::int64_t bytes, int birth, int death) {
+    std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
+    std::int64_t offset = 0;
+    auto at = live_.begin();
+    for (; at != live_.end() && at->offset - offset < bytes; ++at) {
+      offset = at->offset + at->bytes;
+    }
+    live_.insert(at, {offset, bytes, death});
+    peak_ = std::max(peak_, offset + bytes);
+    return offset;
+  }
+
+  [[nodiscard]] std::int64_t peak() const { return peak_; }
+
+ private:
+  struct Block {
+    std::int64_t offset;
+    std::int64_t bytes;
+    int death;
+  };
+  std::vector<Block> live_;  // by offset
+  std::int64_t peak_ = 0;
+};
+
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace detail
+
+/// Plans for microbatches of at most @p batch samples.
+template <GraphSize Size>
+class MemoryPlanner {
+ public:
+  MemoryPlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, int batch,
+                std::int64_t element_bytes)
+      : graph_{graph}, needs_{needs}, batch_{batch}, element_bytes_{element_bytes} {}
+
+  [[nodiscard]] MemoryPlan plan() {
+    find_roots();
+    find_kept();
+    place_values();
+    place_gradients();
+    return plan_;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t bytes(int node) const {
+    return detail::aligned(graph_.node[node].out.elements() * batch_ * element_bytes_);
+  }
+
+  void find_roots() {
+    plan_.root.resize(Size.nodes);
+    for (int n = 0; n < Size.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      auto const source = static_cast<std::size_t>(graph_.source[node.first_edge]);
+      plan_.root[static_cast<std::size_t>(n)] = node.view ? plan_.root[source] : n;
+    }
+  }
+  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+
+  void find_kept() {
+    plan_.kept.assign(Size.nodes, false);
+    auto const keep = [&](int node) { plan_.kept[static_cast<std::size_t>(root(node))] = true; };
+    for (int n = 0; n < Size.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      OpNeeds const& need = needs_[static_cast<std::size_t>(n)];
+      if (node.needs_gradient && need.output) {
+        keep(n);
+      }
+      for (int e = 0; node.needs_gradient && need.input && e < node.edges; ++e) {
+        keep(graph_.source[node.first_edge + e]);
+      }
+    }
+    keep(Size.nodes - 1);  // the loss reads it again in backward
+  }
+
+  void place_values() {
+    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read last in forward
+    for (int n = 0; n < Size.nodes; ++n) {
+      for (int e = 0; e < graph_.node[n].edges; ++e) {
+        last[static_cast<std::size_t>(root(graph_.source[graph_.node[n].first_edge + e]))] = n;
+      }
+    }
+    plan_.value.assign(Size.nodes, MemoryPlan::none);
+    plan_.saved.assign(Size.nodes, MemoryPlan::none);
+    detail::FirstFit transient;
+    for (int n = 1; n < Size.nodes; ++n) {
+      auto const i = static_cast<std::size_t>(n);
+      if (root(n) == n) {
+        plan_.value[i] = plan_.kept[i] ? keep_bytes(bytes(n))
+                                       : transient.place(bytes(n), n, std::max(n, last[i]));
+      }
+      if (needs_[i].saved_bytes > 0) {
+        plan_.saved[i] = keep_bytes(detail::aligned(needs_[i].saved_bytes));
+      }
+    }
+    plan_.transient_bytes = transient.peak();
+  }
+
+  std::int64_t keep_bytes(std::int64_t size) {
+    std::int64_t const offset = plan_.kept_bytes;
+    plan_.kept_bytes += size;
+    return offset;
+  }
+
+  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
+  void place_gradients() {
+    plan_.node_gradient.assign(Size.nodes, MemoryPlan::none);
+    plan_.edge_gradient.assign(static_cast<std::size_t>(Size.edges), MemoryPlan::none);
+    std::vector<int> dies(Size.nodes);  // of a node's gradient, through joins that pass it on
+    for (int n = 0; n < Size.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      int& death = dies[static_cast<std::size_t>(n)];
+      death = time(n);
+      for (int e = 0; passes_on(node) && e < node.edges; ++e) {
+        death = std::max(death, dies[static_cast<std::size_t>(graph_.source[node.first_edge + e])]);
+      }
+    }
+    detail::FirstFit transient;
+    for (int n = Size.nodes - 1; n > 0; --n) {
+      if (graph_.node[n].needs_gradient) {
+        place_gradients_of(n, dies, transient);
+      }
+    }
+    plan_.transient_bytes = std::max(plan_.transient_bytes, transient.peak());
+  }
+
+  void place_gradients_of(int n, std::vector<int> const& dies, detail::FirstFit& transient) {
+    Node const& node = graph_.node[n];
+    auto const i = static_cast<std::size_t>(n);
+    int users = 0;
+    std::int64_t only = MemoryPlan::none;
+    for (int e = 0; e < Size.edges; ++e) {
+      if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
+        ++users;
+        only = plan_.edge_gradient[static_cast<std::size_t>(e)];
+      }
+    }
+    if (n == Size.nodes - 1) {
+      only = plan_.loss_gradient = transient.place(bytes(n), time(n), dies[i]);
+      users = 1;
+    }
+    plan_.node_gradient[i] = users == 1 ? only : transient.place(bytes(n), time(n), dies[i]);
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      int const source = graph_.source[e];
+      if (graph_.node[source].needs_gradient) {
+        plan_.edge_gradient[static_cast<std::size_t>(e)] =
+            passes_on(node)
+                ? plan_.node_gradient[i]
+                : transient.place(bytes(source), time(n), dies[static_cast<std::size_t>(source)]);
+      }
+    }
+  }
+
+  [[nodiscard]] static int time(int node) { return Size.nodes - node; }
+  // The gradient of its output is that of its inputs, in the same memory.
+  [[nodiscard]] static bool passes_on(Node const& node) {
+    return node.kind == NodeKind::add || node.view;
+  }
+
+  Graph<Size> const& graph_;
+  std::vector<OpNeeds> const& needs_;
+  std::int64_t batch_;
+  std::int64_t element_bytes_;
+  MemoryPlan plan_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
+struct MemoryReport {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t kept = 0;       ///< activations that backward reads, for each live microbatch
+  std::int64_t transient = 0;  ///< other activations and their gradients, sharing memory
+  std::int64_t scratch = 0;
+  std::int64_t weights = 0;  ///< parameters rounded to the type of activations, where that differs
+  std::int64_t wire = 0;     ///< gradients rounded for the way, where the strategy asks for that
+  std::int64_t feed =
+      0;  ///< batches and results on their way, where the device has a memory of its own
+  std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
+
+  [[nodiscard]] std::int64_t total() const {
+    return parameters + gradients + optimizer_state + kept + transient + scratch + weights + wire +
+           feed + tables;
+  }
+};
+
+template <class Program, class Backend>
+class RankMemory {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  /// Whether products read parameters of another type than the optimizer keeps.
+  static constexpr bool mixed = !std::is_same_v<T, P>;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr auto const& layout = Program::layout;
+  /// Sums of finished leaves that wait for their sibling in the tree.
+  static constexpr int waiting_leaves =
+      std::bit_width(static_cast<unsigned>(Program::batching.leaves)) - 1;
+
+  RankMemory(Device& device, MemoryPlan const& plan, std::int64_t scratch_bytes, int states)
+      : plan_{plan},
+        parameters_{device, bytes(layout.elements)},
+        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
+        gradients_{device, bytes(layout.trained) * (1 + waiting_leaves)},
+        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
+        kept_{device, static_cast<std::size_t>(plan.kept_bytes)},
+        transient_{device, static_cast<std::size_t>(plan.transient_bytes)},
+        scratch_{device, static_cast<std::size_t>(scratch_bytes)} {
+    point_parameters();
+    point_activations();
+  }
+
+  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// The parameters as products read them; where the types agree, the parameters themselves.
+  [[nodiscard]] T* weights() const {
+    if constexpr (mixed) {
+      return weights_.template as<T>();
+    } else {
+      return parameters();
+    }
+  }
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] P* gradients(int buffer = 0) const {
+    return gradients_.template as<P>() + buffer * layout.trained;
+  }
+  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
+  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
+
+  [[nodiscard]] Operands<T, P> const& operands(int node) const {
+    return operands_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] T* gradient_of(int node) const {
+    return at(transient_, plan_.node_gradient[static_cast<std::size_t>(node)]);
+  }
+  /// The gradients of the edges that carry a node's output, in the order of the edges.
+  [[nodiscard]] T const* const* forks(int node) const {
+    return forks_.data() + first_fork_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] T* loss_gradient() const { return at(transient_, plan_.loss_gradient); }
+  [[nodiscard]] T const* output() const { return output_; }
+
+  /// Points every edge that carries the network's input to @p x.
+  void set_input(T const* x) {
+    for (int i = 0; i < input_edges; ++i) {
+      *input_edge_[i] = x;
+    }
+    if constexpr (is_input(graph.nodes - 1)) {
+      output_ = x;
+    }
+  }
+
+  [[nodiscard]] MemoryReport report() const {
+    auto const size = [](Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); };
+    return {.parameters = size(parameters_),
+            .gradients = size(gradients_),
+            .optimizer_state = size(states_),
+            .kept = size(kept_),
+            .transient = size(transient_),
+            .scratch = size(scratch_),
+            .weights = size(weights_)};
+  }
+
+ private:
+  // Whether a node's output is the network's input, perhaps under another shape.
+  static constexpr bool is_input(int node) {
+    while (graph.node[node].view) {
+      node = graph.source[graph.node[node].first_edge];
+    }
+    return node == 0;
+  }
+  static constexpr int input_edges = [] {
+    int count = 0;
+    for (int e = 0; e < graph.edges; ++e) {
+      count += is_input(graph.source[e]) ? 1 : 0;
+    }
+    return count;
+  }();
+
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(P);
+  }
+  static T* at(Buffer const& arena, std::int64_t offset) {
+    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + offset);
+  }
+  [[nodiscard]] T* value_of(int node) const {
+    auto const root = static_cast<std::size_t>(plan_.root[static_cast<std::size_t>(node)]);
+    return at(plan_.kept[root] ? kept_ : transient_, plan_.value[root]);
+  }
+
+  void point_parameters() {
+    for (int p = 0; p < graph.parameters; ++p) {
+      parameter_.push_back(parameters() + layout.offset[p]);
+      weight_.push_back(weights() + layout.offset[p]);
+      gradient_.push_back(graph.parameter[p].frozen ? nullptr : gradients() + layout.offset[p]);
+    }
+  }
+
+  void point_activations() {
+    for (int e = 0; e < graph.edges; ++e) {
+      edge_value_.push_back(value_of(graph.source[e]));
+      edge_gradient_.push_back(at(transient_, plan_.edge_gradient[static_cast<std::size_t>(e)]));
+    }
+    for (int e = 0, i = 0; e < graph.edges; ++e) {
+      if (is_input(graph.source[e])) {
+        input_edge_[i++] = &edge_value_[static_cast<std::size_t>(e)];
+      }
+    }
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      first_fork_.push_back(forks_.size());
+      for (int e = 0; e < graph.edges; ++e) {
+        if (graph.source[e] == n) {
+          forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
+        }
+      }
+      operands_.push_back({.x = edge_value_.data() + node.first_edge,
+                           .y = value_of(n),
+                           .dy = gradient_of(n),
+                           .dx = edge_gradient_.data() + node.first_edge,
+                           .parameter = parameter_.data() + node.first_parameter,
+                           .weight = weight_.data() + node.first_parameter,
+                           .gradient = gradient_.data() + node.first_parameter,
+                           .saved = reinterpret_cast<std::byte*>(
+                               at(kept_, plan_.saved[static_cast<std::size_t>(n)]))});
+    }
+    output_ = value_of(graph.nodes - 1);
+  }
+
+  MemoryPlan plan_;
+  Buffer parameters_;
+  Buffer weights_;
+  Buffer gradients_;
+  Buffer states_;
+  Buffer kept_;
+  Buffer transient_;
+  Buffer scratch_;
+  std::vector<P*> parameter_;
+  std::vector<T const*> weight_;
+  std::vector<P*> gradient_;
+  std::vector<T const*> edge_value_;
+  std::vector<T*> edge_gradient_;
+  T const** input_edge_[input_edges > 0 ? input_edges : 1] = {};
+  std::vector<T const*> forks_;
+  std::vector<std::size_t> first_fork_;
+  std::vector<Operands<T, P>> operands_;
+  T const* output_ = nullptr;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/tracer.hpp
 
 /// @file
-/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
+/// Tracer: when each action and each collective of one step of a rank began and ended.
+
+// ---- tandem/strategy/action.hpp
+
+/// @file
+/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
+///
+/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass;
+/// "0REDUCE_GRAD1" awaits bucket 1 of the stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the
+/// update. Every action has a name, so that an error can say which one was not reached.
+
+namespace tandem {
+
+enum class ActionKind : std::uint16_t {
+  forward,
+  backward,
+  reduce_gradient,
+  reduce_loss,
+  update,
+  end,  ///< stands behind a row, so that a rank need not count
+};
+
+/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
+/// Eight bytes without a gap, so that a rank reports one with a single store.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  std::int16_t stage = 0;
+  std::int32_t index = 0;
+
+  friend constexpr bool operator==(Action const&, Action const&) = default;
+};
+
+/// A rank's program for one step: `length` actions, and behind them one of kind `end`.
+template <int Length>
+struct ActionRow {
+  static constexpr int length = Length;
+  Action action[Length + 1] = {};
+};
+
+/// "0F3", "0REDUCE_GRAD1", "0U".
+inline std::string to_string(Action const& action) {
+  std::string text = std::to_string(action.stage);
+  switch (action.kind) {
+    case ActionKind::forward:
+      return text + "F" + std::to_string(action.index);
+    case ActionKind::backward:
+      return text + "B" + std::to_string(action.index);
+    case ActionKind::reduce_gradient:
+      return text + "REDUCE_GRAD" + std::to_string(action.index);
+    case ActionKind::reduce_loss:
+      return text + "REDUCE_LOSS";
+    case ActionKind::update:
+      return text + "U";
+    case ActionKind::end:
+      return text + "END";
+  }
+  return text;
+}
+
+/// An action in one word, for a progress board that other threads read.
+constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
+
+constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What runs side by side on one rank.
+enum class Lane { compute, communication };
+
+/// One bar of a trace, in microseconds since the step began.
+struct TraceEvent {
+  std::string name{};
+  int rank = 0;
+  Lane lane = Lane::compute;
+  double begin_us = 0.0;
+  double end_us = 0.0;
+};
+
+/// Sets stamps around what a rank queues; where they are is the device's business, so that a GPU
+/// stamps its own streams. Off at first, and then it costs one test a collective.
+template <class Device>
+class Tracer {
+ public:
+  using Stamp = typename Device::Stamp;
+
+  [[nodiscard]] bool on() const { return on_; }
+
+  void begin(Device& device) {
+    entries_.clear();
+    on_ = true;
+    device.stamp(origin_.emplace(device.make_stamp()));
+  }
+
+  template <class F>
+  void action(Device& device, Action action, F const& f) {
+    Entry& entry = open(device, to_string(action), Lane::compute);
+    device.stamp(entry.begin);
+    f();
+    device.stamp(entry.end);
+  }
+
+  template <class F>
+  void collective(Device& device, Label label, F const& f) {
+    if (!on_) {
+      f();
+      return;
+    }
+    Entry& entry = open(device, to_string(label), Lane::communication);
+    device.stamp_communication(entry.begin);
+    f();
+    device.stamp_communication(entry.end);
+  }
+
+  /// Turns it off again. @pre everything that was queued is done
+  std::vector<TraceEvent> end(Device& device, int rank) {
+    on_ = false;
+    std::vector<TraceEvent> events;
+    for (Entry const& entry : entries_) {
+      events.push_back({.name = entry.name,
+                        .rank = rank,
+                        .lane = entry.lane,
+                        .begin_us = device.microseconds(*origin_, entry.begin),
+                        .end_us = device.microseconds(*origin_, entry.end)});
+    }
+    entries_.clear();
+    return events;
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    Lane lane;
+    Stamp begin;
+    Stamp end;
+  };
+
+  Entry& open(Device& device, std::string name, Lane lane) {
+    entries_.push_back({std::move(name), lane, device.make_stamp(), device.make_stamp()});
+    return entries_.back();
+  }
+
+  bool on_ = false;
+  std::optional<Stamp> origin_;
+  std::deque<Entry> entries_;  // stamps keep their addresses
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Whether a communicator adds in an order fixed by rank.
+template <class C>
+inline constexpr bool sums_in_order = [] {
+  if constexpr (requires { C::ordered; }) {
+    return bool{C::ordered};
+  } else {
+    return true;
+  }
+}();
+
+/// Has the rank's end of the group. Buckets are reduced in the order in which backward closes them,
+/// on the communication stream, while it goes on.
+template <class Program, class Backend, class Communicator>
+class GradientReduction {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Buffer = typename Backend::Buffer;
+  using Mark = typename Device::Mark;
+  using Memory = RankMemory<Program, Backend>;
+  static constexpr Batching batching = Program::batching;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr int leaf = batching.microbatches / batching.leaves;  ///< in microbatches
+  /// What is sent: the gradients themselves, or rounded to 16 bits.
+  using Wire =
+      std::conditional_t<batching.wire == WireFormat::bfloat16, BFloat16,
+                         std::conditional_t<batching.wire == WireFormat::float16, Float16, P>>;
+  /// Whether sums in a fixed order take more than an all-reduce: comm/cuda_ordered.cuh.
+  static constexpr bool needs_order =
+      batching.reproducible && batching.replicas > 1 && !sums_in_order<Communicator>;
+  static constexpr bool rounds = batching.wire != WireFormat::exact && batching.replicas > 1;
+
+  /// @param tracer  outlives this
+  GradientReduction(Device& device, Communicator communicator, Tracer<Device>& tracer)
+      : communicator_{std::move(communicator)},
+        tracer_{&tracer},
+        ordered_{device, order_bytes()},
+        wire_{device, rounds ? static_cast<std::size_t>(layout.trained) * sizeof(Wire) : 0} {
+    for (int mark = 0; mark < layout.buckets + 1; ++mark) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// The gradients of @p bucket are whole for @p microbatch: at the end of a leaf they join the
+  /// tree, at the end of the last leaf their reduction over the replicas begins.
+  void bucket_ready(Device& device, Memory const& memory, int bucket, int microbatch) {
+    if (microbatch % leaf != leaf - 1) {
+      return;
+    }
+    auto const [begin, count] = range(bucket);
+    if constexpr (Memory::waiting_leaves > 0) {
+      join_tree(device, memory, microbatch / leaf, begin, count);
+    }
+    if constexpr (batching.replicas > 1) {
+      if (microbatch == batching.microbatches - 1) {
+        Label const label{"bucket", bucket};
+        Mark& mark = marks_[static_cast<std::size_t>(bucket)];
+        if constexpr (rounds) {
+          Wire* const sent = wire_.template as<Wire>() + begin;
+          Verbs<Backend>::cast(device, memory.gradients() + begin, sent, count);
+          reduce(device, span_of(sent, count), label, mark);
+        } else {
+          reduce(device, span_of(memory.gradients() + begin, count), label, mark);
+        }
+      }
+    }
+  }
+
+  /// What is computed from now on reads the sum of @p bucket over all replicas.
+  void await(Device& device, Memory const& memory, int bucket) {
+    device.await(marks_[static_cast<std::size_t>(bucket)]);
+    if constexpr (rounds) {
+      auto const [begin, count] = range(bucket);
+      Verbs<Backend>::cast(device, wire_.template as<Wire>() + begin, memory.gradients() + begin,
+                           count);
+    }
+  }
+
+  /// The same for the losses and metrics of all microbatches.
+  void reduce_sums(Device& device, std::span<double> sums) {
+    reduce(device, sums, {"losses"}, marks_.back());
+  }
+  void await_sums(Device& device) { device.await(marks_.back()); }
+
+  [[nodiscard]] Communicator& communicator() { return communicator_; }
+  [[nodiscard]] std::int64_t wire_bytes() const {
+    return static_cast<std::int64_t>(wire_.bytes() + ordered_.bytes());
+  }
+
+ private:
+  struct Range {
+    std::int64_t begin;
+    std::int64_t count;
+  };
+  static Range range(int bucket) {
+    std::int64_t const begin = layout.bucket_begin[bucket];
+    return {begin, layout.bucket_begin[bucket + 1] - begin};
+  }
+  template <class E>
+  static std::span<E> span_of(E* data, std::int64_t count) {
+    return {data, static_cast<std::size_t>(count)};
+  }
+
+  static std::size_t order_bytes() {
+    std::size_t most = 0;
+    for (int bucket = 0; needs_order && bucket < layout.buckets; ++bucket) {
+      if constexpr (needs_order) {
+        most =
+            std::max(most, ordered_scratch_bytes<Communicator, P>(
+                               static_cast<std::size_t>(range(bucket).count), batching.replicas));
+      }
+    }
+    return most;
+  }
+
+  template <class E>
+  void reduce(Device& device, std::span<E> data, Label label, Mark& mark) {
+    device.begin_communication();
+    tracer_->collective(device, label, [&] {
+      if constexpr (needs_order && std::is_same_v<E, P>) {  // sums of losses round nothing
+        std::span<std::byte> const scratch{ordered_.data(), ordered_.bytes()};
+        all_reduce_ordered(communicator_, std::span<E const>{data}, data, Sum{}, scratch,
+                           device.communication, label);
+      } else {
+        communicator_.all_reduce(data, data, Sum{}, device.communication, label);
+      }
+    });
+    device.mark(mark);
+  }
+
+  // A binary counter: leaf k joins as many waiting sums as k has trailing ones.
+  void join_tree(Device& device, Memory const& memory, int index, std::int64_t begin,
+                 std::int64_t count) {
+    P* const sum = memory.gradients() + begin;
+    int level = 0;
+    for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
+      Verbs<Backend>::add(device, memory.gradients(1 + level) + begin, sum, count);
+    }
+    if (index != batching.leaves - 1) {
+      Verbs<Backend>::copy(device, sum, memory.gradients(1 + level) + begin, count);
+    }
+  }
+
+  Communicator communicator_;
+  Tracer<Device>* tracer_;
+  std::vector<Mark> marks_;  // of each bucket's reduction, then of the losses'
+  Buffer ordered_;
+  Buffer wire_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/mirror.hpp
+
+/// @file
+/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
+/// write, in the layout of the network as the user wrote it.
+
+namespace tandem {
+
+/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+template <class Program, class Backend>
+class ParameterMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = RankMemory<Program, Backend>;
+
+  explicit ParameterMirror(int /*states*/) {}
+
+  /// Brings the mirror up to date; until the next step or upload it stays so.
+  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
+  /// Gives the device what the mirror has.
+  void upload(Device& /*device*/, Memory const& /*memory*/) {}
+
+  /// As of RankMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
+  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
+
+ private:
+  Memory const* memory_ = nullptr;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/prepared_ops.hpp
+
+/// @file
+/// PreparedOps: all that a rank computes with, and the memory that it wants.
+
+// ---- tandem/engine/op_table.hpp
+
+/// @file
+/// OpTable: the ops of all nodes of a graph, each of its own type, found by index at compile time.
+
+// ---- tandem/graph/leaves.hpp
+
+/// @file
+/// Leaves: the layer types of a network in the order of their nodes, and Leaf, the I-th of them.
+
+// ---- tandem/graph/network.hpp
+
+/// @file
+/// The words of a network type: Sequential, Concat, Residual, Frozen, and Network, which adds the
+/// input.
+///
+/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
+/// network a short name of its own, which keeps symbols and compiler messages short; do the same
+/// for blocks.
+
+namespace tandem {
+
+namespace detail {
+struct Composite {};  // base of everything below that is built from parts
+}  // namespace detail
+
+/// A layer, or parts put together by Sequential, Concat, Residual or Frozen.
+template <class P>
+concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
+
+namespace detail {
+
+// Concepts, because the second is not looked at where the first fails: a fold has its limits.
+template <class... Parts>
+concept FewParts = sizeof...(Parts) <= 256;
+template <class... Parts>
+concept AllParts = (NetworkPart<Parts> && ...);
+template <class... Parts>
+concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
+
+// The sentences stand in types of their own: a composite at fault remains a part, so that what
+// holds it does not complain too.
+template <class... Parts>
+struct SequentialIsSound {
+  static constexpr bool value = true;
+  static_assert(FewParts<Parts...>,
+                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
+  static_assert(TooManyOrAllParts<Parts...>,
+                "Sequential<Parts...>: every part must be a layer (a type with `name` and "
+                "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+struct ConcatIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class Body, class Shortcut>
+struct ResidualIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkPart<Body> && NetworkPart<Shortcut>,
+      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
+      "Frozen of such parts");
+};
+
+template <class Body>
+struct FrozenIsSound {
+  static constexpr bool value = true;
+  static_assert(NetworkPart<Body>,
+                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
+};
+
+}  // namespace detail
+
+/// The parts one after another. Parameters of part i are named "i.…".
+/// The primary template is the error path.
+template <class... Parts>
+struct Sequential : detail::Composite {
+  static_assert(detail::SequentialIsSound<Parts...>::value);
+};
+
+template <class... Parts>
+  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
+struct Sequential<Parts...> : detail::Composite {
+};
+
+/// The branches on one input, their outputs joined along the channels: Inception's block.
+/// Every branch must give the same height and width. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Concat : detail::Composite {
+  static_assert(detail::ConcatIsSound<Branches...>::value);
+};
+
+template <class... Branches>
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Concat<Branches...> : detail::Composite {};
+
+/// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
+template <class Body, class Shortcut = Sequential<>>
+struct Residual : detail::Composite {
+  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
+};
+
+template <class Body, class Shortcut>
+  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
+struct Residual<Body, Shortcut> : detail::Composite {};
+
+/// Body with parameters and statistics that training leaves as they are; a frozen batch norm
+/// normalises by its running statistics. No gradient of them is computed, stored or reduced.
+template <class Body>
+struct Frozen : detail::Composite {
+  static_assert(detail::FrozenIsSound<Body>::value);
+};
+
+template <class Body>
+  requires NetworkPart<Body>
+struct Frozen<Body> : detail::Composite {
+};
+
+/// What goes into a network: `static constexpr Shape shape`, of one sample.
+template <class I>
+concept NetworkInput = requires {
+  { I::shape } -> std::convertible_to<Shape>;
+};
+
+namespace detail {
+
+template <class Input, class Body>
+struct NetworkHasParts {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkInput<Input> && NetworkPart<Body>,
+      "Network<Input, Body>: Input must be Image<C, H, W> or Vector<N>, and Body a layer, "
+      "or Sequential, Concat, Residual or Frozen of such parts");
+};
+
+}  // namespace detail
+
+/// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
+/// The primary template is the error path.
+template <class Input, class Body>
+struct Network {
+  using input = Vector<1>;
+  using body = Sequential<>;
+  static_assert(detail::NetworkHasParts<Input, Body>::value);
+};
+
+template <class Input, class Body>
+  requires(NetworkInput<Input>&& NetworkPart<Body>)
+struct Network<Input, Body> {
+  using input = Input;
+  using body = Body;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+template <class... Types>
+struct TypeList {
+  static constexpr int size = sizeof...(Types);
+};
+
+namespace detail {
+
+template <class... A, class... B>
+constexpr TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>) {
+  return {};
+}
+
+// A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
+template <class L>
+struct Canonical {
+  using type = L;
+};
+template <class L>
+  requires requires { typename L::layer; }
+struct Canonical<L> {
+  using type = typename L::layer;
+};
+
+// Declared before use: each part of a composite may be any of the others.
+struct Flatten {
+  template <Layer L>
+  static TypeList<typename Canonical<L>::type> of(L const*);
+  template <class... Parts>
+    requires FewParts<Parts...>
+  static auto of(Sequential<Parts...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
+  }
+  template <class... Branches>
+  static auto of(Concat<Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
+  }
+  template <class Body, class Shortcut>
+  static auto of(Residual<Body, Shortcut> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){} +
+           decltype(of(static_cast<Shortcut const*>(nullptr))){};
+  }
+  template <class Body>
+  static auto of(Frozen<Body> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){};
+  }
+  static TypeList<> of(void const*);  // no part: has its sentence elsewhere
+};
+
+template <std::size_t I, class Type>
+struct Indexed {
+  using type = Type;
+};
+
+template <class Indices, class List>
+struct IndexedList;
+
+template <std::size_t... I, class... Types>
+struct IndexedList<std::index_sequence<I...>, TypeList<Types...>> : Indexed<I, Types>... {};
+
+template <std::size_t I, class Type>
+Indexed<I, Type> pick(Indexed<I, Type> const*);
+
+}  // namespace detail
+
+/// The layer types of @p Part, in the order in which their nodes stand in the graph.
+template <class Part>
+using Leaves = decltype(detail::Flatten::of(static_cast<Part const*>(nullptr)));
+
+/// The leaves of a network under a short name, for look-up by index in O(1) instantiations.
+template <class Net>
+struct LeafTable : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
+                                       Leaves<typename Net::body>> {};
+
+/// The @p I-th layer type of a network.
+template <class Net, int I>
+using Leaf = typename decltype(detail::pick<static_cast<std::size_t>(I)>(
+    static_cast<LeafTable<Net> const*>(nullptr)))::type;
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Inputs and views compute nothing.
+struct NoOp {
+  explicit NoOp(OpSetup const&) {}
+  [[nodiscard]] static OpNeeds needs() { return {}; }
+};
+
+template <NodeKind Kind, bool View, class Net, class Backend, int LeafIndex>
+struct SelectOp {
+  using type = NoOp;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, false, Net, Backend, LeafIndex> {
+  using type = Op<Leaf<Net, LeafIndex>, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::concat, false, Net, Backend, LeafIndex> {
+  using type = Op<ConcatJoin, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
+  using type = Op<AddJoin, Backend>;
+};
+
+template <class Program, class Backend, int I>
+using OpAt =
+    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].view,
+                      typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
+
+template <int I, class O>
+struct OpSlot {
+  template <class Device>
+  OpSlot(OpSetup const& setup, Device& device) : op{make(setup, device)} {}
+
+  // Some ops need no device to be prepared.
+  template <class Device>
+  static O make(OpSetup const& setup, Device& device) {
+    if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
+      return O{setup, device};
+    } else {
+      return O{setup};
+    }
+  }
+
+  O op;
+};
+
+template <int I, class O>
+O& slot(OpSlot<I, O>& s) {
+  return s.op;
+}
+
+template <class Program, class Backend, class Indices>
+struct OpSlots;
+
+template <class Program, class Backend, int... I>
+struct OpSlots<Program, Backend, std::integer_sequence<int, I...>>
+    : OpSlot<I, OpAt<Program, Backend, I>>... {
+  template <class Device>
+  OpSlots(std::vector<OpSetup> const& setup, Device& device)
+      : OpSlot<I, OpAt<Program, Backend, I>>{setup[static_cast<std::size_t>(I)], device}... {}
+
+  [[nodiscard]] std::vector<OpNeeds> needs() { return {slot<I>(*this).needs()...}; }
+};
+
+}  // namespace detail
+
+/// Prepared ops of a program, one a node.
+template <class Program, class Backend>
+class OpTable {
+ public:
+  /// @param batch  samples in the largest microbatch
+  OpTable(int batch, int threads, typename Backend::Device& device)
+      : slots_{setups(batch, threads), device} {}
+
+  template <int I>
+  [[nodiscard]] auto& get() {
+    return detail::slot<I>(slots_);
+  }
+
+  [[nodiscard]] std::vector<OpNeeds> needs() { return slots_.needs(); }
+
+ private:
+  static std::vector<OpSetup> setups(int batch, int threads) {
+    static std::vector<Shape> const inputs = input_shapes();
+    std::vector<OpSetup> list;
+    for (int n = 0; n < Program::graph.nodes; ++n) {
+      Node const& node = Program::graph.node[n];
+      list.push_back({.node = node,
+                      .index = n,
+                      .inputs = inputs.data() + node.first_edge,
+                      .batch = batch,
+                      .threads = threads,
+                      .wants_input_gradient = gives_input_gradient(Program::graph, n),
+                      .reproducible = Program::batching.reproducible});
+    }
+    return list;
+  }
+  static std::vector<Shape> input_shapes() {
+    std::vector<Shape> shapes;
+    for (int e = 0; e < Program::graph.edges; ++e) {
+      shapes.push_back(Program::graph.node[Program::graph.source[e]].out);
+    }
+    return shapes;
+  }
+
+  detail::OpSlots<Program, Backend, std::make_integer_sequence<int, Program::graph.nodes>> slots_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The ops of all nodes, of the loss and of the metric, for microbatches of one largest size.
+template <class Program, class Backend, class LossType, class MetricType>
+class PreparedOps {
+ public:
+  static constexpr auto const& graph = Program::graph;
+
+  PreparedOps(int largest_microbatch, int threads, typename Backend::Device& device)
+      : loss{graph.output().out, largest_microbatch},
+        metric{graph.output().out},
+        nodes_{largest_microbatch, threads, device},
+        needs_{nodes_.needs()},
+        largest_microbatch_{largest_microbatch} {}
+
+  template <int I>
+  [[nodiscard]] auto& get() {
+    return nodes_.template get<I>();
+  }
+
+  /// What the op of each node asked for.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
+
+  /// Where activations and their gradients stand.
+  [[nodiscard]] MemoryPlan plan() const {
+    return MemoryPlanner{graph, needs_, largest_microbatch_,
+                         static_cast<std::int64_t>(sizeof(typename Backend::Scalar))}
+        .plan();
+  }
+
+  /// What the greediest pass wants.
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    std::int64_t most = loss.scratch_bytes();
+    if constexpr (requires { metric.scratch_bytes(largest_microbatch_); }) {
+      most = std::max(most, metric.scratch_bytes(largest_microbatch_));
+    }
+    for (OpNeeds const& need : needs_) {
+      most = std::max(most, need.scratch_bytes);
+    }
+    return most;
+  }
+
+  LossOp<LossType, Backend> loss;
+  MetricOp<MetricType, LossType, Backend> metric;
+
+ private:
+  OpTable<Program, Backend> nodes_;
+  std::vector<OpNeeds> needs_;
+  int largest_microbatch_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank_options.hpp
+
+/// @file
+/// RankOptions: what a rank is made for; Watch: what it calls while it waits.
 
 // ---- tandem/optim/optimizer.hpp
 
 /// @file
 /// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
 ///
-/// A functor updates element i of one flat run of parameters; backends call it for every i. The
-/// arithmetic and its order are PyTorch's.
+/// A functor updates element i of one flat run of parameters; backends call it for every i, or its
+/// next() for several elements at once, and may construct it on the device. The arithmetic and its
+/// order are PyTorch's.
 
 namespace tandem {
 
@@ -4660,13 +6102,33 @@ struct UpdateSettings {
   std::int64_t step = 1;        ///< counted from 1
 };
 
+namespace detail {
+
+/// Element @p i of @p run becomes what update.next() says of it.
+template <class Update, class T>
+TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
+                                       std::int64_t i) {
+  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
+                run.state[1] != nullptr ? run.state[1][i] : T{0}};
+  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
+  for (int s = 0; s < 2; ++s) {
+    if (run.state[s] != nullptr) {
+      run.state[s][i] = state[s];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
+/// also moves the element's optimizer states; and operator()(i), which does so to element i.
 template <class T>
 struct SgdUpdate {
   ParameterRun<T> run;
   T learning_rate, momentum, weight_decay, scale;
   bool nesterov;
 
-  SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
+  TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
       : run{r},
         learning_rate{static_cast<T>(s.learning_rate)},
         momentum{static_cast<T>(o.momentum)},
@@ -4674,14 +6136,17 @@ struct SgdUpdate {
         scale{static_cast<T>(s.gradient_scale)},
         nesterov{o.nesterov} {}
 
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    T g = run.gradient[i] * scale + weight_decay * run.parameter[i];
+  TANDEM_HOST_DEVICE T next(T p, T gradient, T (&state)[2]) const {
+    T g = gradient * scale + weight_decay * p;
     if (run.state[0] != nullptr) {
-      T const v = momentum * run.state[0][i] + g;
-      run.state[0][i] = v;
+      T const v = momentum * state[0] + g;
+      state[0] = v;
       g = nesterov ? g + momentum * v : v;
     }
-    run.parameter[i] -= learning_rate * g;
+    return p - learning_rate * g;
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
   }
 };
 
@@ -4691,7 +6156,8 @@ struct AdamUpdate {
   T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
 
   template <class O>
-  AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r, bool decoupled)
+  TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
+                                bool decoupled)
       : run{r},
         step_size{static_cast<T>(s.learning_rate /
                                  (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
@@ -4704,15 +6170,18 @@ struct AdamUpdate {
         shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
         scale{static_cast<T>(s.gradient_scale)} {}
 
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    T const p = run.parameter[i] * shrink;
-    T const g = run.gradient[i] * scale + l2 * p;
-    T const m = beta1 * run.state[0][i] + (T{1} - beta1) * g;
-    T const v = beta2 * run.state[1][i] + (T{1} - beta2) * g * g;
-    run.state[0][i] = m;
-    run.state[1][i] = v;
+  TANDEM_HOST_DEVICE T next(T before, T gradient, T (&state)[2]) const {
+    T const p = before * shrink;
+    T const g = gradient * scale + l2 * p;
+    T const m = beta1 * state[0] + (T{1} - beta1) * g;
+    T const v = beta2 * state[1] + (T{1} - beta2) * g * g;
+    state[0] = m;
+    state[1] = v;
     using std::sqrt;
-    run.parameter[i] = p - step_size * m / (sqrt(v) * root_correction + epsilon);
+    return p - step_size * m / (sqrt(v) * root_correction + epsilon);
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
   }
 };
 
@@ -4722,21 +6191,27 @@ struct AverageUpdate {
   ParameterRun<T> run;
   T rate;
 
+  TANDEM_HOST_DEVICE T next(T p, T average, T (&/*state*/)[2]) const {
+    return (T{1} - rate) * p + rate * average;
+  }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    run.parameter[i] = (T{1} - rate) * run.parameter[i] + rate * run.gradient[i];
+    detail::update_element(*this, run, i);
   }
 };
 
 template <class T>
-SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s, ParameterRun<T> run) {
+TANDEM_HOST_DEVICE SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s,
+                                            ParameterRun<T> run) {
   return {o, s, run};
 }
 template <class T>
-AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s, ParameterRun<T> run) {
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
   return {o, s, run, false};
 }
 template <class T>
-AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s, ParameterRun<T> run) {
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
   return {o, s, run, true};
 }
 
@@ -4925,36 +6400,331 @@ std::vector<UpdateRun> update_runs(Graph<Size> const& graph,
 
 namespace tandem {
 
-/// Every replica runs it on the same summed gradients and gets the same parameters.
-template <class T>
+/// What a rank is made for.
+struct RankOptions {
+  int rank = 0;
+  int largest_microbatch = 1;
+  DeviceSpec device{};
+  Optimizer optimizer{};
+  std::vector<UpdateRun> runs{};
+  bool record = true;  ///< on a GPU: record a step as a graph and replay it
+};
+
+/// Whether a communicator's calls can be recorded: not if the host takes part in them.
+template <class C>
+inline constexpr bool is_capturable = [] {
+  if constexpr (requires { C::capturable; }) {
+    return bool{C::capturable};
+  } else {
+    return false;
+  }
+}();
+
+/// How the host waits for a device that works on its own: for so long, and looking after the other
+/// ranks meanwhile.
+struct Watch {
+  using Duration = std::chrono::steady_clock::duration;
+  /// Called again and again; throws when the wait is in vain. Null: nobody to look after.
+  void (*look)(void* context, int rank, Duration waited) = nullptr;
+  void* context = nullptr;
+  int rank = 0;
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+
+  /// What a Feed waits with.
+  [[nodiscard]] auto waiter() const {
+    return [*this](auto& device, auto const& event) {
+      // The others' time-out names who is missing; the device's own is for a wait without others.
+      device.wait(
+          event, [this](Duration waited) { look_after(waited); }, timeout + grace);
+      look_after(Duration::zero());  // after an abort the device goes on, with wrong numbers
+    };
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds grace{2000};
+
+  void look_after(Duration waited) const {
+    if (look != nullptr) {
+      look(context, rank, waited);
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/stage.hpp
+
+/// @file
+/// Stage: the passes of the nodes of one stage, straight-line code without a look-up.
+///
+/// Each pass is a function of its own, made of blocks of at most 128 nodes; a rank's loop over its
+/// actions calls it with the microbatch as a run-time number.
+
+namespace tandem {
+
+/// For each node of a graph, how many edges carry its output.
+template <int Nodes>
+struct UseCounts {
+  int of[Nodes] = {};
+};
+
+template <GraphSize Size>
+constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
+  UseCounts<Size.nodes> uses;
+  for (int e = 0; e < Size.edges; ++e) {
+    ++uses.of[graph.source[e]];
+  }
+  return uses;
+}
+
+/// @tparam Rank  has this as a friend, `ops_`, `operands(node)`, `forks(node)`,
+/// `gradient_of(node)`, `bucket_ready(bucket)`
+template <class Rank, class Program, class Backend>
+struct Stage {
+  using PassType = typename Rank::PassType;
+  static constexpr int nodes = Program::graph.nodes;
+  static constexpr int block = 128;
+  static constexpr auto uses = count_uses(Program::graph);
+
+  TANDEM_NOINLINE static void forward(Rank& rank, PassType const& pass) {
+    forward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
+  }
+
+  TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass) {
+    backward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
+  }
+
+ private:
+  static constexpr int in_block(int first) { return nodes - first < block ? nodes - first : block; }
+
+  template <int... B>
+  static void forward_blocks(Rank& rank, PassType const& pass, std::integer_sequence<int, B...>) {
+    (forward_block<B * block>(rank, pass, std::make_integer_sequence<int, in_block(B * block)>{}),
+     ...);
+  }
+  template <int First, int... I>
+  static void forward_block(Rank& rank, PassType const& pass, std::integer_sequence<int, I...>) {
+    (forward_node<First + I>(rank, pass), ...);
+  }
+
+  // Blocks and nodes in descending order.
+  template <int... B>
+  static void backward_blocks(Rank& rank, PassType const& pass, std::integer_sequence<int, B...>) {
+    constexpr int last = static_cast<int>(sizeof...(B)) - 1;
+    (backward_block<(last - B) * block>(
+         rank, pass, std::make_integer_sequence<int, in_block((last - B) * block)>{}),
+     ...);
+  }
+  template <int First, int... I>
+  static void backward_block(Rank& rank, PassType const& pass, std::integer_sequence<int, I...>) {
+    constexpr int last = First + static_cast<int>(sizeof...(I)) - 1;
+    (backward_node<last - I>(rank, pass), ...);
+  }
+
+  template <int I>
+  static void forward_node(Rank& rank, PassType const& pass) {
+    constexpr Node const& node = Program::graph.node[I];
+    if constexpr (node.kind != NodeKind::input && !node.view) {
+      rank.ops_.template get<I>().forward(rank.operands(I), pass);
+    }
+  }
+
+  template <int I>
+  static void backward_node(Rank& rank, PassType const& pass) {
+    constexpr Node const& node = Program::graph.node[I];
+    if constexpr (node.needs_gradient) {
+      if constexpr (uses.of[I] > 1) {
+        Verbs<Backend>::sum(pass.device, rank.forks(I), uses.of[I], rank.gradient_of(I),
+                            pass.batch * node.out.elements());
+      }
+      if constexpr (gives_input_gradient(Program::graph, I)) {
+        rank.ops_.template get<I>().input_gradient(rank.operands(I), pass);
+      }
+      if constexpr (node.parameters > 0 && !node.frozen) {
+        rank.ops_.template get<I>().weight_gradient(rank.operands(I), pass);
+      }
+      if constexpr (Program::layout.closes[I] >= 0) {
+        rank.bucket_ready(Program::layout.closes[I]);
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step_runner.hpp
+
+/// @file
+/// StepRunner: whether the actions of a step are walked, or a recording of them is replayed.
+
+// ---- tandem/engine/step_key.hpp
+
+/// @file
+/// StepKey: what a step's program depends on, besides the numbers that it works with.
+
+namespace tandem {
+
+/// Steps with the same key queue the same work.
+struct StepKey {
+  int samples = 0;  ///< of the global batch
+  bool training = false;
+  bool targets = false;
+  bool outputs = false;
+  bool clips = false;  ///< the gradient may be scaled down to a largest norm
+
+  friend bool operator==(StepKey const&, StepKey const&) = default;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The primary template walks.
+template <class Backend>
+class StepRunner {
+ public:
+  /// @param recordable  whether a walk may be recorded: not where it waits for other ranks
+  explicit StepRunner(bool /*recordable*/) {}
+
+  template <class Walk>
+  void run(typename Backend::Device& /*device*/, StepKey const& /*key*/, Walk const& walk) {
+    walk();
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step_sums.hpp
+
+/// @file
+/// StepSums: the loss and the metric of every microbatch of a global batch, in double.
+///
+/// A rank writes the slots of its own microbatches; a sum over the ranks, zeros elsewhere, gives
+/// every rank all of them without rounding, so that the totals have the same bits on any number.
+
+namespace tandem {
+
+/// The means over result.samples, and the first microbatch whose loss is not finite; @p sums are
+/// pairs of loss and metric.
+template <class = void>  // compiled where it is called, not by every include
+void finish_sums(std::span<double const> sums, StepResult& result) {
+  double loss = 0.0;
+  double metric = 0.0;
+  for (std::size_t i = 0; i < sums.size(); i += 2) {
+    loss += sums[i];
+    metric += sums[i + 1];
+  }
+  result.loss = loss / result.samples;
+  result.metric = metric / result.samples;
+  if (!std::isfinite(loss)) {
+    std::size_t first = 0;  // also where only the sum of finite losses overflows
+    for (std::size_t i = sums.size(); i > 0; i -= 2) {
+      first = std::isfinite(sums[i - 2]) ? first : i / 2 - 1;
+    }
+    result.non_finite = static_cast<int>(first);
+  }
+}
+
+/// In the memory of a device; the primary template is for devices that share the host's.
+template <class Backend>
+class StepSums {
+ public:
+  using Device = typename Backend::Device;
+
+  template <class = void>
+  StepSums(Device& /*device*/, int microbatches)
+      : sums_(2 * static_cast<std::size_t>(microbatches)) {}
+
+  void clear(Device& /*device*/) { std::fill(sums_.begin(), sums_.end(), 0.0); }
+
+  /// Zeros for one microbatch.
+  void clear(Device& /*device*/, int microbatch) { *loss(microbatch) = *metric(microbatch) = 0.0; }
+
+  [[nodiscard]] double* loss(int microbatch) {
+    return &sums_[2 * static_cast<std::size_t>(microbatch)];
+  }
+  [[nodiscard]] double* metric(int microbatch) { return loss(microbatch) + 1; }
+
+  /// What is to be summed over the ranks.
+  [[nodiscard]] std::span<double> all() { return sums_; }
+
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+
+  /// Fills in *result, but for its norm.
+  /// @param samples  of the global batch
+  void finish(Device& /*device*/, int samples, StepResult* result) const {
+    result->samples = samples;
+    finish_sums(sums_, *result);
+  }
+
+ private:
+  std::vector<double> sums_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/update.hpp
+
+/// @file
+/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
+
+namespace tandem {
+
+/// Every replica runs it on the same summed gradients and gets the same parameters. The primary
+/// template is for devices that share the host's memory.
+template <class Backend>
 class Update {
  public:
-  Update(Optimizer optimizer, std::vector<UpdateRun> runs)
+  using Device = typename Backend::Device;
+  using T = typename Backend::Master;
+
+  template <class Memory>
+  Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
+         std::vector<UpdateRun> runs)
       : optimizer_{std::move(optimizer)}, runs_{std::move(runs)} {}
 
-  /// Updates all parameters; no allocation. Returns the global norm of the weights' gradient where
-  /// clipping is on, else 0. Cost: one pass over parameters, gradients and states.
-  template <class Backend, class Memory>
-  double run(typename Backend::Device& device, Memory const& memory, StepState const& state) const {
+  /// Finishes *result and, if every loss is finite, updates all parameters; no allocation. The norm
+  /// of the weights' gradient is worked out where clipping is on.
+  /// Cost: one pass over parameters, gradients and states.
+  template <class Memory>
+  void run(Device& device, Memory const& memory, StepState const* state,
+           StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
+    sums.finish(device, key.samples, result);
+    if (result->non_finite < 0) {
+      result->gradient_norm = update(device, memory, *state);
+    }
+  }
+
+  /// After parameters were written by the host.
+  void refresh(Device& /*device*/) {}
+
+  /// Bytes of the device's memory that this has.
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+
+  /// Lets steps update again after one whose loss was not finite.
+  void forgive(Device& /*device*/) {}
+
+ private:
+  template <class Memory>
+  double update(Device& device, Memory const& memory, StepState const& state) const {
     double norm = 0.0;
     double scale = 1.0;
     if (state.clip_norm > 0.0) {
-      norm = gradient_norm<Backend>(device, memory);
+      norm = gradient_norm(device, memory);
       scale = norm > state.clip_norm ? state.clip_norm / norm : 1.0;
     }
     std::visit(
         [&](auto const& optimizer) {
           for (UpdateRun const& r : runs_) {
-            update_run<Backend>(device, memory, state, scale, optimizer, r);
+            update_run(device, memory, state, scale, optimizer, r);
           }
         },
         optimizer_);
     return norm;
   }
 
- private:
-  template <class Backend, class Memory>
-  double gradient_norm(typename Backend::Device& device, Memory const& memory) const {
+  template <class Memory>
+  double gradient_norm(Device& device, Memory const& memory) const {
     double sum = 0.0;
     for (UpdateRun const& r : runs_) {
       if (r.role == Role::weight && !r.frozen) {
@@ -4965,9 +6735,9 @@ class Update {
     return std::sqrt(sum);
   }
 
-  template <class Backend, class Memory, class O>
-  void update_run(typename Backend::Device& device, Memory const& memory, StepState const& state,
-                  double scale, O const& optimizer, UpdateRun const& r) const {
+  template <class Memory, class O>
+  void update_run(Device& device, Memory const& memory, StepState const& state, double scale,
+                  O const& optimizer, UpdateRun const& r) const {
     if (r.frozen) {
       return;
     }
@@ -4991,6 +6761,51 @@ class Update {
   Optimizer optimizer_;
   std::vector<UpdateRun> runs_;
 };
+
+}  // namespace tandem
+
+// ---- tandem/engine/walk.hpp
+
+/// @file
+/// walk: a rank's loop over its row of actions.
+
+namespace tandem {
+
+/// Does one action of @p rank, which has run_forward(index), run_backward(index) and
+/// run_other(action). Whether the row goes on.
+template <class Rank>
+bool act(Action action, Rank& rank) {
+  if (action.kind == ActionKind::forward) {
+    rank.run_forward(action.index);
+  } else if (action.kind == ActionKind::backward) {
+    rank.run_backward(action.index);
+  } else {
+    return rank.run_other(action);
+  }
+  return true;
+}
+
+/// All actions up to the one of kind `end`; @p progress says which one the rank is at. Forward and
+/// backward, which nearly all actions are, are told apart here, others elsewhere.
+template <class Rank>
+void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
+  for (;; ++next) {
+    std::uint64_t const word = pack(*next);
+    progress.store(word, std::memory_order_relaxed);
+    if (!act(unpack_action(word), rank)) {  // read once
+      return;
+    }
+  }
+}
+
+/// The same with @p f called for each action, for traces and for debugging.
+template <class F>
+void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const& f) {
+  for (; next->kind != ActionKind::end; ++next) {
+    progress.store(pack(*next), std::memory_order_relaxed);
+    f(*next);
+  }
+}
 
 }  // namespace tandem
 
@@ -5154,7 +6969,11 @@ struct GraphBuilder {
   template <Layer L>
   constexpr int walk(int input, L const*) {
     Shape const in = shape(input);
-    Node node{.kind = NodeKind::layer, .view = is_view<L>, .leaf = leaves++, .in = in};
+    Node node{.kind = NodeKind::layer,
+              .layer = kind_of<L>(),
+              .view = is_view<L>,
+              .leaf = leaves++,
+              .in = in};
     node.name = L::name;
     if constexpr (requires { L::normalizes_over_batch; }) {
       node.normalizes = L::normalizes_over_batch && !frozen;
@@ -5304,6 +7123,79 @@ inline constexpr auto const& graph = detail::CheckedGraph<Net, unchecked_graph<N
 
 }  // namespace tandem
 
+// ---- tandem/graph/rewrite.hpp
+
+/// @file
+/// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
+///
+/// They keep every node, its index, its parameters and its edges, so that names, random numbers and
+/// buckets are those of the network as the user wrote it; only what a node's op does changes.
+
+namespace tandem {
+
+/// Which rewrites a backend wants.
+struct Rewrites {
+  bool fuse_relu = false;      ///< a ReLU behind a batch norm becomes part of it
+  bool channels_last = false;  ///< activations are stored (B, H, W, C)
+};
+
+/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
+  int uses[Size.nodes] = {};
+  for (int e = 0; e < Size.edges; ++e) {
+    ++uses[graph.source[e]];
+  }
+  for (int n = 1; n < Size.nodes; ++n) {
+    int const source = graph.source[graph.node[n].first_edge];
+    Node& before = graph.node[source];
+    if (graph.node[n].layer == LayerKind::relu && before.layer == LayerKind::batch_norm &&
+        uses[source] == 1) {
+      before.relu = true;
+      graph.node[n].view = true;
+    }
+  }
+  return graph;
+}
+
+/// Makes each Flatten that would change the order of elements in memory a copy: (H, W, C) is not
+/// (C, H, W) where there are several channels and several pixels.
+template <GraphSize Size>
+constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
+  for (int n = 1; n < Size.nodes; ++n) {
+    Node& node = graph.node[n];
+    if (node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
+        node.in[1] * node.in[2] > 1) {
+      node.view = false;
+    }
+  }
+  return graph;
+}
+
+/// All that @p rewrites asks for.
+template <GraphSize Size>
+constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
+  if (rewrites.fuse_relu) {
+    graph = fuse_relu(graph);
+  }
+  if (rewrites.channels_last) {
+    graph = materialise_flatten(graph);
+  }
+  return graph;
+}
+
+/// The rewrites of a backend: its member `rewrites`, or none.
+template <class Backend>
+constexpr Rewrites rewrites_of() {
+  if constexpr (requires { Backend::rewrites; }) {
+    return Backend::rewrites;
+  } else {
+    return {};
+  }
+}
+
+}  // namespace tandem
+
 // ---- tandem/strategy/data_parallel.hpp
 
 /// @file
@@ -5339,7 +7231,8 @@ struct SingleDevice<Options...> {
   static constexpr int ranks = 1;
   static constexpr Batching batching = detail::gather_batching<1, Options...>();
   static_assert(
-      batching.shards == 0 || batching.microbatches % batching.shards == 0,
+      batching.shards == 0 ||
+          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
       "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
       "weights");
   static_assert(detail::leaves_fit(batching),
@@ -5355,15 +7248,15 @@ struct SingleDevice<Options...> {
 /// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
 /// statistics, in buckets in the order in which backward makes them, while it goes on.
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, BucketBytes. The primary template is the error path.
+/// Reproducible, Wire, BucketBytes. The primary template is the error path.
 template <int N, class... Options>
 struct DataParallel {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
   static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
   static_assert((BatchingOption<Options> && ...),
-                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible and "
-                "BucketBytes");
+                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
+                "Wire and BucketBytes");
 };
 
 template <int N, class... Options>
@@ -5377,6 +7270,10 @@ struct DataParallel<N, Options...> {
       detail::leaves_fit(batching),
       "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
       "that divides its microbatches; write Reproducible<N> for one leaf a replica");
+  static_assert(
+      !batching.reproducible || batching.wire == WireFormat::exact,
+      "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with "
+      "the number of devices; leave one of the two out");
 };
 
 }  // namespace tandem
@@ -5389,70 +7286,6 @@ struct DataParallel<N, Options...> {
 /// Backward follows each forward at once, so one microbatch is live at a time. The last backward
 /// starts the reduction of each bucket as soon as its gradients are whole; the REDUCE_GRAD actions
 /// behind it wait for them in the same order.
-
-// ---- tandem/strategy/action.hpp
-
-/// @file
-/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
-///
-/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass;
-/// "0REDUCE_GRAD1" awaits bucket 1 of the stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the
-/// update. Every action has a name, so that an error can say which one was not reached.
-
-namespace tandem {
-
-enum class ActionKind : std::uint16_t {
-  forward,
-  backward,
-  reduce_gradient,
-  reduce_loss,
-  update,
-  end,  ///< stands behind a row, so that a rank need not count
-};
-
-/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
-/// Eight bytes without a gap, so that a rank reports one with a single store.
-struct Action {
-  ActionKind kind = ActionKind::forward;
-  std::int16_t stage = 0;
-  std::int32_t index = 0;
-
-  friend constexpr bool operator==(Action const&, Action const&) = default;
-};
-
-/// A rank's program for one step: `length` actions, and behind them one of kind `end`.
-template <int Length>
-struct ActionRow {
-  static constexpr int length = Length;
-  Action action[Length + 1] = {};
-};
-
-/// "0F3", "0REDUCE_GRAD1", "0U".
-inline std::string to_string(Action const& action) {
-  std::string text = std::to_string(action.stage);
-  switch (action.kind) {
-    case ActionKind::forward:
-      return text + "F" + std::to_string(action.index);
-    case ActionKind::backward:
-      return text + "B" + std::to_string(action.index);
-    case ActionKind::reduce_gradient:
-      return text + "REDUCE_GRAD" + std::to_string(action.index);
-    case ActionKind::reduce_loss:
-      return text + "REDUCE_LOSS";
-    case ActionKind::update:
-      return text + "U";
-    case ActionKind::end:
-      return text + "END";
-  }
-  return text;
-}
-
-/// An action in one word, for a progress board that other threads read.
-constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
-
-constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -5504,11 +7337,30 @@ constexpr ActionRow<Length> forward_row(Batching const& batching) {
 
 namespace tandem {
 
+namespace detail {
+
+/// A variable of its own only where something is rewritten.
+template <class Net, Rewrites R>
+inline constexpr auto rewritten = rewrite(tandem::graph<Net>, R);
+
+template <class Net, Rewrites R>
+constexpr auto const& graph_for() {
+  if constexpr (R.fuse_relu || R.channels_last) {
+    return rewritten<Net, R>;
+  } else {
+    return tandem::graph<Net>;
+  }
+}
+
+}  // namespace detail
+
 /// What each rank does, known to the compiler.
-template <class Net, class S, int ElementBytes>
+/// @tparam ElementBytes  of a parameter
+/// @tparam R             what the backend wants of the graph
+template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
 struct Program {
   using Network = Net;
-  static constexpr auto const& graph = tandem::graph<Net>;
+  static constexpr auto const& graph = detail::graph_for<Net, R>();
   static constexpr Batching batching = S::batching;
   static constexpr int ranks = S::ranks;
   static constexpr auto layout =
@@ -5522,150 +7374,184 @@ struct Program {
 
 namespace tandem {
 
-/// What a rank is made for.
-struct RankOptions {
-  int rank = 0;
-  int largest_microbatch = 1;
-  int threads = 1;
-  Optimizer optimizer{};
-  std::vector<UpdateRun> runs{};
-};
-
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
 class Rank {
  public:
   using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
   using Target = typename LossType::Target;
+  using Batch = StepBatch<P, Target>;
   using Device = typename Backend::Device;
   using PassType = Pass<Device>;
   using Memory = RankMemory<Program, Backend>;
+  using FeedType = Feed<Program, Backend, Target>;
   using Passes = Stage<Rank, Program, Backend>;
   static constexpr auto const& graph = Program::graph;
   static constexpr Batching batching = Program::batching;
-  /// Microbatches of a leaf.
-  static constexpr int leaf = batching.microbatches / batching.leaves;
+  static constexpr int leaf = batching.microbatches / batching.leaves;  ///< in microbatches
+  /// Whether a walk over the actions may be recorded once and replayed.
+  static constexpr bool recordable = batching.replicas == 1 || is_capturable<Communicator>;
 
   Rank(RankOptions const& options, Communicator communicator)
-      : device_{options.threads},
-        ops_{options.largest_microbatch, options.threads},
-        loss_op_{graph.output().out, options.largest_microbatch},
-        metric_op_{graph.output().out},
-        memory_{plan(options), scratch_bytes(), states_of(options.optimizer)},
-        update_{options.optimizer, options.runs},
-        communicator_{std::move(communicator)},
+      : device_{options.device},
+        ops_{options.largest_microbatch, options.device.threads, device_},
+        memory_{device_, ops_.plan(), ops_.scratch_bytes(), states_of(options.optimizer)},
+        feed_{device_, feed_sizes(options)},
+        update_{device_, memory_, options.optimizer, options.runs},
+        mirror_{states_of(options.optimizer)},
+        gradients_{device_, std::move(communicator), tracer_},
         microbatches_{batching, options.rank},
-        sums_{batching.all_microbatches()},
-        tickets_(static_cast<std::size_t>(Program::layout.buckets + 1)) {
+        sums_{device_, batching.all_microbatches()},
+        runner_{recordable && options.record},
+        rank_{options.rank},
+        debug_{!options.record} {
     device_.scratch = memory_.scratch();
+    device_.scratch_bytes = ops_.scratch_bytes();
   }
 
   /// One training step on @p batch. The result is the same on every rank.
-  StepResult train(StepState const& state, StepBatch<T, Target> const& batch) {
-    begin(state, batch, true);
-    run(Program::training.action);
-    return result_;
+  StepResult train(StepState const& state, Batch const& batch) {
+    queue_training(state, batch);
+    return collect();
   }
 
+  /// The same without its result: at most FeedType::steps_in_flight may wait to be collected.
+  void queue_training(StepState const& state, Batch const& batch) {
+    begin(state, batch, true);
+    runner_.run(device_, key(), [this] { training_step(); });
+    feed_.end(device_);
+  }
+
+  /// The result of the oldest step that was queued. If a loss was not finite, the steps behind it
+  /// are dropped: they have changed nothing.
+  StepResult collect() {
+    StepResult const result = feed_.collect(device_, watch_.waiter());
+    if (result.non_finite >= 0) {
+      while (feed_.waiting() > 0) {
+        feed_.collect(device_, watch_.waiter());
+      }
+      update_.forgive(device_);
+    }
+    return result;
+  }
+
+  /// A training step that is walked, so that end_trace() can say when each action began and ended.
+  void queue_traced(StepState const& state, Batch const& batch) {
+    begin(state, batch, true);
+    tracer_.begin(device_);
+    training_step();
+    feed_.end(device_);
+  }
+  /// @pre the traced step has been collected
+  std::vector<TraceEvent> end_trace() { return tracer_.end(device_, rank_); }
+
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
-  StepResult forward(StepState const& state, StepBatch<T, Target> const& batch) {
+  StepResult forward(StepState const& state, Batch const& batch) {
     begin(state, batch, false);
-    run(Program::forward.action);
-    sums_.finish(result_);
-    return result_;
+    runner_.run(device_, key(), [this] {
+      feed_.load(device_, microbatches_);
+      run(Program::forward.action);
+      sums_.finish(device_, batch_size_, feed_.result());
+    });
+    feed_.end(device_);
+    return collect();
   }
 
   [[nodiscard]] Memory const& memory() const { return memory_; }
+  /// What is allocated for tensors on the rank's device.
+  [[nodiscard]] MemoryReport memory_report() const {
+    MemoryReport report = memory_.report();
+    report.feed = feed_.bytes();
+    report.wire = gradients_.wire_bytes();
+    report.tables = update_.bytes() + sums_.bytes();
+    return report;
+  }
+  /// The parameters where the calling program can reach them.
+  [[nodiscard]] ParameterMirror<Program, Backend>& mirror() { return mirror_; }
+  void download() { mirror_.download(device_, memory_); }
+  void upload() {
+    mirror_.upload(device_, memory_);
+    update_.refresh(device_);
+  }
   /// What the op of each node asked for, from which memory was planned.
-  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
   [[nodiscard]] Device& device() { return device_; }
-  [[nodiscard]] Communicator& communicator() { return communicator_; }
+  [[nodiscard]] Communicator& communicator() { return gradients_.communicator(); }
   /// Where the rank says which action it is at, for other threads' error messages.
   void report_progress_to(std::atomic<std::uint64_t>* board) {
     progress_ = board != nullptr ? board : &nowhere_;
   }
+  /// What to call while the host waits for the device.
+  void watch_with(Watch watch) { watch_ = watch; }
 
  private:
   friend Passes;
+  template <class R>
+  friend bool act(Action, R&);
 
   // What Stage calls.
-  [[nodiscard]] Operands<T> const& operands(int node) const { return memory_.operands(node); }
+  [[nodiscard]] Operands<T, P> const& operands(int node) const { return memory_.operands(node); }
   [[nodiscard]] T const* const* forks(int node) const { return memory_.forks(node); }
   [[nodiscard]] T* gradient_of(int node) const { return memory_.gradient_of(node); }
 
-  /// The gradients of @p bucket are whole for this microbatch: at the end of a leaf they join the
-  /// tree, at the end of the last leaf their reduction over the replicas begins.
-  void bucket_ready(int bucket) {
-    if (microbatch_ % leaf != leaf - 1) {
+  /// The gradients of @p bucket are whole for this microbatch.
+  void bucket_ready(int bucket) { gradients_.bucket_ready(device_, memory_, bucket, microbatch_); }
+
+  static FeedSizes feed_sizes(RankOptions const& options) {
+    return {.samples = std::int64_t{options.largest_microbatch} * batching.microbatches,
+            .targets_per_sample = LossType::targets(graph.output().out)};
+  }
+
+  void begin(StepState const& state, Batch const& batch, bool training) {
+    batch_size_ = batch.size;
+    has_targets_ = batch.targets != nullptr;
+    has_outputs_ = batch.outputs != nullptr;
+    clips_ = state.clip_norm > 0.0;
+    training_ = training;
+    microbatches_.split(batch.size);
+    feed_.begin(device_, state, batch, microbatches_, watch_.waiter());
+  }
+  [[nodiscard]] StepKey key() const {
+    return {batch_size_, training_, has_targets_, has_outputs_, clips_};
+  }
+  void training_step() {
+    feed_.load(device_, microbatches_);
+    run(Program::training.action);
+  }
+
+  void run(Action const* row) {
+    if (batching.replicas > 1 || !has_targets_) {  // else each forward pass writes its own
+      sums_.clear(device_);
+    }
+    if (tracer_.on() || debug_) {
+      run_watched(row);
       return;
     }
-    std::int64_t const begin = Program::layout.bucket_begin[bucket];
-    std::int64_t const count = Program::layout.bucket_begin[bucket + 1] - begin;
-    T* const sum = memory_.gradients() + begin;
-    if constexpr (Memory::waiting_leaves > 0) {
-      join_tree(sum, begin, count);
-    }
-    if constexpr (batching.replicas > 1) {
-      if (microbatch_ == batching.microbatches - 1) {
-        std::span<T> const whole{sum, static_cast<std::size_t>(count)};
-        communicator_.all_reduce(whole, whole, Sum{}, device_.queue, {"bucket", bucket});
-        tickets_[static_cast<std::size_t>(bucket)] = device_.queue.last();
+    walk(row, *progress_, *this);
+  }
+
+  TANDEM_NOINLINE void run_watched(Action const* row) {
+    walk_each(row, *progress_, [this](Action action) {
+      auto const act = [&] { tandem::act(action, *this); };
+      if (tracer_.on()) {
+        tracer_.action(device_, action, act);
+      } else {
+        device_.debug(to_string(action), watch_.waiter(), act);
       }
-    }
-  }
-
-  MemoryPlan plan(RankOptions const& options) {
-    needs_ = ops_.needs();
-    return MemoryPlanner{graph, needs_, options.largest_microbatch,
-                         static_cast<std::int64_t>(sizeof(T))}
-        .plan();
-  }
-  [[nodiscard]] std::int64_t scratch_bytes() const {
-    std::int64_t most = loss_op_.scratch_bytes();
-    for (OpNeeds const& need : needs_) {
-      most = std::max(most, need.scratch_bytes);
-    }
-    return most;
-  }
-
-  void begin(StepState const& state, StepBatch<T, Target> const& batch, bool training) {
-    state_ = state;
-    batch_ = batch;
-    training_ = training;
-    result_ = {.samples = batch.size};
-    microbatches_.split(batch.size);
-    if (batching.replicas > 1 || batch.targets == nullptr) {  // else each forward writes its own
-      sums_.clear();
-    }
-  }
-
-  // Forward and backward, which nearly all actions are, are told apart here, others elsewhere.
-  void run(Action const* next) {
-    std::atomic<std::uint64_t>* const progress = progress_;
-    for (;; ++next) {
-      std::uint64_t const word = pack(*next);
-      progress->store(word, std::memory_order_relaxed);
-      Action const action = unpack_action(word);  // read once
-      if (action.kind == ActionKind::forward) {
-        run_forward(action.index);
-      } else if (action.kind == ActionKind::backward) {
-        run_backward(action.index);
-      } else if (!run_other(action)) {
-        return;
-      }
-    }
+    });
   }
 
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
     switch (action.kind) {
       case ActionKind::reduce_gradient:
-        device_.queue.wait(tickets_[static_cast<std::size_t>(action.index)]);
+        gradients_.await(device_, memory_, action.index);
         break;
       case ActionKind::reduce_loss:
-        device_.queue.wait(tickets_.back());
+        gradients_.await_sums(device_);
         break;
       case ActionKind::update:
-        run_update();
+        update_.run(device_, memory_, feed_.state(), sums_, key(), feed_.result());
         break;
       default:
         return false;
@@ -5677,39 +7563,30 @@ class Rank {
     return {.device = device_,
             .batch = own.size,
             .first_sample = own.first,
-            .share = static_cast<double>(own.size) / batch_.size,
-            .seed = state_.seed,
-            .step = state_.step,
+            .share = static_cast<double>(own.size) / batch_size_,
+            .state = feed_.state(),
             .training = training_,
             .accumulate = own.adds};
   }
-  [[nodiscard]] Target const* targets(int m) const {
-    return batch_.targets + microbatches_[m].first * LossType::targets(graph.output().out);
-  }
-
   void run_forward(int m) {
     if (Microbatch const& own = microbatches_[m]; own.size > 0) {
       PassType const p = pass(own);
-      memory_.set_input(batch_.x + p.first_sample * graph.node[0].out.elements());
+      memory_.set_input(feed_.input(own));
       Passes::forward(*this, p);
-      if (batch_.targets != nullptr) {
+      if (has_targets_) {
         int const global = microbatches_.global(m);
-        loss_op_.forward(p, memory_.output(), targets(m), sums_.loss(global));
-        metric_op_.count(p, memory_.output(), targets(m), sums_.metric(global));
+        ops_.loss.forward(p, memory_.output(), feed_.targets(own), sums_.loss(global));
+        ops_.metric.count(p, memory_.output(), feed_.targets(own), sums_.metric(global));
       }
-      if (batch_.outputs != nullptr) {
-        constexpr std::int64_t outputs = graph.output().out.elements();
-        Verbs<Backend>::copy(device_, memory_.output(), batch_.outputs + p.first_sample * outputs,
-                             p.batch * outputs);
+      if (has_outputs_) {
+        feed_.store(device_, memory_.output(), own);
       }
     } else {
-      int const global = microbatches_.global(m);
-      *sums_.loss(global) = *sums_.metric(global) = 0.0;
+      sums_.clear(device_, microbatches_.global(m));
     }
     if constexpr (batching.replicas > 1) {
       if (m == batching.microbatches - 1) {
-        communicator_.all_reduce(sums_.all(), sums_.all(), Sum{}, device_.queue, {"losses"});
-        tickets_.back() = device_.queue.last();
+        gradients_.reduce_sums(device_, sums_.all());
       }
     }
   }
@@ -5719,8 +7596,8 @@ class Rank {
     if (Microbatch const& own = microbatches_[m]; own.size > 0) {
       if constexpr (graph.output().needs_gradient) {
         PassType const p = pass(own);
-        loss_op_.gradient(p, memory_.output(), targets(m), 1.0 / batch_.size,
-                          memory_.loss_gradient());
+        ops_.loss.gradient(p, memory_.output(), feed_.targets(own), 1.0 / batch_size_,
+                           memory_.loss_gradient());
         Passes::backward(*this, p);
       }
     } else if (m % leaf == leaf - 1) {
@@ -5738,43 +7615,28 @@ class Rank {
     }
   }
 
-  // A binary counter over the leaves: leaf k joins as many waiting sums as k has trailing ones.
-  void join_tree(T* sum, std::int64_t begin, std::int64_t count) {
-    int const index = microbatch_ / leaf;
-    int level = 0;
-    for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
-      Verbs<Backend>::add(device_, memory_.gradients(1 + level) + begin, sum, count);
-    }
-    if (index != batching.leaves - 1) {
-      Verbs<Backend>::copy(device_, sum, memory_.gradients(1 + level) + begin, count);
-    }
-  }
-
-  void run_update() {
-    sums_.finish(result_);
-    if (result_.non_finite < 0) {
-      result_.gradient_norm = update_.template run<Backend>(device_, memory_, state_);
-    }
-  }
-
   Device device_;
-  OpTable<Program, Backend> ops_;
-  std::vector<OpNeeds> needs_;
-  LossOp<LossType, Backend> loss_op_;
-  MetricOp<MetricType, LossType, Backend> metric_op_;
+  PreparedOps<Program, Backend, LossType, MetricType> ops_;
   Memory memory_;
-  Update<T> update_;
-  Communicator communicator_;
+  FeedType feed_;
+  Update<Backend> update_;
+  ParameterMirror<Program, Backend> mirror_;
+  Tracer<Device> tracer_;
+  GradientReduction<Program, Backend, Communicator> gradients_;
   RankMicrobatches microbatches_;
-  StepSums sums_;
-  std::vector<std::uint64_t> tickets_;  // of each bucket's reduction, then of the losses'
+  StepSums<Backend> sums_;
+  StepRunner<Backend> runner_;
   std::atomic<std::uint64_t> nowhere_{};
   std::atomic<std::uint64_t>* progress_ = &nowhere_;
+  Watch watch_{};
 
-  StepState state_{};
-  StepBatch<T, Target> batch_{};
-  StepResult result_{};
+  int rank_;
+  int batch_size_ = 0;  // of the step at work
+  bool debug_;
+  bool clips_ = false;
   bool training_ = false;
+  bool has_targets_ = false;
+  bool has_outputs_ = false;
   int microbatch_ = 0;  // whose backward pass is at work
 };
 
@@ -5791,6 +7653,7 @@ namespace tandem {
 struct ReLU {
   using layer = ReLU;
   static constexpr std::string_view name = "ReLU";
+  static constexpr LayerKind kind = LayerKind::relu;
   static constexpr Shape output(Shape in) { return in; }
 };
 
@@ -6130,6 +7993,7 @@ struct BatchNorm2d<Options...> {
   static constexpr double momentum = options.momentum;
   /// Tells the engine that a microbatch with one value a channel has no variance.
   static constexpr bool normalizes_over_batch = true;
+  static constexpr LayerKind kind = LayerKind::batch_norm;
 
   static constexpr Fault fault(Shape in) {
     return in.rank == 3 ? Fault::none : Fault::not_an_image;
@@ -6300,6 +8164,7 @@ struct Flatten {
   using layer = Flatten;
   static constexpr std::string_view name = "Flatten";
   static constexpr bool is_view = true;
+  static constexpr LayerKind kind = LayerKind::flatten;
   static constexpr Shape output(Shape in) { return vector_shape(static_cast<int>(in.elements())); }
 };
 
@@ -6752,10 +8617,7 @@ class LayerChecker {
   }
 
   [[nodiscard]] Pass<host::Device> pass(bool accumulate) {
-    return {.device = device_,
-            .batch = options_.batch,
-            .seed = options_.seed,
-            .accumulate = accumulate};
+    return {.device = device_, .batch = options_.batch, .state = &state_, .accumulate = accumulate};
   }
   Operands<double> operands(double const* const* x, double* const* dx) {
     return {.x = x,
@@ -6833,6 +8695,7 @@ class LayerChecker {
   }
 
   LayerCheckOptions options_;
+  StepState state_{.seed = options_.seed};
   Node node_;
   Parameters list_;
   host::Device device_;
@@ -6881,6 +8744,31 @@ LayerCheck check_layer(LayerCheckOptions const& options = {}) {
 /// @file
 /// The rectifier and its gradient, which needs the output only, so that a layer may work in place.
 
+// ---- tandem/kernels/functors/rectifier.hpp
+
+/// @file
+/// Rectify and RectifyGradient: one element of a ReLU, the same on every backend.
+
+namespace tandem {
+
+/// max(x, 0); a NaN stays a NaN.
+struct Rectify {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T x) const {
+    return x < T{0} ? T{0} : x;
+  }
+};
+
+/// dy where y > 0, else 0; where y is a NaN the gradient passes, as in PyTorch.
+struct RectifyGradient {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T y, T dy) const {
+    return y <= T{0} ? T{0} : dy;
+  }
+};
+
+}  // namespace tandem
+
 namespace tandem::host {
 
 /// y = max(x, 0); a NaN stays a NaN.
@@ -6889,7 +8777,7 @@ namespace tandem::host {
 /// Cost:   reads and writes n elements; bound by memory.
 template <class T>
 TANDEM_NOINLINE void relu_forward(Team& team, T const* x, T* y, std::int64_t n) {
-  transform(team, n, [=](std::int64_t i) { y[i] = x[i] < T{0} ? T{0} : x[i]; });
+  transform(team, n, [=](std::int64_t i) { y[i] = Rectify{}(x[i]); });
 }
 
 /// dx = dy where y > 0, else 0; where y is a NaN the gradient passes, as in PyTorch.
@@ -6898,10 +8786,7 @@ TANDEM_NOINLINE void relu_forward(Team& team, T const* x, T* y, std::int64_t n) 
 /// Cost:   reads 2 n elements and writes n; bound by memory.
 template <class T>
 TANDEM_NOINLINE void relu_gradient(Team& team, T const* y, T const* dy, T* dx, std::int64_t n) {
-  transform(team, n, [=](std::int64_t i) {
-    T const gradient = dy[i];
-    dx[i] = y[i] <= T{0} ? T{0} : gradient;
-  });
+  transform(team, n, [=](std::int64_t i) { dx[i] = RectifyGradient{}(y[i], dy[i]); });
 }
 
 }  // namespace tandem::host
@@ -6910,10 +8795,15 @@ TANDEM_NOINLINE void relu_gradient(Team& team, T const* y, T const* dy, T* dx, s
 
 /// @file
 /// Dropout whose mask is never stored: it is drawn again, from the place of each element.
+
+// ---- tandem/kernels/functors/dropout_mask.hpp
+
+/// @file
+/// The mask of a dropout, never stored: it is drawn again, from the place of each element.
 ///
 /// The mask depends on the seed, the step, the layer, the sample's index in the global batch and
-/// the element only, so that it is the same on every rank, under every strategy and in every
-/// microbatch.
+/// the element only, so that it is the same on every rank and backend, under every strategy and in
+/// every microbatch.
 
 namespace tandem {
 
@@ -6925,7 +8815,8 @@ struct DropoutPlace {
   std::uint32_t first_sample = 0;
 };
 
-/// The four words for elements 4 q … 4 q + 3 of a sample, in order.
+/// The four words for elements 4 q … 4 q + 3 of a sample, in order. An image's elements are counted
+/// in the order (C, H, W), however a backend stores them.
 ///
 /// The key is (seed, RandomUse::dropout); the counter is step · 2³² + layer (low 64 bits) and
 /// sample · 2³² + q (high 64 bits).
@@ -6934,6 +8825,18 @@ TANDEM_HOST_DEVICE constexpr Random4 dropout_words(DropoutPlace const& place, st
   std::uint64_t const low = (static_cast<std::uint64_t>(place.step) << 32) | place.layer;
   std::uint64_t const row = static_cast<std::uint64_t>(sample) + place.first_sample;
   return philox(place.seed, RandomUse::dropout, low, (row << 32) | static_cast<std::uint64_t>(q));
+}
+
+/// x · scale where an element with this random word is kept, else 0.
+template <class T>
+TANDEM_HOST_DEVICE constexpr T dropped(std::uint32_t word, float rate, T scale, T x) {
+  return uniform(word) >= rate ? x * scale : T{0};
+}
+
+/// What the kept elements are multiplied by: 1 / (1 - rate).
+template <class T>
+TANDEM_HOST_DEVICE constexpr T dropout_scale(float rate) {
+  return T{1} / (T{1} - static_cast<T>(rate));
 }
 
 }  // namespace tandem
@@ -6950,7 +8853,7 @@ namespace tandem::host {
 template <class T>
 TANDEM_NOINLINE void dropout_forward(Team& team, int batch, std::int64_t elements,
                                      DropoutPlace const& place, float rate, T const* x, T* y) {
-  T const scale = T{1} / (T{1} - static_cast<T>(rate));
+  T const scale = dropout_scale<T>(rate);
   std::int64_t const blocks = (elements + 3) / 4;
   team.parallel_for(batch * blocks, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) {
@@ -6959,7 +8862,7 @@ TANDEM_NOINLINE void dropout_forward(Team& team, int batch, std::int64_t element
       Random4 const random = dropout_words(place, sample, q);
       for (std::int64_t j = 0; j < 4 && 4 * q + j < elements; ++j) {
         std::int64_t const i = sample * elements + 4 * q + j;
-        y[i] = uniform(random.word[j]) >= rate ? x[i] * scale : T{0};
+        y[i] = dropped(random.word[j], rate, scale, x[i]);
       }
     }
   });
@@ -7018,7 +8921,7 @@ class DropoutOp {
 
  private:
   [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
-    return {p.seed, static_cast<std::uint32_t>(p.step), layer_,
+    return {p.state->seed, static_cast<std::uint32_t>(p.state->step), layer_,
             static_cast<std::uint32_t>(p.first_sample)};
   }
 
@@ -8749,31 +10652,59 @@ class MetricOp<M, L, BasicHost<Kernels, Precision>> {
 /// @file
 /// The mean under each position of a window, with padding counted as zeros or not counted.
 
-namespace tandem::host {
+// ---- tandem/kernels/functors/window_cells.hpp
 
-namespace detail {
+/// @file
+/// Which cells a window covers, and which windows cover a cell.
 
-/// The cells of an image under one position of a window, and what their sum is divided by.
-struct PoolCells {
+namespace tandem {
+
+/// The rows [first_row, last_row) and columns [first_column, last_column), none if one is empty.
+struct CellRange {
   int first_row, last_row, first_column, last_column;
-  int count;
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int count() const {
+    int const rows = last_row - first_row;
+    int const columns = last_column - first_column;
+    return (rows > 0 ? rows : 0) * (columns > 0 ? columns : 0);
+  }
 };
 
-constexpr PoolCells pool_cells(PoolGeometry const& g, bool count_include_pad, int oh, int ow) {
+/// The cells of the image under the window at (@p oh, @p ow), without padding.
+TANDEM_HOST_DEVICE constexpr CellRange cells_under(PoolGeometry const& g, int oh, int ow) {
   Window const& window = g.window;
   int const top = oh * window.stride.height - window.padding.height;
   int const left = ow * window.stride.width - window.padding.width;
-  PoolCells cells{std::max(top, 0), std::min(top + window.kernel.height, g.in.height),
-                  std::max(left, 0), std::min(left + window.kernel.width, g.in.width),
-                  window.kernel.height * window.kernel.width};
-  if (!count_include_pad) {
-    cells.count = std::max(cells.last_row - cells.first_row, 0) *
-                  std::max(cells.last_column - cells.first_column, 0);
-  }
-  return cells;
+  int const bottom = top + window.kernel.height;
+  int const right = left + window.kernel.width;
+  return {top > 0 ? top : 0, bottom < g.in.height ? bottom : g.in.height, left > 0 ? left : 0,
+          right < g.in.width ? right : g.in.width};
 }
 
-}  // namespace detail
+/// The positions of the window under which the cell at (@p h, @p w) lies.
+TANDEM_HOST_DEVICE constexpr CellRange windows_over(PoolGeometry const& g, int h, int w) {
+  Window const& window = g.window;
+  int const row = h + window.padding.height;
+  int const column = w + window.padding.width;
+  int const before_row = row - window.kernel.height;  // the last row of windows that end above it
+  int const before_column = column - window.kernel.width;
+  int const last_row = row / window.stride.height + 1;
+  int const last_column = column / window.stride.width + 1;
+  return {before_row < 0 ? 0 : before_row / window.stride.height + 1,
+          last_row < g.out.height ? last_row : g.out.height,
+          before_column < 0 ? 0 : before_column / window.stride.width + 1,
+          last_column < g.out.width ? last_column : g.out.width};
+}
+
+/// What the sum of @p cells is divided by: the kernel's area, or the number of cells of the image.
+TANDEM_HOST_DEVICE constexpr int mean_count(PoolGeometry const& g, bool count_include_pad,
+                                            CellRange const& cells) {
+  return count_include_pad ? g.window.kernel.height * g.window.kernel.width : cells.count();
+}
+
+}  // namespace tandem
+
+namespace tandem::host {
 
 /// y = mean of x under the window; 0 where the mean is over no cell.
 ///
@@ -8793,14 +10724,15 @@ TANDEM_NOINLINE void avg_pool_forward(Team& team, PoolGeometry const& g, int bat
       T* to = y + map * out_pixels;
       for (int oh = 0; oh < g.out.height; ++oh) {
         for (int ow = 0; ow < g.out.width; ++ow) {
-          auto const cells = detail::pool_cells(g, count_include_pad, oh, ow);
+          CellRange const cells = cells_under(g, oh, ow);
+          int const count = mean_count(g, count_include_pad, cells);
           T total{0};
           for (int h = cells.first_row; h < cells.last_row; ++h) {
             for (int w = cells.first_column; w < cells.last_column; ++w) {
               total += from[std::int64_t{h} * g.in.width + w];
             }
           }
-          *to++ = cells.count > 0 ? total / static_cast<T>(cells.count) : T{0};
+          *to++ = count > 0 ? total / static_cast<T>(count) : T{0};
         }
       }
     }
@@ -8824,8 +10756,9 @@ TANDEM_NOINLINE void avg_pool_gradient(Team& team, PoolGeometry const& g, int ba
       std::fill(to, to + in_pixels, T{0});
       for (int oh = 0; oh < g.out.height; ++oh) {
         for (int ow = 0; ow < g.out.width; ++ow) {
-          auto const cells = detail::pool_cells(g, count_include_pad, oh, ow);
-          T const share = cells.count > 0 ? *from / static_cast<T>(cells.count) : T{0};
+          CellRange const cells = cells_under(g, oh, ow);
+          int const count = mean_count(g, count_include_pad, cells);
+          T const share = count > 0 ? *from / static_cast<T>(count) : T{0};
           ++from;
           for (int h = cells.first_row; h < cells.last_row; ++h) {
             for (int w = cells.first_column; w < cells.last_column; ++w) {
@@ -8890,6 +10823,30 @@ TANDEM_NOINLINE void global_avg_pool_gradient(Team& team, int batch, int channel
 ///
 /// The forward pass saves which cell was the largest, so that the gradient has no tie to break.
 
+// ---- tandem/kernels/functors/largest_cell.hpp
+
+/// @file
+/// LargestCell: the running maximum under a window, and where it stands.
+
+namespace tandem {
+
+/// Starts as minus infinity at cell -1. Of equals the first offered is kept, a NaN always wins.
+/// Source: as PyTorch's max_pool2d
+template <class T>
+struct LargestCell {
+  T best = -std::numeric_limits<T>::infinity();
+  std::int32_t where = -1;
+
+  TANDEM_HOST_DEVICE constexpr void offer(T value, std::int32_t cell) {
+    if (value > best || value != value || where < 0) {  // value != value: a NaN
+      best = value;
+      where = cell;
+    }
+  }
+};
+
+}  // namespace tandem
+
 namespace tandem::host {
 
 namespace detail {
@@ -8897,29 +10854,18 @@ namespace detail {
 /// One map of max_pool_forward.
 template <class T>
 void max_pool_map(PoolGeometry const& g, T const* x, T* y, std::int32_t* index) {
-  Window const& window = g.window;
   for (int oh = 0; oh < g.out.height; ++oh) {
-    int const top = oh * window.stride.height - window.padding.height;
-    int const first_row = std::max(top, 0);
-    int const last_row = std::min(top + window.kernel.height, g.in.height);
     for (int ow = 0; ow < g.out.width; ++ow) {
-      int const left = ow * window.stride.width - window.padding.width;
-      int const first_column = std::max(left, 0);
-      int const last_column = std::min(left + window.kernel.width, g.in.width);
-      T best = -std::numeric_limits<T>::infinity();
-      std::int32_t where = -1;
-      for (int h = first_row; h < last_row; ++h) {
-        for (int w = first_column; w < last_column; ++w) {
+      CellRange const cells = cells_under(g, oh, ow);
+      LargestCell<T> largest;
+      for (int h = cells.first_row; h < cells.last_row; ++h) {
+        for (int w = cells.first_column; w < cells.last_column; ++w) {
           std::int32_t const cell = h * g.in.width + w;
-          T const value = x[cell];
-          if (value > best || value != value || where < 0) {  // value != value: a NaN
-            best = value;
-            where = cell;
-          }
+          largest.offer(x[cell], cell);
         }
       }
-      *y++ = best;
-      *index++ = where;
+      *y++ = largest.best;
+      *index++ = largest.where;
     }
   }
 }
@@ -8976,6 +10922,11 @@ TANDEM_NOINLINE void max_pool_gradient(Team& team, PoolGeometry const& g, int ba
 
 /// @file
 /// The shortcut without parameters of a ResNet ("option A"): every s-th pixel, new channels zero.
+
+// ---- tandem/kernels/functors/subsample_geometry.hpp
+
+/// @file
+/// SubsampleGeometry: the sizes of the shortcut without parameters.
 
 namespace tandem {
 
@@ -9382,6 +11333,7 @@ namespace tandem {
 /// Computes nothing; memory, tables and the engine's loop are those of Host.
 struct Null {
   using Scalar = float;
+  using Master = float;
   using Device = host::Device;
   using Buffer = host::Buffer;
   using Stream = host::Queue;
@@ -9426,6 +11378,53 @@ struct Verbs<Null> {
   template <class Functor>
   static void each(host::Device&, std::int64_t, Functor const&) {}
 };
+
+}  // namespace tandem
+
+// ---- tandem/runtime/cuda/backend.hpp
+
+/// @file
+/// BasicCuda: the backend that computes on NVIDIA GPUs, as a type only.
+///
+/// Any compiler may name it; its kernels, buffers and streams come with <tandem/cuda.cuh>, which
+/// needs nvcc.
+
+namespace tandem {
+
+namespace cuda {
+
+struct RankDevice;
+class Buffer;
+class Stream;
+class Event;
+
+}  // namespace cuda
+
+/// Convolutions by cuDNN 9; everything else as in the portable backend.
+struct CuDnn {
+  static constexpr char const* name = "cudnn";
+};
+
+/// NVIDIA GPUs, one a rank. Activations are stored channels-last.
+/// @tparam Kernels    Portable (CUDA Toolkit alone) or CuDnn
+/// @tparam Precision  Fp32, Tf32, Bf16, or Fp64 (Portable only)
+template <class Kernels = Portable, class Precision = Fp32>
+struct BasicCuda {
+  using Scalar = typename Precision::Scalar;
+  using Master = typename Precision::Master;
+  using Device = cuda::RankDevice;
+  using Buffer = cuda::Buffer;
+  using Stream = cuda::Stream;
+  static constexpr Rewrites rewrites{.fuse_relu = true, .channels_last = true};
+  static constexpr char const* name = "cuda";
+};
+
+/// The default GPU backend: with cuDNN where CMake has found it.
+#if defined(TANDEM_CUDNN)
+using Cuda = BasicCuda<CuDnn>;
+#else
+using Cuda = BasicCuda<Portable>;
+#endif
 
 }  // namespace tandem
 
@@ -9524,6 +11523,32 @@ void check_dataset(D const& data, Shape input, Shape output) {
   }
 }
 
+/// Checks a batch of the caller's own; returns the number of its samples.
+/// @throws ContractError  it has no whole samples with targets, or more than @p most
+template <class Program, class LossType, class T, class Target>
+int check_batch(std::span<T const> x, std::span<Target const> targets, int most) {
+  std::int64_t const inputs = Program::graph.node[0].out.elements();
+  auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
+  expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
+              static_cast<std::int64_t>(targets.size()) ==
+                  samples * LossType::targets(Program::graph.output().out),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(samples <= most,
+          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
+  check_training_batch<Program>(static_cast<int>(samples));
+  return static_cast<int>(samples);
+}
+
+/// What train() and step() throw when a loss is not finite.
+template <class = void>  // compiled where it is called, not by every include
+NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int microbatches_a_replica) {
+  return NonFiniteLoss{
+      "step " + std::to_string(step) + ": the loss of microbatch " + std::to_string(microbatch) +
+      " on rank " + std::to_string(microbatch / microbatches_a_replica) +
+      " is not finite; parameters are those of before the step: lower the learning rate, or set "
+      "clip_norm"};
+}
+
 }  // namespace tandem
 
 // ---- tandem/train/checkpoint.hpp
@@ -9575,10 +11600,10 @@ struct NamedParameter {
   std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
 };
 
-/// All parameters of one rank's memory, in the order of the network.
-template <class Program, class Memory>
-auto named_parameters(Memory const& memory, int states) {
-  using T = typename Memory::T;
+/// All parameters of a rank's mirror, in the order of the network.
+template <class Program, class Mirror>
+auto named_parameters(Mirror& mirror, int states) {
+  using T = typename Mirror::T;
   std::vector<NamedParameter<T>> list;
   for (int p = 0; p < Program::graph.parameters; ++p) {
     GraphParameter const& own = Program::graph.parameter[p];
@@ -9588,11 +11613,11 @@ auto named_parameters(Memory const& memory, int states) {
                             .shape = own.parameter.shape,
                             .role = own.parameter.role,
                             .frozen = own.frozen,
-                            .value = {memory.parameters() + at, count}};
+                            .value = {mirror.parameters() + at, count}};
     if (!own.frozen) {
-      named.gradient = {memory.gradients() + at, count};
+      named.gradient = {mirror.gradients() + at, count};
       for (int s = 0; named.role == Role::weight && s < states; ++s) {
-        named.states.emplace_back(memory.state(s) + at, count);
+        named.states.emplace_back(mirror.state(s) + at, count);
       }
     }
     list.push_back(std::move(named));
@@ -9891,7 +11916,7 @@ inline void append_json_string(std::string& out, std::string_view text) {
 
 /// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more.
 /// @pre text is UTF-8
-inline std::string quoted(std::string_view text) {
+inline std::string json_quoted(std::string_view text) {
   constexpr std::size_t most = 64;
   std::size_t end = text.size();
   if (end > most) {
@@ -10209,7 +12234,7 @@ SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
   std::optional<Dtype> dtype;
   std::optional<std::vector<std::int64_t>> shape;
   std::optional<std::vector<std::int64_t>> offsets;
-  std::string const of = " of tensor " + quoted(name);
+  std::string const of = " of tensor " + json_quoted(name);
   auto const numbers = [&](std::optional<std::vector<std::int64_t>>& list) {
     list.emplace();
     json.array([&] { list->push_back(json.natural()); });
@@ -10218,20 +12243,20 @@ SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
     bool const twice = (field == "dtype" && dtype) || (field == "shape" && shape) ||
                        (field == "data_offsets" && offsets);
     if (twice) {
-      json.fail("the field " + quoted(field) + of + " occurs twice");
+      json.fail("the field " + json_quoted(field) + of + " occurs twice");
     }
     if (field == "dtype") {
       std::string const type = json.string();
       dtype = find_dtype(type);
       if (!dtype) {
-        json.fail("the dtype " + quoted(type) + of + " is unknown");
+        json.fail("the dtype " + json_quoted(type) + of + " is unknown");
       }
     } else if (field == "shape") {
       numbers(shape);
     } else if (field == "data_offsets") {
       numbers(offsets);
     } else {
-      json.fail("the field " + quoted(field) + of + " is unknown");
+      json.fail("the field " + json_quoted(field) + of + " is unknown");
     }
   });
   if (!dtype || !shape || !offsets) {
@@ -10278,7 +12303,7 @@ SafetensorsHeader read_safetensors_header(std::string_view text, std::string con
       return;
     }
     if (std::exchange(has_metadata, true)) {
-      json.fail("the key " + quoted(name) + " occurs twice");
+      json.fail("the key " + json_quoted(name) + " occurs twice");
     }
     json.object(
         [&](std::string key) { header.metadata.emplace_back(std::move(key), json.string()); });
@@ -10290,14 +12315,14 @@ SafetensorsHeader read_safetensors_header(std::string_view text, std::string con
     names.push_back(entry.spec.name);
   }
   if (auto const name = find_duplicate(names)) {
-    throw FileError{path, "the tensor " + quoted(*name) + " occurs twice in the header"};
+    throw FileError{path, "the tensor " + json_quoted(*name) + " occurs twice in the header"};
   }
   names.clear();
   for (auto const& [key, value] : header.metadata) {
     names.push_back(key);
   }
   if (auto const key = find_duplicate(names)) {
-    throw FileError{path, "the key " + quoted(*key) + " occurs twice in the metadata"};
+    throw FileError{path, "the key " + json_quoted(*key) + " occurs twice in the metadata"};
   }
   return header;
 }
@@ -10365,7 +12390,7 @@ class Safetensors {
   [[nodiscard]] TensorView const& at(std::string_view name) const {
     TensorView const* const tensor = find(name);
     if (tensor == nullptr) {
-      throw FileError{path_, "there is no tensor " + detail::quoted(name) + " among the " +
+      throw FileError{path_, "there is no tensor " + detail::json_quoted(name) + " among the " +
                                  std::to_string(tensors_.size()) + " of this file"};
     }
     return *tensor;
@@ -10419,7 +12444,7 @@ class Safetensors {
     std::vector<detail::SafetensorsEntry const*> sorted;
     for (detail::SafetensorsEntry const& entry : entries) {
       if (entry.end > size) {
-        throw FileError{path, "tensor " + detail::quoted(entry.spec.name) + " ends at byte " +
+        throw FileError{path, "tensor " + detail::json_quoted(entry.spec.name) + " ends at byte " +
                                   std::to_string(entry.end) + " of the data, which has only " +
                                   std::to_string(size) + "; the file is cut off or damaged"};
       }
@@ -10431,8 +12456,9 @@ class Safetensors {
     std::int64_t covered = 0;
     for (detail::SafetensorsEntry const* const entry : sorted) {
       if (entry->begin != covered) {
-        throw FileError{path, "tensor " + detail::quoted(entry->spec.name) + " begins at byte " +
-                                  std::to_string(entry->begin) + " of the data, but " +
+        throw FileError{path, "tensor " + detail::json_quoted(entry->spec.name) +
+                                  " begins at byte " + std::to_string(entry->begin) +
+                                  " of the data, but " +
                                   (entry->begin < covered ? "overlaps" : "leaves a hole after") +
                                   " the tensors that end at byte " + std::to_string(covered)};
       }
@@ -10921,6 +12947,33 @@ void load_parameters(std::string const& path,
 
 }  // namespace tandem
 
+// ---- tandem/train/default_transport.hpp
+
+/// @file
+/// DefaultTransport: how the ranks of a backend talk to each other where the user names nothing.
+
+namespace tandem {
+
+/// Threads of this process, for devices that share the host's memory. GPUs have theirs in
+/// train/cuda/default_transport.hpp.
+template <class Backend>
+struct DefaultTransport {
+  template <int Ranks>
+  using type = ThreadsTransport<Ranks>;
+};
+
+/// Whether a backend is all there.
+template <class Backend>
+struct BackendIsIncluded {
+  static constexpr bool value = true;
+  static_assert(
+      requires { sizeof(typename Backend::Device); },
+      "Trainer<Net, Strategy, Cuda>: include <tandem/cuda.cuh> and compile this file "
+      "with nvcc");
+};
+
+}  // namespace tandem
+
 // ---- tandem/train/options.hpp
 
 /// @file
@@ -11000,6 +13053,8 @@ struct TrainerOptions {
   int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
   std::chrono::milliseconds timeout =
       std::chrono::minutes{10};  ///< for a rank to reach a collective
+  World world{};                 ///< processes that train together, and which this one is
+  bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
 };
 
 /// One pass over the training data.
@@ -11014,6 +13069,25 @@ struct EpochResult {
     return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
   }
 };
+
+/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
+template <class = void>  // compiled where it is called, not by every include
+void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
+  sum.loss += step.loss * step.samples;
+  sum.accuracy += step.metric * step.samples;
+  sum.samples += step.samples;
+  ++sum.steps;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class = void>
+EpochResult mean(EpochResult sum) {
+  if (sum.samples > 0) {
+    sum.loss /= static_cast<double>(sum.samples);
+    sum.accuracy /= static_cast<double>(sum.samples);
+  }
+  return sum;
+}
 
 /// One pass over evaluation data.
 struct Evaluation {
@@ -11118,6 +13192,115 @@ class ProgressLine {
 
 }  // namespace tandem
 
+// ---- tandem/train/step_queue.hpp
+
+/// @file
+/// StepQueue: training steps that have been handed to the ranks and whose results are still to
+/// come.
+
+namespace tandem {
+
+/// Keeps a TrainingPosition true to what has been trained: it counts a step when it is queued, and
+/// goes back to before the first that failed.
+template <class Workers>
+class StepQueue {
+ public:
+  using RankType = typename Workers::RankType;
+  using Batch = typename RankType::Batch;
+  using Verb = void (RankType::*)(StepState const&, Batch const&);
+  /// Steps that may wait: one more, and a device would have to keep a third batch.
+  static constexpr std::size_t most = RankType::FeedType::steps_in_flight;
+
+  StepQueue() { before_.reserve(most); }
+
+  [[nodiscard]] bool empty() const { return before_.empty(); }
+  [[nodiscard]] bool full() const { return before_.size() == most; }
+
+  /// Queues one step on every rank. @pre !full()
+  void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
+            Batch const& batch, Verb verb = &RankType::queue_training) {
+    StepState const state{.seed = options.seed,
+                          .step = position.step,
+                          .learning_rate = learning_rate_of(options.optimizer) *
+                                           options.schedule.factor(position.step),
+                          .clip_norm = options.clip_norm};
+    workers.run([&](RankType& rank) { (rank.*verb)(state, batch); });
+    before_.push_back(position);
+    ++position.step;
+  }
+
+  /// The result of the oldest step. @pre !empty()
+  /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
+  StepResult pop(Workers& workers, TrainingPosition& position) {
+    StepResult const result = workers.run([](RankType& rank) { return rank.collect(); });
+    if (result.non_finite >= 0) {
+      position = before_.front();
+      before_.clear();
+      throw non_finite_loss(position.step, result.non_finite, RankType::batching.microbatches);
+    }
+    before_.erase(before_.begin());
+    return result;
+  }
+
+  /// Collects what is still queued, for when another error is on its way already.
+  void drain(Workers& workers, TrainingPosition& position) noexcept {
+    try {
+      while (!empty()) {
+        pop(workers, position);
+      }
+    } catch (...) {
+      before_.clear();
+    }
+  }
+
+ private:
+  std::vector<TrainingPosition> before_;  // of before each step
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/trace.hpp
+
+/// @file
+/// Trace: one step's actions and collectives on a time line, for chrome://tracing and Perfetto.
+
+namespace tandem {
+
+/// What Trainer::trace_step() gives back; a process a rank, a thread a lane.
+struct Trace {
+  std::vector<TraceEvent> events{};
+
+  /// The Trace Event Format's JSON object form, with complete events.
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] std::string json() const {
+    std::string text = "{\"traceEvents\": [";
+    char const* separator = "\n";
+    for (TraceEvent const& event : events) {
+      bool const computes = event.lane == Lane::compute;
+      text.append(separator).append("{\"name\": ");
+      detail::append_json_string(text, event.name);
+      text.append(", \"cat\": ").append(computes ? "\"compute\"" : "\"communication\"");
+      text.append(", \"ph\": \"X\", \"pid\": ").append(std::to_string(event.rank));
+      text.append(", \"tid\": ").append(computes ? "0" : "1");
+      text.append(", \"ts\": ").append(std::to_string(event.begin_us));
+      text.append(", \"dur\": ").append(std::to_string(event.end_us - event.begin_us)).append("}");
+      separator = ",\n";
+    }
+    return text + "\n]}\n";
+  }
+
+  /// @throws FileError  @p path cannot be written
+  template <class = void>
+  void write(std::string const& path) const {
+    std::string const text = json();
+    AtomicFile file{path};
+    file.write(std::as_bytes(std::span{text}));
+    file.commit();
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/train/worker_group.hpp
 
 /// @file
@@ -11156,9 +13339,11 @@ OnError abort_on_error(Group& group) {
 /// rank's exception passes would wait for ranks that nobody has told yet.
 class RankThreads {
  public:
+  /// @param first_rank  what messages call the first of these threads
   /// @throws ContractError  ranks < 1
   template <class = void>  // compiled where it is called, not by every include
-  explicit RankThreads(int ranks, OnError on_error = {}) : on_error_{on_error} {
+  explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0)
+      : on_error_{on_error}, first_rank_{first_rank} {
     expects(ranks >= 1, "RankThreads: there must be at least one rank");
     workers_.reserve(static_cast<std::size_t>(ranks));
     try {
@@ -11196,7 +13381,7 @@ class RankThreads {
     start_.notify_all();
     end_.wait(lock, [this] { return running_ == 0; });
     if (error_ != nullptr) {
-      rethrow(error_rank_, std::exchange(error_, nullptr));
+      rethrow(first_rank_ + error_rank_, std::exchange(error_, nullptr));
     }
   }
 
@@ -11247,7 +13432,7 @@ class RankThreads {
       tell = !std::exchange(error_told_, true);
     }
     if (tell && on_error_.call != nullptr) {
-      on_error_.call(on_error_.context, rank, what);
+      on_error_.call(on_error_.context, first_rank_ + rank, what);
     }
   }
 
@@ -11274,6 +13459,7 @@ class RankThreads {
   }
 
   OnError on_error_;
+  int first_rank_;    // of this process, for messages
   std::mutex mutex_;  // guards all below; f_ and call_ do not change during a run
   std::condition_variable start_;
   std::condition_variable end_;
@@ -11304,34 +13490,71 @@ class WorkerGroup {
   using RankType =
       Rank<Program, Backend, LossType, MetricType, typename TransportType::Communicator>;
 
-  /// @param options  of every rank but for the field `rank`
-  WorkerGroup(RankOptions const& options, std::chrono::milliseconds timeout)
-      : transport_{ThreadsOptions{.timeout = timeout, .describe_progress = describe}},
-        ranks_(static_cast<std::size_t>(ranks)),
-        threads_{ranks, abort_on_error(transport_)} {
-    threads_.run([&](int rank) {
+  /// @param options    of every rank but for the field `rank`, and of its device the ordinal
+  /// @param transport  but for describe_progress
+  WorkerGroup(RankOptions const& options, TransportOptions transport)
+      : timeout_{transport.timeout},
+        transport_{described(std::move(transport))},
+        ranks_(static_cast<std::size_t>(transport_.local_ranks())),
+        threads_{transport_.local_ranks(), abort_on_error(transport_), transport_.first_rank()} {
+    threads_.run([&](int local) {
       RankOptions own = options;
-      own.rank = rank;
-      auto& place = ranks_[static_cast<std::size_t>(rank)];
-      place = std::make_unique<RankType>(own, transport_.communicator(rank));
-      place->report_progress_to(transport_.progress(rank));
+      own.rank = transport_.first_rank() + local;
+      own.device.ordinal = transport_.device_of(local);
+      if (own.device.threads == 0) {
+        own.device.threads = host::threads_of_each(size());
+      }
+      auto& place = ranks_[static_cast<std::size_t>(local)];
+      place = std::make_unique<RankType>(own, transport_.communicator(own.rank));
+      for (int other = 0; other < size(); ++other) {
+        place->device().share_with({.ordinal = transport_.device_of(other)});
+      }
+      place->report_progress_to(transport_.progress(own.rank));
+      place->watch_with(
+          {.look = look, .context = &transport_, .rank = own.rank, .timeout = timeout_});
     });
   }
 
-  /// f(rank) on every rank's thread; gives the result of rank 0. No allocation by tandem.
+  /// f(rank) on every rank's thread; gives the result of the first, if any. No allocation.
   /// @throws RankError  the first error of a rank; the group is unusable afterwards
   template <class F>
-  StepResult run(F const& f) {
+  auto run(F const& f) {
+    return run_where([](int) { return true; }, f);
+  }
+
+  /// f(rank) on the thread of rank number @p local of this process only.
+  template <class F>
+  auto run_on(int local, F const& f) {
+    return run_where([local](int l) { return l == local; }, f);
+  }
+
+  /// Ranks of this process.
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+  /// The process's rank number @p local.
+  [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
+
+ private:
+  template <class Chosen, class F>
+  auto run_where(Chosen const& chosen, F const& f) {
     expects(!failed_,
             "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
             "load a checkpoint");
-    StepResult result;
+    using Result = std::invoke_result_t<F const&, RankType&>;
+    std::conditional_t<std::is_void_v<Result>, char, Result> result{};
     failed_ = true;
     try {
-      threads_.run([&](int rank) {
-        StepResult const own = f(*ranks_[static_cast<std::size_t>(rank)]);
-        if (rank == 0) {
-          result = own;
+      threads_.run([&](int local) {
+        if (!chosen(local)) {
+          return;
+        }
+        RankType& own = rank(local);
+        if constexpr (std::is_void_v<Result>) {
+          f(own);
+        } else {
+          Result const value = f(own);
+          if (local == 0) {
+            result = value;
+          }
         }
       });
     } catch (...) {
@@ -11339,25 +13562,31 @@ class WorkerGroup {
       throw;
     }
     failed_ = false;
-    return result;
+    if constexpr (!std::is_void_v<Result>) {
+      return result;
+    }
   }
 
-  [[nodiscard]] RankType& rank(int r) const { return *ranks_[static_cast<std::size_t>(r)]; }
-
- private:
   // No task may still read a rank's memory when the first rank goes.
   void settle() noexcept {
     for (auto const& rank : ranks_) {
       if (rank) {
-        rank->device().queue.discard();
+        rank->device().settle();
       }
     }
   }
 
-  static std::string describe(int /*rank*/, std::uint64_t action) {
-    return to_string(unpack_action(action));
+  static TransportOptions described(TransportOptions options) {
+    options.describe_progress = [](int /*rank*/, std::uint64_t action) {
+      return to_string(unpack_action(action));
+    };
+    return options;
+  }
+  static void look(void* transport, int rank, Watch::Duration waited) {
+    static_cast<TransportType*>(transport)->poll(rank, waited);
   }
 
+  std::chrono::milliseconds timeout_;
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
   bool failed_ = false;
@@ -11383,13 +13612,17 @@ using DefaultMetric =
 /// movable; used by one thread at a time. Another strategy, same microbatches: same numbers.
 template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntropy<>,
           Metric MetricType = DefaultMetric<LossType>,
-          template <int> class Transport = ThreadsTransport>
+          template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
+  static_assert(BackendIsIncluded<Backend>::value);
+
  public:
-  using T = typename Backend::Scalar;
+  /// Of parameters and of the data that the caller passes.
+  using T = typename Backend::Master;
   using Target = typename LossType::Target;
-  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T))>;
+  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Backend>()>;
   using Workers = WorkerGroup<ProgramType, Backend, LossType, MetricType, Transport>;
+  using RankType = typename Workers::RankType;
   static constexpr auto const& graph = ProgramType::graph;
   static constexpr Shape input = graph.node[0].out;
   static constexpr Shape output = graph.output().out;
@@ -11397,15 +13630,16 @@ class Trainer {
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked(std::move(options))}, workers_{rank_options(options_), options_.timeout} {
+      : options_{checked(std::move(options))},
+        workers_{rank_options(options_), transport_options(options_)} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
-    for (int rank = 0; rank < S::ranks; ++rank) {
-      auto const parameters = parameters_of(rank);
-      for (std::size_t p = 0; p < parameters.size(); ++p) {
+    for (auto const& replica : all_parameters()) {
+      for (std::size_t p = 0; p < replica.size(); ++p) {
         initialize<T>(graph.parameter[p].parameter, static_cast<int>(p), options_.seed,
-                      parameters[p].value);
+                      replica[p].value);
       }
     }
+    upload();
   }
 
   Trainer(Trainer const&) = delete;
@@ -11437,11 +13671,20 @@ class Trainer {
     EpochResult result;
     ProgressLine line{progress, epoch, data.size() - position_.position};
     auto const start = std::chrono::steady_clock::now();
-    for (Batch<T, Target> batch; loader.next(batch);) {
-      add(result, train_batch(batch.x, batch.y, batch.size));
-      position_.position = batch.first + batch.size;
-      result.seconds = seconds_since(start);
+    auto const collect = [&] {
+      add(result, collect_step(), start);
       line.step(mean(result));
+    };
+    Drain const drain{*this};
+    for (Batch<T, Target> batch; loader.next(batch);) {
+      if (queue_.full()) {
+        collect();
+      }
+      queue_step(batch.x, batch.y, batch.size);
+      position_.position = batch.first + batch.size;
+    }
+    while (!queue_.empty()) {
+      collect();
     }
     position_.epoch = epoch.index + 1;
     position_.position = 0;
@@ -11482,15 +13725,23 @@ class Trainer {
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
   /// any B up to TrainerOptions::batch.
   StepResult step(std::span<T const> x, std::span<Target const> targets) {
-    auto const samples = static_cast<std::int64_t>(x.size()) / input.elements();
-    expects(static_cast<std::int64_t>(x.size()) == samples * input.elements() &&
-                static_cast<std::int64_t>(targets.size()) == samples * LossType::targets(output),
-            "step(x, targets): x must be whole samples, with targets for each");
-    expects(
-        samples <= options_.batch,
-        "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-    check_training_batch<ProgramType>(static_cast<int>(samples));
-    return train_batch(x.data(), targets.data(), static_cast<int>(samples));
+    int const samples = check_batch<ProgramType, LossType>(x, targets, options_.batch);
+    queue_step(x.data(), targets.data(), samples);
+    return collect_step();
+  }
+
+  /// One step like step(), and when each action and collective of every rank of this process began
+  /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
+  Trace trace_step(std::span<T const> x, std::span<Target const> targets) {
+    int const samples = check_batch<ProgramType, LossType>(x, targets, options_.batch);
+    queue_step(x.data(), targets.data(), samples, &RankType::queue_traced);
+    collect_step();
+    Trace trace;
+    for (int local = 0; local < workers_.size(); ++local) {
+      std::vector<TraceEvent> const own = workers_.rank(local).end_trace();
+      trace.events.insert(trace.events.end(), own.begin(), own.end());
+    }
+    return trace;
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
@@ -11505,18 +13756,27 @@ class Trainer {
     position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer),
                                 optimizer_name(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
+    upload();
   }
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it.
-  void load_weights(std::string const& path) { load_parameters(path, all_parameters()); }
+  void load_weights(std::string const& path) {
+    load_parameters(path, all_parameters());
+    upload();
+  }
 
-  /// Views of the parameters of rank 0 (all replicas have the same), in the network's order; a
-  /// gradient is that of the last step, a state one of the optimizer's.
-  [[nodiscard]] std::vector<NamedParameter<T>> parameters() const { return parameters_of(0); }
+  /// The parameters of this process's rank number @p local (all replicas have the same), in the
+  /// network's order; a gradient is that of the last step, a state one of the optimizer's. On Host
+  /// these are views of the memory; on a GPU copies, good until the next call for this rank.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0) const {
+    workers_.run_on(local, [](RankType& rank) { rank.download(); });
+    return named_parameters<ProgramType>(workers_.rank(local).mirror(),
+                                         states_of(options_.optimizer));
+  }
 
   /// Memory of one rank's tensors, as planned and allocated.
   [[nodiscard]] MemoryReport memory(int rank = 0) const {
-    return workers_.rank(rank).memory().report();
+    return workers_.rank(rank).memory_report();
   }
 
   [[nodiscard]] TrainingPosition const& position() const { return position_; }
@@ -11534,38 +13794,34 @@ class Trainer {
 
   static RankOptions rank_options(TrainerOptions const& options) {
     return {.largest_microbatch = largest_microbatch(options.batch, S::batching),
-            .threads = options.threads_per_device > 0 ? options.threads_per_device
-                                                      : host::threads_of_each(S::ranks),
+            .device = {.threads = options.threads_per_device},
             .optimizer = options.optimizer,
-            .runs = update_runs(graph, ProgramType::layout, options.groups)};
+            .runs = update_runs(graph, ProgramType::layout, options.groups),
+            .record = options.record};
+  }
+  static TransportOptions transport_options(TrainerOptions const& options) {
+    return {.timeout = options.timeout, .world = options.world};
   }
 
-  StepResult train_batch(T const* x, Target const* targets, int size) {
+  using Verb = typename StepQueue<Workers>::Verb;
+
+  /// Queues one step; its result comes from collect_step(), in order.
+  void queue_step(T const* x, Target const* targets, int size,
+                  Verb verb = &RankType::queue_training) {
     check_labels<LossType, MetricType>(targets_of(targets, size), output.elements());
-    StepState const state{.seed = options_.seed,
-                          .step = position_.step,
-                          .learning_rate = learning_rate_of(options_.optimizer) *
-                                           options_.schedule.factor(position_.step),
-                          .clip_norm = options_.clip_norm};
-    StepBatch<T, Target> const batch{.x = x, .targets = targets, .size = size};
-    StepResult const result =
-        workers_.run([&](typename Workers::RankType& rank) { return rank.train(state, batch); });
-    if (result.non_finite >= 0) {
-      throw NonFiniteLoss{
-          "step " + std::to_string(position_.step) + ": the loss of microbatch " +
-          std::to_string(result.non_finite) + " on rank " +
-          std::to_string(result.non_finite / S::batching.microbatches) +
-          " is not finite; parameters are those of before the step: lower the learning rate, or "
-          "set clip_norm"};
-    }
-    ++position_.step;
-    return result;
+    queue_.push(workers_, options_, position_, {.x = x, .targets = targets, .size = size}, verb);
   }
+  StepResult collect_step() { return queue_.pop(workers_, position_); }
+
+  /// However train() ends, no step stays queued.
+  struct Drain {
+    Trainer& trainer;
+    ~Drain() { trainer.queue_.drain(trainer.workers_, trainer.position_); }
+  };
 
   StepResult forward(StepBatch<T, Target> const& batch) {
     StepState const state{.seed = options_.seed, .step = position_.step};
-    return workers_.run(
-        [&](typename Workers::RankType& rank) { return rank.forward(state, batch); });
+    return workers_.run([&](RankType& rank) { return rank.forward(state, batch); });
   }
 
   template <Dataset D, class F>
@@ -11582,42 +13838,874 @@ class Trainer {
     return {targets, static_cast<std::size_t>(samples * LossType::targets(output))};
   }
 
-  static void add(EpochResult& sum, StepResult const& step) {
-    sum.loss += step.loss * step.samples;
-    sum.accuracy += step.metric * step.samples;
-    sum.samples += step.samples;
-    ++sum.steps;
-  }
-  static EpochResult mean(EpochResult sum) {
-    if (sum.samples > 0) {
-      sum.loss /= static_cast<double>(sum.samples);
-      sum.accuracy /= static_cast<double>(sum.samples);
-    }
-    return sum;
-  }
-  static double seconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-
-  [[nodiscard]] std::vector<NamedParameter<T>> parameters_of(int rank) const {
-    return named_parameters<ProgramType>(workers_.rank(rank).memory(),
-                                         states_of(options_.optimizer));
-  }
   [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> all_parameters() const {
     std::vector<std::vector<NamedParameter<T>>> list;
-    for (int rank = 0; rank < S::ranks; ++rank) {
-      list.push_back(parameters_of(rank));
+    for (int local = 0; local < workers_.size(); ++local) {
+      list.push_back(parameters(local));
     }
     return list;
+  }
+  void upload() {
+    workers_.run([](RankType& rank) { rank.upload(); });
   }
 
   TrainerOptions options_;
   TrainingPosition position_;
-  Workers workers_;
+  mutable Workers workers_;
+  StepQueue<Workers> queue_;
 };
+
+}  // namespace tandem
+
+// ---- tandem/train/world.hpp
+
+/// @file
+/// world_from_environment(): the World that mpirun, mpiexec, srun or torchrun has started.
+///
+/// The only header beside launch that reads environment variables, all of them in one call. Without
+/// a launcher the program is one process.
+
+// ---- tandem/comm/rendezvous.hpp
+
+/// @file
+/// rendezvous(): the first words between the processes of one program; process 0 tells the others
+/// some bytes, such as the key with which NCCL connects them.
+///
+/// Over TCP, over files in a folder that all see, or over what the program already has. No MPI is
+/// needed.
+
+// ---- tandem/comm/rendezvous_file.hpp
+
+/// @file
+/// rendezvous() over files: three for each process but the first, none of which is left behind.
+///
+/// A process asks in PATH.<process>.hello, process 0 answers in PATH.<process>.answer, and the
+/// process thanks by renaming its hello to PATH.<process>.done, which process 0 removes. Files of a
+/// run that died answer nobody: their numbers are not those of this call.
+
+// ---- tandem/comm/patience.hpp
+
+/// @file
+/// detail::Patience: how a host thread waits for something that it can only ask about.
+
+namespace tandem::detail {
+
+/// Gives way at first and sleeps a little later on, so that ranks that wait do not
+/// take the CPU from ranks that queue work.
+class Patience {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// @param yields   how often it gives way before it sleeps
+  /// @param longest  how long it sleeps at most
+  explicit Patience(std::chrono::milliseconds limit, int yields = 200,
+                    std::chrono::milliseconds longest = std::chrono::milliseconds{1})
+      : limit_{std::min<std::chrono::milliseconds>(limit, std::chrono::hours{8760})},
+        yields_{yields},
+        longest_{longest} {}
+
+  /// Call it between two looks. Whether there may be another one.
+  [[nodiscard]] bool pause() {
+    if (looks_++ < yields_) {
+      std::this_thread::yield();
+      return true;
+    }
+    if (left_ms() == 0) {
+      return false;
+    }
+    std::this_thread::sleep_for(sleep_);
+    sleep_ = std::min(2 * sleep_, longest_);
+    return true;
+  }
+
+  /// What is left of the limit, at most an hour; 0 when it is over.
+  [[nodiscard]] int left_ms() const {
+    auto const left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(begin_ + limit_ - Clock::now());
+    return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 3600000));
+  }
+
+ private:
+  Clock::time_point begin_ = Clock::now();
+  std::chrono::milliseconds limit_;
+  std::chrono::microseconds sleep_{20};
+  int yields_;
+  std::chrono::microseconds longest_;
+  int looks_ = 0;
+};
+
+/// "10 s" or "1500 ms"
+template <class = void>  // compiled where it is called
+std::string to_string(std::chrono::milliseconds time) {
+  auto const ms = time.count();
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/comm/rendezvous_hello.hpp
+
+/// @file
+/// What processes say to each other at a rendezvous(), and process 0's list of who has come.
+
+namespace tandem::detail {
+
+inline constexpr std::size_t largest_rendezvous = 65536;
+
+/// What a process asks process 0. Machines of the other byte order are no tandem to each other.
+struct Hello {
+  static constexpr std::uint64_t hello_magic = 0x74616E64656D0001;
+
+  std::uint64_t magic = hello_magic;
+  std::uint64_t token = 0;  ///< a hash of Rendezvous::token
+  std::uint64_t nonce = 0;  ///< made up for this call
+  std::uint64_t bytes = 0;
+  std::int32_t processes = 0;
+  std::int32_t process = 0;
+};
+
+/// Begins process 0's answer; `bytes` of data or of the text of a refusal follow.
+struct Answer {
+  static constexpr std::uint64_t answer_magic = 0x74616E64656D0002;
+
+  std::uint64_t magic = answer_magic;
+  std::uint64_t nonce = 0;  ///< that of the question
+  std::uint64_t bytes = 0;
+  std::uint64_t refused = 0;
+};
+
+/// FNV-1a.
+constexpr std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (char const c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  }
+  return hash;
+}
+
+/// A number that no other call has, other than 0.
+inline std::uint64_t make_nonce() {
+  std::uint64_t nonce = 0;
+  if (::getentropy(&nonce, sizeof nonce) != 0 || nonce == 0) {
+    auto const now = std::chrono::steady_clock::now().time_since_epoch().count();
+    nonce = hash_of(std::to_string(now) + " " + std::to_string(::getpid())) | 1U;
+  }
+  return nonce;
+}
+
+inline Hello hello_of(World const& world, std::size_t bytes) {
+  return {.token = hash_of(world.rendezvous.token),
+          .nonce = make_nonce(),
+          .bytes = bytes,
+          .processes = world.processes,
+          .process = world.process};
+}
+
+/// Looks that are not so frequent that they would burden a file server.
+inline Patience rendezvous_patience(std::chrono::milliseconds timeout) {
+  return Patience{timeout, 0, std::chrono::milliseconds{20}};
+}
+
+/// "rendezvous at 'host:1234': "
+inline std::string at_rendezvous(World const& world) {
+  return "rendezvous at '" + world.rendezvous.address + "': ";
+}
+
+/// Process 0's view of one rendezvous: whom it has answered, and whom to answer what.
+class RollCall {
+ public:
+  RollCall(World const& world, std::span<std::byte const> data)
+      : world_{world}, data_{data}, answered_(static_cast<std::size_t>(world.processes)) {}
+
+  /// Whether @p hello comes from a process of this program that has no answer yet. Others are
+  /// ignored: they belong to another run, or to the next rendezvous of this one.
+  [[nodiscard]] bool expected(Hello const& hello) const {
+    return hello.magic == Hello::hello_magic && hello.token == hash_of(world_.rendezvous.token) &&
+           hello.process > 0 && (hello.process >= world_.processes || !has_come(hello.process));
+  }
+
+  /// Why an expected @p hello cannot be answered, or "".
+  [[nodiscard]] std::string fault(Hello const& hello) const {
+    if (hello.processes != world_.processes) {
+      return at_rendezvous(world_) + "process 0 was told that there are " +
+             std::to_string(world_.processes) + " processes, but process " +
+             std::to_string(hello.process) + " that there are " + std::to_string(hello.processes);
+    }
+    if (hello.process >= world_.processes || hello.bytes != data_.size()) {
+      return at_rendezvous(world_) + "process " + std::to_string(hello.process) +
+             " asks process 0 for " + std::to_string(hello.bytes) + " bytes instead of " +
+             std::to_string(data_.size()) + ": do all processes run the same program?";
+    }
+    return {};
+  }
+
+  /// The bytes of the answer to @p hello.
+  [[nodiscard]] std::vector<std::byte> answer(Hello const& hello, std::string const& fault) const {
+    std::span<std::byte const> const body =
+        fault.empty() ? data_ : std::as_bytes(std::span{fault.data(), fault.size()});
+    Answer const head{
+        .nonce = hello.nonce, .bytes = body.size(), .refused = fault.empty() ? 0U : 1U};
+    std::vector<std::byte> bytes(sizeof head + body.size());
+    std::memcpy(bytes.data(), &head, sizeof head);
+    if (!body.empty()) {
+      std::memcpy(bytes.data() + sizeof head, body.data(), body.size());
+    }
+    return bytes;
+  }
+
+  void note(Hello const& hello) { answered_[static_cast<std::size_t>(hello.process)] = true; }
+  [[nodiscard]] bool has_come(int process) const {
+    return answered_[static_cast<std::size_t>(process)];
+  }
+  [[nodiscard]] bool complete() const { return missing().empty(); }
+
+  /// @throws TimeoutError  always
+  [[noreturn]] void time_out(std::chrono::milliseconds timeout) const {
+    std::vector<int> const who = missing();
+    std::string text = who.size() == 1 ? "process " : "processes ";
+    for (std::size_t i = 0; i < who.size(); ++i) {
+      text += (i == 0 ? "" : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
+    }
+    throw TimeoutError{at_rendezvous(world_) + text + " of " + std::to_string(world_.processes) +
+                       " did not come within " + to_string(timeout)};
+  }
+
+ private:
+  [[nodiscard]] std::vector<int> missing() const {
+    std::vector<int> who;
+    for (int process = 1; process < world_.processes; ++process) {
+      if (!has_come(process)) {
+        who.push_back(process);
+      }
+    }
+    return who;
+  }
+
+  World const& world_;
+  std::span<std::byte const> data_;
+  std::vector<bool> answered_;
+};
+
+/// What a process takes from an answer to its @p hello. Whether it is one.
+/// @throws ContractError  process 0 refuses
+inline bool take_answer(Hello const& hello, std::span<std::byte const> answer,
+                        std::span<std::byte> data) {
+  Answer head;
+  if (answer.size() < sizeof head) {
+    return false;
+  }
+  std::memcpy(&head, answer.data(), sizeof head);
+  auto const body = answer.subspan(sizeof head);
+  if (head.magic != Answer::answer_magic || head.nonce != hello.nonce ||
+      head.bytes != body.size()) {
+    return false;
+  }
+  if (head.refused != 0) {
+    throw ContractError{std::string{reinterpret_cast<char const*>(body.data()), body.size()}};
+  }
+  if (body.size() != data.size()) {
+    return false;
+  }
+  if (!body.empty()) {
+    std::memcpy(data.data(), body.data(), body.size());
+  }
+  return true;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+/// The whole of a small file, or nothing if there is none or it is no plain file of this user's.
+inline std::vector<std::byte> read_small_file(std::string const& path) {
+  std::vector<std::byte> bytes;
+  int const file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) {
+    return bytes;
+  }
+  bytes.resize(sizeof(Answer) + largest_rendezvous + 1);
+  std::size_t size = 0;
+  for (;;) {
+    ::ssize_t const got = ::read(file, bytes.data() + size, bytes.size() - size);
+    if (got <= 0 && !(got < 0 && errno == EINTR)) {
+      break;
+    }
+    size += got > 0 ? static_cast<std::size_t>(got) : 0;
+  }
+  static_cast<void>(::close(file));
+  bytes.resize(size);
+  return bytes;
+}
+
+/// Gives @p bytes the name @p path at once: nobody sees a part of them.
+/// @throws FileError  the folder does not exist, or cannot be written
+inline void write_small_file(std::string const& path, std::span<std::byte const> bytes,
+                             std::uint64_t nonce) {
+  auto const fail = [&path](int error) {
+    throw FileError{
+        path, "cannot be written for the rendezvous: " + std::generic_category().message(error)};
+  };
+  std::string const temporary = path + ".tmp-" + std::to_string(nonce);
+  int const file =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) {
+    fail(errno);
+  }
+  bool const whole =
+      ::write(file, bytes.data(), bytes.size()) == static_cast<::ssize_t>(bytes.size());
+  int error = whole ? 0 : errno != 0 ? errno : EIO;
+  if (::close(file) != 0 && error == 0) {
+    error = errno;
+  }
+  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) {
+    error = errno;
+  }
+  if (error != 0) {
+    static_cast<void>(::unlink(temporary.c_str()));
+    fail(error);
+  }
+}
+
+/// The hello in @p path; its magic is 0 if there is none.
+inline Hello read_hello(std::string const& path) {
+  auto const bytes = read_small_file(path);
+  Hello hello{.magic = 0};
+  if (bytes.size() == sizeof hello) {
+    std::memcpy(&hello, bytes.data(), sizeof hello);
+  }
+  return hello;
+}
+
+/// Process 0's side: answers each process, again if it asks again, until it thanks.
+inline void answer_over_files(World const& world, std::string const& path,
+                              std::span<std::byte const> data, std::chrono::milliseconds timeout) {
+  RollCall calls{world, data};
+  std::vector<Hello> answered(static_cast<std::size_t>(world.processes), Hello{.magic = 0});
+  Patience patience = rendezvous_patience(timeout);
+  for (;;) {
+    for (int process = 1; process < world.processes; ++process) {
+      if (calls.has_come(process)) {
+        continue;
+      }
+      Hello& last = answered[static_cast<std::size_t>(process)];
+      std::string const name = path + "." + std::to_string(process);
+      if (Hello const done = read_hello(name + ".done"); done.magic != 0) {
+        static_cast<void>(::unlink((name + ".answer").c_str()));
+        static_cast<void>(::unlink((name + ".done").c_str()));
+        if (last.magic != 0 && done.nonce == last.nonce) {
+          calls.note(last);
+        }
+        continue;
+      }
+      Hello const hello = read_hello(name + ".hello");
+      if (hello.process != process || !calls.expected(hello) || hello.nonce == last.nonce) {
+        continue;
+      }
+      std::string const fault = calls.fault(hello);
+      write_small_file(name + ".answer", calls.answer(hello, fault), hello.nonce);
+      if (!fault.empty()) {
+        throw ContractError{fault};
+      }
+      last = hello;
+    }
+    if (calls.complete()) {
+      return;
+    }
+    if (!patience.pause()) {
+      calls.time_out(timeout);
+    }
+  }
+}
+
+/// Any other process's side.
+inline void ask_over_files(World const& world, std::string const& path, std::span<std::byte> data,
+                           std::chrono::milliseconds timeout) {
+  Patience patience = rendezvous_patience(timeout);
+  std::string const name = path + "." + std::to_string(world.process);
+  auto const wait = [&](std::string const& what) {
+    if (!patience.pause()) {
+      static_cast<void>(::unlink((name + ".hello").c_str()));
+      throw TimeoutError{at_rendezvous(world) + "process 0 did not " + what + " process " +
+                         std::to_string(world.process) + " within " + to_string(timeout)};
+    }
+  };
+  while (::access((name + ".done").c_str(), F_OK) == 0) {  // of an earlier rendezvous
+    wait("answer");
+  }
+  Hello const hello = hello_of(world, data.size());
+  write_small_file(name + ".hello", std::as_bytes(std::span{&hello, 1}), hello.nonce);
+  try {
+    while (!take_answer(hello, read_small_file(name + ".answer"), data)) {
+      wait("answer");
+    }
+  } catch (ContractError const&) {
+    static_cast<void>(::unlink((name + ".answer").c_str()));
+    static_cast<void>(::unlink((name + ".hello").c_str()));
+    throw;
+  }
+  if (std::rename((name + ".hello").c_str(), (name + ".done").c_str()) != 0) {
+    throw FileError{name + ".hello",
+                    "cannot be renamed: " + std::generic_category().message(errno) +
+                        "; do two processes have the same number?"};
+  }
+}
+
+inline void rendezvous_over_files(World const& world, std::span<std::byte> data,
+                                  std::chrono::milliseconds timeout) {
+  std::string const path = world.rendezvous.address.substr(5);
+  expects(!path.empty() && path.back() != '/',
+          "rendezvous: write file:PATH with the name of a file that need not exist");
+  if (world.process == 0) {
+    answer_over_files(world, path, data, timeout);
+  } else {
+    ask_over_files(world, path, data, timeout);
+  }
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/comm/rendezvous_socket.hpp
+
+/// @file
+/// rendezvous() over TCP: process 0 listens at host:port, the others ask it, as often as it takes.
+
+namespace tandem::detail {
+
+/// An open socket, or -1. Move-only.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_{descriptor} {}
+  Socket(Socket&& other) noexcept : descriptor_{std::exchange(other.descriptor_, -1)} {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Socket() {
+    if (descriptor_ >= 0) {
+      static_cast<void>(::close(descriptor_));
+    }
+  }
+  [[nodiscard]] int get() const noexcept { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+using Addresses = std::unique_ptr<::addrinfo, void (*)(::addrinfo*)>;
+
+/// Where "host:port" or "[host]:port" is; null, and what is wrong in @p why, if nobody knows.
+inline Addresses resolve(std::string const& address, std::string& why) {
+  std::size_t const colon = address.rfind(':');
+  expects(colon != std::string::npos && colon > 0 && colon + 1 < address.size() &&
+              address.find_first_not_of("0123456789", colon + 1) == std::string::npos,
+          "rendezvous: write its address as host:port, with a number as the port, or as file:PATH");
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  ::addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  ::addrinfo* found = nullptr;
+  int const status = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  if (status != 0) {
+    why = std::string{"the host is not known: "} + ::gai_strerror(status);
+  }
+  return {status == 0 ? found : nullptr, ::freeaddrinfo};
+}
+
+/// Waits until @p socket can be read or written, for @p ms at most.
+inline bool ready(Socket const& socket, short events, int ms) {
+  ::pollfd entry{socket.get(), events, 0};
+  return ::poll(&entry, 1, ms) == 1;
+}
+
+/// All of @p bytes within two seconds. Whether it worked.
+inline bool send_all(Socket const& socket, std::span<std::byte const> bytes) {
+  while (!bytes.empty()) {
+    ::ssize_t const sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(sent));
+    } else if (!(sent < 0 && (errno == EAGAIN || errno == EINTR) && ready(socket, POLLOUT, 2000))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The socket at which process 0 is asked.
+/// @throws Error  the address is not this machine's, or its port is taken
+inline Socket listen_at(World const& world) {
+  std::string why;
+  Addresses const addresses = resolve(world.rendezvous.address, why);
+  for (auto const* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    Socket socket{::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    int const yes = 1;
+    static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes));
+    if (socket.get() >= 0 && ::bind(socket.get(), at->ai_addr, at->ai_addrlen) == 0 &&
+        ::listen(socket.get(), 512) == 0) {
+      return socket;
+    }
+    why = std::generic_category().message(errno);
+  }
+  throw Error{at_rendezvous(world) + "process 0 cannot listen there: " + why +
+              "; it must be a free port of the machine of process 0"};
+}
+
+/// Someone who has connected to process 0, and what it has said so far.
+struct Caller {
+  Socket socket;
+  std::array<std::byte, sizeof(Hello)> said{};
+  std::size_t size = 0;
+
+  /// Reads what there is. Whether there may be more to come.
+  bool listen() {
+    ::ssize_t const got = ::recv(socket.get(), said.data() + size, said.size() - size, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+      return true;
+    }
+    size += got > 0 ? static_cast<std::size_t>(got) : 0;
+    return got > 0 && size < said.size();
+  }
+};
+
+/// Answers @p caller if it has said a hello that is expected.
+inline void answer_caller(RollCall& calls, Caller const& caller) {
+  Hello hello;
+  if (caller.size != sizeof hello) {
+    return;
+  }
+  std::memcpy(&hello, caller.said.data(), sizeof hello);
+  if (!calls.expected(hello)) {
+    return;
+  }
+  std::string const fault = calls.fault(hello);
+  bool const sent = send_all(caller.socket, calls.answer(hello, fault));
+  if (!fault.empty()) {
+    throw ContractError{fault};
+  }
+  if (sent) {
+    calls.note(hello);
+  }
+}
+
+/// Process 0's side. Those who connect and say nothing, or nonsense, hold nobody up.
+inline void answer_over_tcp(World const& world, std::span<std::byte const> data,
+                            std::chrono::milliseconds timeout) {
+  constexpr std::size_t most_callers = 512;
+  Socket const listener = listen_at(world);
+  RollCall calls{world, data};
+  std::vector<Caller> callers;
+  Patience patience = rendezvous_patience(timeout);
+  while (!calls.complete()) {
+    for (;;) {
+      Socket next{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+      if (next.get() < 0) {
+        break;
+      }
+      if (callers.size() == most_callers) {
+        callers.erase(callers.begin());
+      }
+      callers.push_back({.socket = std::move(next)});
+    }
+    std::erase_if(callers, [&calls](Caller& caller) {
+      if (caller.listen()) {
+        return false;
+      }
+      answer_caller(calls, caller);
+      return true;
+    });
+    if (!calls.complete() && !patience.pause()) {
+      calls.time_out(timeout);
+    }
+  }
+}
+
+/// One attempt to ask process 0. Whether it has answered; if not, @p why says what went wrong.
+/// @throws ContractError  process 0 refuses
+inline bool ask_once(World const& world, Hello const& hello, std::span<std::byte> data, int ms,
+                     std::string& why) {
+  Addresses const addresses = resolve(world.rendezvous.address, why);
+  Socket socket;
+  for (auto const* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    socket = Socket{::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    int error = ::connect(socket.get(), at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
+    if (error == EINPROGRESS) {
+      ::socklen_t size = sizeof error;
+      if (!ready(socket, POLLOUT, std::min(ms, 2000))) {
+        error = ETIMEDOUT;
+      } else if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
+        error = errno;
+      }
+    }
+    if (error == 0) {
+      break;
+    }
+    why = std::generic_category().message(error);
+    socket = Socket{};
+  }
+  if (socket.get() < 0 || !send_all(socket, std::as_bytes(std::span{&hello, 1}))) {
+    return false;
+  }
+  std::vector<std::byte> answer(sizeof(Answer) + largest_rendezvous);
+  std::size_t size = 0;
+  while (size < answer.size() && ready(socket, POLLIN, ms)) {
+    ::ssize_t const got = ::recv(socket.get(), answer.data() + size, answer.size() - size, 0);
+    if (got <= 0) {
+      break;
+    }
+    size += static_cast<std::size_t>(got);
+  }
+  why = "what listens there is no process 0 of this program";
+  return take_answer(hello, std::span{answer}.first(size), data);
+}
+
+/// Any other process's side.
+inline void ask_over_tcp(World const& world, std::span<std::byte> data,
+                         std::chrono::milliseconds timeout) {
+  Hello const hello = hello_of(world, data.size());
+  Patience patience = rendezvous_patience(timeout);
+  std::string why = "no answer";
+  while (!ask_once(world, hello, data, patience.left_ms(), why)) {
+    if (!patience.pause()) {
+      throw TimeoutError{at_rendezvous(world) + "process 0 did not answer process " +
+                         std::to_string(world.process) + " within " + to_string(timeout) + " (" +
+                         why + ")"};
+    }
+  }
+}
+
+inline void rendezvous_over_tcp(World const& world, std::span<std::byte> data,
+                                std::chrono::milliseconds timeout) {
+  if (world.process == 0) {
+    answer_over_tcp(world, data, timeout);
+  } else {
+    ask_over_tcp(world, data, timeout);
+  }
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+/// Every process leaves with process 0's @p data. All call it, as often and in the same order; each
+/// returns when its own part is done. A single process returns at once.
+///
+/// Nothing of an earlier run can be mistaken for this one: each process asks with a number made up
+/// for this call, and takes only an answer to it. Whoever else connects or leaves files is ignored.
+/// @param data  its size agrees on all processes; at most 64 KiB
+/// @throws TimeoutError   a process did not come; the message names it
+/// @throws ContractError  the processes do not agree on their number or on the size of the data
+/// @throws Error          the address cannot be used; the message says why
+template <class = void>  // compiled where it is called, not by every include
+void rendezvous(World const& world, std::span<std::byte> data, std::chrono::milliseconds timeout) {
+  check_world(world);
+  if (world.processes == 1) {
+    return;
+  }
+  Rendezvous const& where = world.rendezvous;
+  if (where.broadcast != nullptr) {
+    where.broadcast(where.context, data.data(), data.size());
+    return;
+  }
+  expects(timeout.count() > 0, "rendezvous: the timeout must be positive");
+  expects(data.size() <= detail::largest_rendezvous,
+          "rendezvous: the data may have 64 KiB at most");
+  if (where.address.empty()) {
+    throw Error{
+        "rendezvous: this program was started as " + std::to_string(world.processes) +
+        " processes, which do not know where to meet: set TANDEM_RENDEZVOUS to host:port, a free "
+        "port of the machine of process 0, or to file:PATH on a disk that all see"};
+  }
+  if (where.address.rfind("file:", 0) == 0) {
+    detail::rendezvous_over_files(world, data, timeout);
+  } else {
+    detail::rendezvous_over_tcp(world, data, timeout);
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// The value of an environment variable, or null.
+using Lookup = char const* (*)(char const* name);
+
+/// What a launcher calls a process's number, their count, and the number on its machine.
+struct Launcher {
+  char const* name;
+  char const* rank;
+  char const* size;
+  char const* local_rank;
+};
+
+inline constexpr std::array<Launcher, 3> launchers{{
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"PMI (MPICH, Intel MPI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+}};
+
+/// Reads one environment. Values that are no numbers, or only half there, are errors.
+class EnvironmentReader {
+ public:
+  explicit EnvironmentReader(Lookup lookup) : lookup_{lookup} {}
+
+  [[nodiscard]] std::string text(char const* name) const {
+    char const* const value = lookup_(name);
+    return value != nullptr ? value : "";
+  }
+  [[nodiscard]] bool has(char const* name) const { return !text(name).empty(); }
+
+  /// -1 if it is not set.
+  [[nodiscard]] int number(char const* name) const {
+    std::string const value = text(name);
+    if (value.empty()) {
+      return -1;
+    }
+    if (value.size() > 9 || value.find_first_not_of("0123456789") != std::string::npos) {
+      throw Error{"the environment says " + shown(name) + ", which is no number of a process"};
+    }
+    return std::stoi(value);
+  }
+
+  /// Whether @p launcher has started this process, and if so, as which.
+  [[nodiscard]] bool read(Launcher const& launcher, World& world) const {
+    int const rank = number(launcher.rank);
+    int const size = number(launcher.size);
+    if (rank < 0 && size < 0) {
+      return false;
+    }
+    if (rank < 0 || size < 0) {
+      throw Error{"the environment is that of " + std::string{launcher.name} + " with " +
+                  shown(rank < 0 ? launcher.size : launcher.rank) + " but without " +
+                  (rank < 0 ? launcher.rank : launcher.size) + "; set both or none"};
+    }
+    int const local = number(launcher.local_rank);
+    world.processes = size;
+    world.process = rank;
+    world.local_process = local < 0 ? rank : local;  // else all are taken to be on one machine
+    if (rank >= size || world.local_process > rank) {
+      throw Error{"the environment of " + std::string{launcher.name} +
+                  " contradicts itself: " + shown(launcher.rank) + ", " + shown(launcher.size) +
+                  ", " + shown(launcher.local_rank)};
+    }
+    return true;
+  }
+
+  /// "RANK=3", or "no RANK"
+  [[nodiscard]] std::string shown(char const* name) const {
+    return has(name) ? name + ("=" + text(name)) : "no " + std::string{name};
+  }
+
+ private:
+  Lookup lookup_;
+};
+
+/// Slurm's, which also leaves them to a program that srun has not started: then they mean nothing.
+inline bool read_slurm(EnvironmentReader const& from, World& world) {
+  bool const step = from.has("SLURM_STEP_ID") || from.has("SLURM_STEPID");
+  if (!from.has("SLURM_PROCID") || (from.has("SLURM_JOB_ID") && !step)) {
+    return false;
+  }
+  char const* const size =
+      from.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  return from.read({"Slurm", "SLURM_PROCID", size, "SLURM_LOCALID"}, world);
+}
+
+/// What tells this start of the program from another and is the same for all its processes, or "".
+inline std::string start_token(EnvironmentReader const& from) {
+  for (char const* const name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
+    if (from.has(name)) {
+      return from.text(name);
+    }
+  }
+  if (from.has("TORCHELASTIC_RUN_ID")) {
+    return from.text("TORCHELASTIC_RUN_ID") + "." + from.text("TORCHELASTIC_RESTART_COUNT");
+  }
+  if (from.has("SLURM_JOB_ID")) {
+    return from.text("SLURM_JOB_ID") + "." + from.text("SLURM_STEP_ID");
+  }
+  return {};
+}
+
+/// Whether the launcher says that all processes are on this machine.
+inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
+  for (char const* const name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
+    if (from.has(name)) {
+      return from.number(name) == world.processes;
+    }
+  }
+  return from.number("SLURM_STEP_NUM_NODES") == 1;
+}
+
+inline std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
+  if (from.has("TANDEM_RENDEZVOUS")) {
+    return from.text("TANDEM_RENDEZVOUS");
+  }
+  if (from.has("MASTER_ADDR") && from.has("MASTER_PORT")) {
+    // torchrun itself listens at the port where it says that its agent has the store.
+    int const port = from.number("MASTER_PORT");
+    bool const taken = from.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    return from.text("MASTER_ADDR") + ":" + std::to_string(taken ? port + 1 : port);
+  }
+  if (std::string const& token = world.rendezvous.token;
+      !token.empty() && on_one_machine(from, world)) {
+    return "file:/tmp/tandem-" + std::to_string(::getuid()) + "-" + std::to_string(hash_of(token));
+  }
+  return {};
+}
+
+template <class = void>  // compiled where it is called, not by every include
+World world_from(Lookup lookup) {
+  EnvironmentReader const from{lookup};
+  World world;
+  Launcher const* found = nullptr;
+  for (Launcher const& launcher : launchers) {
+    World other;
+    if (!from.read(launcher, other)) {
+      continue;
+    }
+    if (found != nullptr &&
+        (other.process != world.process || other.processes != world.processes)) {
+      throw Error{"the environment names this process twice: " + from.shown(found->rank) + " of " +
+                  from.shown(found->size) + " (" + found->name + "), but " +
+                  from.shown(launcher.rank) + " of " + from.shown(launcher.size) + " (" +
+                  launcher.name + "); unset the variables of one"};
+    }
+    if (found == nullptr) {
+      found = &launcher;
+      world = other;
+    }
+  }
+  if (found == nullptr && !read_slurm(from, world)) {
+    return {};
+  }
+  world.rendezvous.token = start_token(from);
+  world.rendezvous.address = rendezvous_address(from, world);
+  check_world(world);
+  return world;
+}
+
+}  // namespace detail
+
+/// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
+/// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
+/// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
+/// one machine it need not be told.
+/// @throws Error  the variables are malformed or contradict each other
+template <class = void>  // compiled where it is called, not by every include
+World world_from_environment() {
+  return detail::world_from([](char const* name) -> char const* { return std::getenv(name); });
+}
 
 }  // namespace tandem
 
 #undef TANDEM_ASSERT
 #undef TANDEM_HOST_DEVICE
+#undef TANDEM_KERNEL
 #undef TANDEM_NOINLINE

@@ -43,12 +43,6 @@ StepResult parity_step(Trainer& trainer, int step) {
   return trainer.step(data.x, data.y);
 }
 
-/// The parameters of one rank of a trainer whose optimizer has one state.
-template <class Trainer>
-auto replica_of(Trainer& trainer, int rank) {
-  return named_parameters<typename Trainer::ProgramType>(trainer.workers().rank(rank).memory(), 1);
-}
-
 /// In fp32 a gradient is a sum of at most 64 products a sample (the pixels), in two orders; each is
 /// off by eps times their number, relative to the largest.
 template <class One, class Many>
@@ -80,7 +74,7 @@ void check_five_steps() {
     CHECK(a.metric == b.metric);
   }
   for (int rank = 0; rank < Many::ranks; ++rank) {
-    auto const replica = replica_of(many, rank);
+    auto const replica = many.parameters(rank);
     Difference const off = difference(replica, one.parameters(), Part::value);
     INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
     CHECK(off.error <= 1e-12);

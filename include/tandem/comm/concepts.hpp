@@ -10,6 +10,8 @@
 #include <concepts>
 #include <span>
 
+#include <tandem/comm/message.hpp>
+
 namespace tandem {
 
 /// One rank's end of a group of ranks. rank() is in [0, size()); size() is the same on every rank.
@@ -51,6 +53,67 @@ template <class C, class T>
 concept Broadcasts = RankGroup<C> &&
     requires(C& comm, std::span<T> data, int root, typename C::Stream& stream) {
   { comm.broadcast(data, root, stream) } -> std::same_as<void>;
+};
+
+/// reduce_scatter(in, out, op, stream): out[i] becomes op over all the ranks' in[k n + i], where k
+/// is this rank and n = out.size(): rank k keeps the k-th of size() equal parts of the result.
+///
+/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// op:     agrees on all ranks.
+/// stream: this rank's own.
+/// Cost:   at least (n - 1) / n * bytes(in), sent and received by each of n ranks.
+/// @pre    in.size() == size() * out.size(); out is this rank's part of in or overlaps none of it
+template <class C, class T, class Op>
+concept ReduceScatters = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, Op op, typename C::Stream& stream) {
+  { comm.reduce_scatter(in, out, op, stream) } -> std::same_as<void>;
+};
+
+/// all_gather(in, out, stream): out[k n + i] becomes rank k's in[i], for every rank k, where
+/// n = in.size().
+///
+/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// stream: this rank's own.
+/// Cost:   at least (n - 1) / n * bytes(out), sent and received by each of n ranks.
+/// @pre    out.size() == size() * in.size(); in is this rank's part of out or overlaps none of it
+template <class C, class T>
+concept AllGathers = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, typename C::Stream& stream) {
+  { comm.all_gather(in, out, stream) } -> std::same_as<void>;
+};
+
+/// send(data, peer, stream) on one rank and receive(data, peer, stream) on the other: the
+/// receiver's data becomes the sender's. The messages from one rank to another arrive in the order
+/// in which they were sent; every send has one receive.
+///
+/// data:   its size agrees on both ranks; until the stream has passed the call it is read on the
+///         sender, where it must not change, and written on the receiver.
+/// peer:   the other rank.
+/// stream: this rank's own. A send may hold it up until the receiver comes. A communicator that
+///         says `messages_in_flight` = n lets n messages of a pair and direction pass before that.
+/// Cost:   bytes(data), sent and received.
+/// @pre    peer is in [0, size()) and is not this rank
+template <class C, class T>
+concept SendsAndReceives = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, int peer,
+             typename C::Stream& stream) {
+  { comm.send(in, peer, stream) } -> std::same_as<void>;
+  { comm.receive(out, peer, stream) } -> std::same_as<void>;
+};
+
+/// exchange(sends, receives, stream): all these messages at once, so that ranks may send to each
+/// other without thinking of an order. Each end of a message may be in an exchange or alone.
+///
+/// sends, receives: need not agree; their buffers are as in send() and receive(). The two lists
+///                  themselves are read before the call returns.
+/// @pre    at most one message to and one from each other rank
+template <class C, class T>
+concept Exchanges = RankGroup<C> &&
+    requires(C& comm, std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+             typename C::Stream& stream) {
+  { comm.exchange(sends, receives, stream) } -> std::same_as<void>;
 };
 
 /// barrier(stream): no rank's stream passes the call before every rank's stream has reached it. The

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// Operation: the collectives by name; Label: what a caller calls one of its collectives.
+/// Operation: the collectives and messages by name; Label: what a caller calls one of its
+/// collectives.
 ///
 /// Both only identify: they stand in time-out messages and in records, and change no number.
 
@@ -10,10 +11,10 @@
 
 namespace tandem {
 
-/// A collective operation.
-enum class Operation { all_reduce, broadcast, barrier };
+/// A collective operation, or one end of a message.
+enum class Operation { all_reduce, broadcast, barrier, reduce_scatter, all_gather, send, receive };
 
-/// "all-reduce", "broadcast" or "barrier".
+/// "all-reduce", "broadcast", …: as they stand in messages.
 constexpr char const* name(Operation operation) {
   switch (operation) {
     case Operation::all_reduce:
@@ -22,6 +23,14 @@ constexpr char const* name(Operation operation) {
       return "broadcast";
     case Operation::barrier:
       return "barrier";
+    case Operation::reduce_scatter:
+      return "reduce-scatter";
+    case Operation::all_gather:
+      return "all-gather";
+    case Operation::send:
+      return "send";
+    case Operation::receive:
+      return "receive";
   }
   return "unknown";
 }

@@ -20,16 +20,19 @@
 
 namespace tandem {
 
-/// One collective that a rank has queued.
+/// One collective or message that a rank has queued. Elements and bytes are those of the whole: of
+/// a reduce-scatter's input, of an all-gather's output.
 struct Record {
   Operation operation = Operation::barrier;
   int ranks = 1;
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
   Label label{};
+  int peer = -1;  ///< of a send or a receive; the root of a broadcast
 };
 
-/// Bytes that this rank had to send, on average over the ranks: see comm/volume.hpp.
+/// Bytes that this rank had to send, in a collective on average over the ranks: see
+/// comm/volume.hpp.
 constexpr std::int64_t bytes_sent(Record const& record) {
   return bytes_sent(record.operation, record.ranks, record.bytes);
 }
@@ -87,15 +90,84 @@ class Recording<C> {
     }
   }
 
+  /// See ReduceScatters.
+  template <class T, class Op>
+    requires ReduceScatters<C, T, Op>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                      Stream& stream, Label label = {}) {
+    record(Operation::reduce_scatter, in.size(), in.size_bytes(), label);
+    if constexpr (requires { communicator_.reduce_scatter(in, out, op, stream, label); }) {
+      communicator_.reduce_scatter(in, out, op, stream, label);
+    } else {
+      communicator_.reduce_scatter(in, out, op, stream);
+    }
+  }
+
+  /// See AllGathers.
+  template <class T>
+    requires AllGathers<C, T>
+  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
+                  Label label = {}) {
+    record(Operation::all_gather, out.size(), out.size_bytes(), label);
+    if constexpr (requires { communicator_.all_gather(in, out, stream, label); }) {
+      communicator_.all_gather(in, out, stream, label);
+    } else {
+      communicator_.all_gather(in, out, stream);
+    }
+  }
+
   /// See Broadcasts.
   template <class T>
     requires Broadcasts<C, T>
   void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
-    record(Operation::broadcast, data.size(), data.size_bytes(), label);
+    record(Operation::broadcast, data.size(), data.size_bytes(), label, root);
     if constexpr (requires { communicator_.broadcast(data, root, stream, label); }) {
       communicator_.broadcast(data, root, stream, label);
     } else {
       communicator_.broadcast(data, root, stream);
+    }
+  }
+
+  /// See SendsAndReceives.
+  template <class T>
+    requires SendsAndReceives<C, std::remove_const_t<T>>
+  void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    record(Operation::send, data.size(), data.size_bytes(), label, peer);
+    if constexpr (requires { communicator_.send(std::span<T const>{data}, peer, stream, label); }) {
+      communicator_.send(std::span<T const>{data}, peer, stream, label);
+    } else {
+      communicator_.send(std::span<T const>{data}, peer, stream);
+    }
+  }
+
+  /// See SendsAndReceives.
+  template <class T>
+    requires SendsAndReceives<C, T>
+  void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    record(Operation::receive, data.size(), data.size_bytes(), label, peer);
+    if constexpr (requires { communicator_.receive(data, peer, stream, label); }) {
+      communicator_.receive(data, peer, stream, label);
+    } else {
+      communicator_.receive(data, peer, stream);
+    }
+  }
+
+  /// See Exchanges; it is recorded as its messages, sends first.
+  template <class T>
+    requires Exchanges<C, T>
+  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+                Stream& stream, Label label = {}) {
+    for (auto const& message : sends) {
+      record(Operation::send, message.data.size(), message.data.size_bytes(), label, message.peer);
+    }
+    for (auto const& message : receives) {
+      record(Operation::receive, message.data.size(), message.data.size_bytes(), label,
+             message.peer);
+    }
+    if constexpr (requires { communicator_.exchange(sends, receives, stream, label); }) {
+      communicator_.exchange(sends, receives, stream, label);
+    } else {
+      communicator_.exchange(sends, receives, stream);
     }
   }
 
@@ -125,13 +197,14 @@ class Recording<C> {
   }
 
  private:
-  void record(Operation operation, std::size_t elements, std::size_t bytes, Label label) {
+  void record(Operation operation, std::size_t elements, std::size_t bytes, Label label,
+              int peer = -1) {
     if (log_.size() == log_.capacity()) {
       ++missed_;
       return;
     }
     log_.push_back({operation, size(), static_cast<std::int64_t>(elements),
-                    static_cast<std::int64_t>(bytes), label});
+                    static_cast<std::int64_t>(bytes), label, peer});
   }
 
   C communicator_;

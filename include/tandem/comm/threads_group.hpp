@@ -9,18 +9,18 @@
 /// on all ranks' buffers; nothing fails there, so nobody frees a buffer that another rank still
 /// reads.
 
-#include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include <tandem/comm/fixed_tree.hpp>
 #include <tandem/comm/threads_call.hpp>
+#include <tandem/comm/threads_mail.hpp>
+#include <tandem/comm/threads_wait.hpp>
+#include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
@@ -28,6 +28,7 @@
 namespace tandem {
 
 class ThreadsCommunicator;
+class VirtualCommunicator;
 
 /// How a ThreadsGroup waits, and what its messages say.
 struct ThreadsOptions {
@@ -41,6 +42,19 @@ struct ThreadsOptions {
   char const* name = nullptr;
 };
 
+/// The same for a transport whose ranks are all threads of this process.
+/// @throws ContractError  there are several processes, or the time-out is not positive
+inline ThreadsOptions threads_options(TransportOptions const& options) {
+  check_world(options.world);
+  expects(options.world.processes == 1,
+          "this transport's ranks are threads of one process, and the program was started as "
+          "several: start it once, or use a transport between processes");
+  expects(options.timeout.count() > 0, "the timeout must be positive");
+  return {.timeout = options.timeout,
+          .describe_progress = options.describe_progress,
+          .name = options.name};
+}
+
 /// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
 /// uses its communicator(rank). Not copyable, not movable.
 class ThreadsGroup {
@@ -48,7 +62,11 @@ class ThreadsGroup {
   /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
   template <class = void>  // compiled where it is called, not by every include
   explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
-      : ranks_{ranks}, options_{options}, slots_{make_slots(ranks)} {
+      : ranks_{ranks},
+        options_{options},
+        slots_{make_slots(ranks)},
+        wait_{options.timeout},
+        mail_{wait_, ranks} {
     expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
   }
 
@@ -58,30 +76,36 @@ class ThreadsGroup {
   /// @throws ContractError  @p rank is not in [0, size())
   [[nodiscard]] ThreadsCommunicator communicator(int rank);
 
-  /// Makes every rank that waits in a collective, or enters one later, throw AbortedError with
-  /// @p reason, at once. The first failure of a group counts, later ones change nothing.
+  /// Makes every rank that waits in a collective or for a message, or enters one later, throw
+  /// AbortedError with @p reason, at once. The first failure of a group counts, later ones change
+  /// nothing.
   template <class = void>
   void abort(int rank, std::string_view reason) {
-    std::lock_guard const lock{mutex_};
-    if (failure_ == Failure::none) {
-      failure_ = Failure::aborted;
-      message_ = prefix() + "rank " + std::to_string(rank) + " failed: " + std::string{reason};
-      met_.notify_all();
-    }
+    auto const lock = wait_.lock();
+    wait_.abort(prefix() + "rank " + std::to_string(rank) + " failed: " + std::string{reason});
   }
 
-  /// Makes the group usable again after a failure.
+  /// @throws AbortedError  the group has failed
+  template <class = void>
+  void poll() {
+    auto const lock = wait_.lock();
+    wait_.check();
+  }
+
+  /// Makes the group usable again after a failure; messages that nobody has received are lost.
   /// @throws ContractError  a rank is still inside a collective: discard() its stream first
   template <class = void>
   void reset() {
-    std::lock_guard const lock{mutex_};
+    auto const lock = wait_.lock();
     for (int rank = 0; rank < ranks_; ++rank) {
       expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
     }
+    expects(mail_.idle(), "ThreadsGroup::reset: a rank still sends or receives");
     for (int rank = 0; rank < ranks_; ++rank) {
       slot(rank).waiting = false;
     }
-    failure_ = Failure::none;
+    mail_.clear();
+    wait_.reset();
     waiting_ = 0;
   }
 
@@ -95,8 +119,7 @@ class ThreadsGroup {
 
  private:
   friend class ThreadsCommunicator;
-
-  enum class Failure { none, aborted, timed_out };
+  friend class VirtualCommunicator;
 
   struct alignas(64) Slot {
     detail::Call call{};
@@ -116,11 +139,9 @@ class ThreadsGroup {
   /// First meeting. Afterwards call_of(r) may be read for every r, until leave().
   template <class = void>
   void meet(int rank, detail::Call const& call) {
-    std::unique_lock lock{mutex_};
+    auto lock = wait_.lock();
     Slot& mine = slot(rank);
-    if (failure_ != Failure::none) {
-      throw AbortedError{message_};
-    }
+    wait_.check();
     expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
     mine.call = call;
     mine.used = mine.inside = mine.waiting = true;
@@ -139,18 +160,30 @@ class ThreadsGroup {
   /// all at work and cannot fail.
   template <class = void>
   void leave(int rank) {
-    std::unique_lock lock{mutex_};
+    auto lock = wait_.lock();
     if (++leaving_ == ranks_) {
       leaving_ = 0;
       ++meetings_;
-      met_.notify_all();
+      wait_.notify();
     } else {
-      met_.wait(lock, [this, now = meetings_] { return meetings_ != now; });
+      wait_.wait_without_limit(lock, [this, now = meetings_] { return meetings_ != now; });
     }
     slot(rank).inside = false;
   }
 
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
+
+  /// fill(box) when the one place from @p rank to @p peer is free.
+  template <class Fill>
+  void send(int rank, int peer, detail::Call const& call, Fill const& fill) {
+    mail_.send(rank, peer, call, fill, Where{*this});
+  }
+
+  /// drain(box) when a message from @p peer to @p rank has come.
+  template <class Drain>
+  void receive(int rank, int peer, detail::Call const& call, Drain const& drain) {
+    mail_.receive(rank, peer, call, drain, Where{*this});
+  }
 
   /// The last rank has come: all go on, with one verdict. The next one needs all of them again.
   template <class = void>
@@ -168,53 +201,61 @@ class ThreadsGroup {
     }
     waiting_ = 0;
     ++meetings_;
-    met_.notify_all();
+    wait_.notify();
   }
 
   template <class = void>
-  void wait_for_others(std::unique_lock<std::mutex>& lock, Slot& mine) {
-    std::uint64_t const now = meetings_;
-    auto const limit =
-        std::min<std::chrono::milliseconds>(options_.timeout, std::chrono::hours{8760});
-    bool const woken = met_.wait_until(lock, std::chrono::steady_clock::now() + limit, [this, now] {
-      return meetings_ != now || failure_ != Failure::none;
-    });
-    if (meetings_ != now) {
-      return;
+  void wait_for_others(detail::GroupWait::Lock& lock, Slot& mine) {
+    try {
+      wait_.wait(
+          lock, [this, now = meetings_] { return meetings_ != now; },
+          [&] { return prefix() + time_out_message(mine.call); });
+    } catch (...) {
+      mine.inside = false;
+      throw;
     }
-    if (!woken) {
-      message_ = prefix() + time_out_message(mine.call);
-      failure_ = Failure::timed_out;
-      met_.notify_all();
-    }
-    mine.inside = false;
-    if (failure_ == Failure::timed_out) {
-      throw TimeoutError{message_};
-    }
-    throw AbortedError{message_};
   }
 
   template <class = void>
   [[nodiscard]] std::string time_out_message(detail::Call const& awaited) const {
-    auto const ms = options_.timeout.count();
-    std::string const time =
-        ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
     std::string text;
     for (int rank = 0; rank < ranks_; ++rank) {
-      Slot const& other = slot(rank);
-      if (other.waiting) {
+      if (slot(rank).waiting) {
         continue;
       }
       text.append(text.empty() ? "rank " : "; rank ").append(std::to_string(rank));
       text.append(" did not reach ").append(numbered(awaited, collectives_ + 1));
-      text.append(" within ").append(time).append("; it was last in ");
-      text += other.used ? numbered(other.call, collectives_) : "no collective";
-      if (options_.describe_progress != nullptr) {
-        text.append(", ").append(options_.describe_progress(rank, other.progress.load()));
-      }
+      text.append(within()).append(last_seen(rank));
     }
     return text;
   }
+
+  /// " within 50 ms"
+  [[nodiscard]] std::string within() const {
+    auto const ms = options_.timeout.count();
+    return " within " +
+           (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
+  }
+
+  /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
+  [[nodiscard]] std::string last_seen(int rank) const {
+    Slot const& other = slot(rank);
+    std::string text = "; it was last in ";
+    text += other.used ? numbered(other.call, collectives_) : "no collective";
+    if (options_.describe_progress != nullptr) {
+      text.append(", ").append(options_.describe_progress(rank, other.progress.load()));
+    }
+    return text;
+  }
+
+  /// The group's words for the messages of Mail.
+  struct Where {
+    ThreadsGroup const& group;
+
+    [[nodiscard]] std::string prefix() const { return group.prefix(); }
+    [[nodiscard]] std::string within() const { return group.within(); }
+    [[nodiscard]] std::string operator()(int rank) const { return group.last_seen(rank); }
+  };
 
   [[nodiscard]] Slot& slot(int rank) const noexcept {
     return slots_[static_cast<std::size_t>(rank)];
@@ -226,16 +267,15 @@ class ThreadsGroup {
 
   int ranks_;
   ThreadsOptions options_;
-  std::mutex mutex_;  // guards all below but progress, and the calls between the meetings
-  std::condition_variable met_;
+  std::unique_ptr<Slot[]> slots_;
+  detail::GroupWait wait_;  // guards all below, the slots but for progress, the calls between
+                            // the meetings, and mail_
   std::uint64_t meetings_ = 0;
   std::uint64_t collectives_ = 0;
   int waiting_ = 0;
   int leaving_ = 0;
-  Failure failure_ = Failure::none;
-  std::string message_;
   std::string mismatch_;
-  std::unique_ptr<Slot[]> slots_;
+  detail::Mail mail_;
 };
 
 }  // namespace tandem

@@ -25,13 +25,33 @@ constexpr std::int64_t broadcast_bytes(int ranks, std::int64_t bytes) {
   return ((ranks - std::int64_t{1}) * bytes + ranks - 1) / ranks;
 }
 
-/// Of either, by name; a barrier sends nothing that counts.
+/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes that all hold are reduced
+/// and each keeps its part: (n - 1) / n * bytes.
+constexpr std::int64_t reduce_scatter_bytes(int ranks, std::int64_t bytes) {
+  return broadcast_bytes(ranks, bytes);
+}
+
+/// Bytes each of @p ranks sends, on average and rounded up, when the parts of all make @p bytes:
+/// (n - 1) / n * bytes.
+constexpr std::int64_t all_gather_bytes(int ranks, std::int64_t bytes) {
+  return broadcast_bytes(ranks, bytes);
+}
+
+/// Of any, by name. @p bytes are those of the whole: of a reduce-scatter's input, of an
+/// all-gather's output. A barrier sends nothing that counts, and a receive nothing at all.
 constexpr std::int64_t bytes_sent(Operation operation, int ranks, std::int64_t bytes) {
   switch (operation) {
     case Operation::all_reduce:
       return all_reduce_bytes(ranks, bytes);
     case Operation::broadcast:
       return broadcast_bytes(ranks, bytes);
+    case Operation::reduce_scatter:
+      return reduce_scatter_bytes(ranks, bytes);
+    case Operation::all_gather:
+      return all_gather_bytes(ranks, bytes);
+    case Operation::send:
+      return bytes;
+    case Operation::receive:
     case Operation::barrier:
       break;
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Version and the two compiler attributes that the rest of the library spells as macros.
+/// Version and the three compiler attributes that the rest of the library spells as macros.
 ///
 /// Macros are defined here and in contract.hpp only. None of them changes the body of a type or of
 /// a function, so that two translation units of one program may be compiled by different compilers.
@@ -16,6 +16,15 @@
 #define TANDEM_HOST_DEVICE __host__ __device__
 #else
 #define TANDEM_HOST_DEVICE
+#endif
+
+/// Marks a kernel: `template <class T> TANDEM_KERNEL void scale_kernel(...)`. Hidden, so that two
+/// shared libraries that instantiate one kernel each launch their own. Nothing to plain C++. Not
+/// for kernels in unnamed namespaces, which are hidden anyway.
+#if defined(__CUDACC__)
+#define TANDEM_KERNEL __attribute__((visibility("hidden"))) __global__
+#else
+#define TANDEM_KERNEL
 #endif
 
 /// A function of its own even where the optimiser would inline it: one for each stage and pass, and

@@ -2,19 +2,41 @@
 #pragma once
 
 /// @file
-/// Precisions: the element type in which a backend stores and computes.
+/// Precisions: the element types in which a backend stores and computes.
+///
+/// Scalar is the type of activations and of what matrix products read; Master that of parameters,
+/// gradients, optimizer state and of the data that users pass.
+
+#include <tandem/core/bfloat16.hpp>
 
 namespace tandem {
 
 /// 32-bit floating point throughout.
 struct Fp32 {
   using Scalar = float;
+  using Master = float;
   static constexpr char const* name = "fp32";
+};
+
+/// 32-bit storage; matrix products round their inputs to 10 fraction bits (tensor cores). Cuda
+/// only.
+struct Tf32 {
+  using Scalar = float;
+  using Master = float;
+  static constexpr char const* name = "tf32";
+};
+
+/// 16-bit activations and products with fp32 sums; parameters, statistics, loss and update in fp32.
+struct Bf16 {
+  using Scalar = BFloat16;
+  using Master = float;
+  static constexpr char const* name = "bf16";
 };
 
 /// 64-bit floating point throughout; what the tests compare in.
 struct Fp64 {
   using Scalar = double;
+  using Master = double;
   static constexpr char const* name = "fp64";
 };
 

@@ -55,6 +55,9 @@ class RankMicrobatches {
   }
   [[nodiscard]] int size(int m) const { return (*this)[m].size; }
   [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
+  /// The rank's shard of the global batch: samples [begin(), end()).
+  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
+  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
   /// Its index among the microbatches of all replicas.
   [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
 

@@ -4,6 +4,7 @@
 /// @file
 /// OpTable: the ops of all nodes of a graph, each of its own type, found by index at compile time.
 
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,19 @@ using OpAt =
 
 template <int I, class O>
 struct OpSlot {
-  explicit OpSlot(OpSetup const& setup) : op{setup} {}
+  template <class Device>
+  OpSlot(OpSetup const& setup, Device& device) : op{make(setup, device)} {}
+
+  // Some ops need no device to be prepared.
+  template <class Device>
+  static O make(OpSetup const& setup, Device& device) {
+    if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
+      return O{setup, device};
+    } else {
+      return O{setup};
+    }
+  }
+
   O op;
 };
 
@@ -59,8 +72,9 @@ struct OpSlots;
 template <class Program, class Backend, int... I>
 struct OpSlots<Program, Backend, std::integer_sequence<int, I...>>
     : OpSlot<I, OpAt<Program, Backend, I>>... {
-  explicit OpSlots(std::vector<OpSetup> const& setup)
-      : OpSlot<I, OpAt<Program, Backend, I>>{setup[static_cast<std::size_t>(I)]}... {}
+  template <class Device>
+  OpSlots(std::vector<OpSetup> const& setup, Device& device)
+      : OpSlot<I, OpAt<Program, Backend, I>>{setup[static_cast<std::size_t>(I)], device}... {}
 
   [[nodiscard]] std::vector<OpNeeds> needs() { return {slot<I>(*this).needs()...}; }
 };
@@ -72,7 +86,8 @@ template <class Program, class Backend>
 class OpTable {
  public:
   /// @param batch  samples in the largest microbatch
-  OpTable(int batch, int threads) : slots_{setups(batch, threads)} {}
+  OpTable(int batch, int threads, typename Backend::Device& device)
+      : slots_{setups(batch, threads), device} {}
 
   template <int I>
   [[nodiscard]] auto& get() {
@@ -87,7 +102,13 @@ class OpTable {
     std::vector<OpSetup> list;
     for (int n = 0; n < Program::graph.nodes; ++n) {
       Node const& node = Program::graph.node[n];
-      list.push_back({node, n, inputs.data() + node.first_edge, batch, threads});
+      list.push_back({.node = node,
+                      .index = n,
+                      .inputs = inputs.data() + node.first_edge,
+                      .batch = batch,
+                      .threads = threads,
+                      .wants_input_gradient = gives_input_gradient(Program::graph, n),
+                      .reproducible = Program::batching.reproducible});
     }
     return list;
   }

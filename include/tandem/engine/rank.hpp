@@ -7,171 +7,208 @@
 /// A rank knows nothing of other ranks but its communicator. All memory is planned and allocated by
 /// the constructor; a step allocates nothing, looks up nothing and calls nothing virtually.
 
-#include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include <tandem/comm/reduction.hpp>
 #include <tandem/core/config.hpp>
+#include <tandem/engine/feed.hpp>
+#include <tandem/engine/gradient_reduction.hpp>
 #include <tandem/engine/microbatches.hpp>
-#include <tandem/engine/op_table.hpp>
+#include <tandem/engine/mirror.hpp>
+#include <tandem/engine/prepared_ops.hpp>
 #include <tandem/engine/rank_memory.hpp>
+#include <tandem/engine/rank_options.hpp>
 #include <tandem/engine/stage.hpp>
 #include <tandem/engine/state.hpp>
+#include <tandem/engine/step_runner.hpp>
 #include <tandem/engine/step_sums.hpp>
+#include <tandem/engine/tracer.hpp>
 #include <tandem/engine/update.hpp>
+#include <tandem/engine/walk.hpp>
 #include <tandem/strategy/program.hpp>
 
 namespace tandem {
-
-/// What a rank is made for.
-struct RankOptions {
-  int rank = 0;
-  int largest_microbatch = 1;
-  int threads = 1;
-  Optimizer optimizer{};
-  std::vector<UpdateRun> runs{};
-};
 
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
 class Rank {
  public:
   using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
   using Target = typename LossType::Target;
+  using Batch = StepBatch<P, Target>;
   using Device = typename Backend::Device;
   using PassType = Pass<Device>;
   using Memory = RankMemory<Program, Backend>;
+  using FeedType = Feed<Program, Backend, Target>;
   using Passes = Stage<Rank, Program, Backend>;
   static constexpr auto const& graph = Program::graph;
   static constexpr Batching batching = Program::batching;
-  /// Microbatches of a leaf.
-  static constexpr int leaf = batching.microbatches / batching.leaves;
+  static constexpr int leaf = batching.microbatches / batching.leaves;  ///< in microbatches
+  /// Whether a walk over the actions may be recorded once and replayed.
+  static constexpr bool recordable = batching.replicas == 1 || is_capturable<Communicator>;
 
   Rank(RankOptions const& options, Communicator communicator)
-      : device_{options.threads},
-        ops_{options.largest_microbatch, options.threads},
-        loss_op_{graph.output().out, options.largest_microbatch},
-        metric_op_{graph.output().out},
-        memory_{plan(options), scratch_bytes(), states_of(options.optimizer)},
-        update_{options.optimizer, options.runs},
-        communicator_{std::move(communicator)},
+      : device_{options.device},
+        ops_{options.largest_microbatch, options.device.threads, device_},
+        memory_{device_, ops_.plan(), ops_.scratch_bytes(), states_of(options.optimizer)},
+        feed_{device_, feed_sizes(options)},
+        update_{device_, memory_, options.optimizer, options.runs},
+        mirror_{states_of(options.optimizer)},
+        gradients_{device_, std::move(communicator), tracer_},
         microbatches_{batching, options.rank},
-        sums_{batching.all_microbatches()},
-        tickets_(static_cast<std::size_t>(Program::layout.buckets + 1)) {
+        sums_{device_, batching.all_microbatches()},
+        runner_{recordable && options.record},
+        rank_{options.rank},
+        debug_{!options.record} {
     device_.scratch = memory_.scratch();
+    device_.scratch_bytes = ops_.scratch_bytes();
   }
 
   /// One training step on @p batch. The result is the same on every rank.
-  StepResult train(StepState const& state, StepBatch<T, Target> const& batch) {
-    begin(state, batch, true);
-    run(Program::training.action);
-    return result_;
+  StepResult train(StepState const& state, Batch const& batch) {
+    queue_training(state, batch);
+    return collect();
   }
 
+  /// The same without its result: at most FeedType::steps_in_flight may wait to be collected.
+  void queue_training(StepState const& state, Batch const& batch) {
+    begin(state, batch, true);
+    runner_.run(device_, key(), [this] { training_step(); });
+    feed_.end(device_);
+  }
+
+  /// The result of the oldest step that was queued. If a loss was not finite, the steps behind it
+  /// are dropped: they have changed nothing.
+  StepResult collect() {
+    StepResult const result = feed_.collect(device_, watch_.waiter());
+    if (result.non_finite >= 0) {
+      while (feed_.waiting() > 0) {
+        feed_.collect(device_, watch_.waiter());
+      }
+      update_.forgive(device_);
+    }
+    return result;
+  }
+
+  /// A training step that is walked, so that end_trace() can say when each action began and ended.
+  void queue_traced(StepState const& state, Batch const& batch) {
+    begin(state, batch, true);
+    tracer_.begin(device_);
+    training_step();
+    feed_.end(device_);
+  }
+  /// @pre the traced step has been collected
+  std::vector<TraceEvent> end_trace() { return tracer_.end(device_, rank_); }
+
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
-  StepResult forward(StepState const& state, StepBatch<T, Target> const& batch) {
+  StepResult forward(StepState const& state, Batch const& batch) {
     begin(state, batch, false);
-    run(Program::forward.action);
-    sums_.finish(result_);
-    return result_;
+    runner_.run(device_, key(), [this] {
+      feed_.load(device_, microbatches_);
+      run(Program::forward.action);
+      sums_.finish(device_, batch_size_, feed_.result());
+    });
+    feed_.end(device_);
+    return collect();
   }
 
   [[nodiscard]] Memory const& memory() const { return memory_; }
+  /// What is allocated for tensors on the rank's device.
+  [[nodiscard]] MemoryReport memory_report() const {
+    MemoryReport report = memory_.report();
+    report.feed = feed_.bytes();
+    report.wire = gradients_.wire_bytes();
+    report.tables = update_.bytes() + sums_.bytes();
+    return report;
+  }
+  /// The parameters where the calling program can reach them.
+  [[nodiscard]] ParameterMirror<Program, Backend>& mirror() { return mirror_; }
+  void download() { mirror_.download(device_, memory_); }
+  void upload() {
+    mirror_.upload(device_, memory_);
+    update_.refresh(device_);
+  }
   /// What the op of each node asked for, from which memory was planned.
-  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
   [[nodiscard]] Device& device() { return device_; }
-  [[nodiscard]] Communicator& communicator() { return communicator_; }
+  [[nodiscard]] Communicator& communicator() { return gradients_.communicator(); }
   /// Where the rank says which action it is at, for other threads' error messages.
   void report_progress_to(std::atomic<std::uint64_t>* board) {
     progress_ = board != nullptr ? board : &nowhere_;
   }
+  /// What to call while the host waits for the device.
+  void watch_with(Watch watch) { watch_ = watch; }
 
  private:
   friend Passes;
+  template <class R>
+  friend bool act(Action, R&);
 
   // What Stage calls.
-  [[nodiscard]] Operands<T> const& operands(int node) const { return memory_.operands(node); }
+  [[nodiscard]] Operands<T, P> const& operands(int node) const { return memory_.operands(node); }
   [[nodiscard]] T const* const* forks(int node) const { return memory_.forks(node); }
   [[nodiscard]] T* gradient_of(int node) const { return memory_.gradient_of(node); }
 
-  /// The gradients of @p bucket are whole for this microbatch: at the end of a leaf they join the
-  /// tree, at the end of the last leaf their reduction over the replicas begins.
-  void bucket_ready(int bucket) {
-    if (microbatch_ % leaf != leaf - 1) {
+  /// The gradients of @p bucket are whole for this microbatch.
+  void bucket_ready(int bucket) { gradients_.bucket_ready(device_, memory_, bucket, microbatch_); }
+
+  static FeedSizes feed_sizes(RankOptions const& options) {
+    return {.samples = std::int64_t{options.largest_microbatch} * batching.microbatches,
+            .targets_per_sample = LossType::targets(graph.output().out)};
+  }
+
+  void begin(StepState const& state, Batch const& batch, bool training) {
+    batch_size_ = batch.size;
+    has_targets_ = batch.targets != nullptr;
+    has_outputs_ = batch.outputs != nullptr;
+    clips_ = state.clip_norm > 0.0;
+    training_ = training;
+    microbatches_.split(batch.size);
+    feed_.begin(device_, state, batch, microbatches_, watch_.waiter());
+  }
+  [[nodiscard]] StepKey key() const {
+    return {batch_size_, training_, has_targets_, has_outputs_, clips_};
+  }
+  void training_step() {
+    feed_.load(device_, microbatches_);
+    run(Program::training.action);
+  }
+
+  void run(Action const* row) {
+    if (batching.replicas > 1 || !has_targets_) {  // else each forward pass writes its own
+      sums_.clear(device_);
+    }
+    if (tracer_.on() || debug_) {
+      run_watched(row);
       return;
     }
-    std::int64_t const begin = Program::layout.bucket_begin[bucket];
-    std::int64_t const count = Program::layout.bucket_begin[bucket + 1] - begin;
-    T* const sum = memory_.gradients() + begin;
-    if constexpr (Memory::waiting_leaves > 0) {
-      join_tree(sum, begin, count);
-    }
-    if constexpr (batching.replicas > 1) {
-      if (microbatch_ == batching.microbatches - 1) {
-        std::span<T> const whole{sum, static_cast<std::size_t>(count)};
-        communicator_.all_reduce(whole, whole, Sum{}, device_.queue, {"bucket", bucket});
-        tickets_[static_cast<std::size_t>(bucket)] = device_.queue.last();
+    walk(row, *progress_, *this);
+  }
+
+  TANDEM_NOINLINE void run_watched(Action const* row) {
+    walk_each(row, *progress_, [this](Action action) {
+      auto const act = [&] { tandem::act(action, *this); };
+      if (tracer_.on()) {
+        tracer_.action(device_, action, act);
+      } else {
+        device_.debug(to_string(action), watch_.waiter(), act);
       }
-    }
-  }
-
-  MemoryPlan plan(RankOptions const& options) {
-    needs_ = ops_.needs();
-    return MemoryPlanner{graph, needs_, options.largest_microbatch,
-                         static_cast<std::int64_t>(sizeof(T))}
-        .plan();
-  }
-  [[nodiscard]] std::int64_t scratch_bytes() const {
-    std::int64_t most = loss_op_.scratch_bytes();
-    for (OpNeeds const& need : needs_) {
-      most = std::max(most, need.scratch_bytes);
-    }
-    return most;
-  }
-
-  void begin(StepState const& state, StepBatch<T, Target> const& batch, bool training) {
-    state_ = state;
-    batch_ = batch;
-    training_ = training;
-    result_ = {.samples = batch.size};
-    microbatches_.split(batch.size);
-    if (batching.replicas > 1 || batch.targets == nullptr) {  // else each forward writes its own
-      sums_.clear();
-    }
-  }
-
-  // Forward and backward, which nearly all actions are, are told apart here, others elsewhere.
-  void run(Action const* next) {
-    std::atomic<std::uint64_t>* const progress = progress_;
-    for (;; ++next) {
-      std::uint64_t const word = pack(*next);
-      progress->store(word, std::memory_order_relaxed);
-      Action const action = unpack_action(word);  // read once
-      if (action.kind == ActionKind::forward) {
-        run_forward(action.index);
-      } else if (action.kind == ActionKind::backward) {
-        run_backward(action.index);
-      } else if (!run_other(action)) {
-        return;
-      }
-    }
+    });
   }
 
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
     switch (action.kind) {
       case ActionKind::reduce_gradient:
-        device_.queue.wait(tickets_[static_cast<std::size_t>(action.index)]);
+        gradients_.await(device_, memory_, action.index);
         break;
       case ActionKind::reduce_loss:
-        device_.queue.wait(tickets_.back());
+        gradients_.await_sums(device_);
         break;
       case ActionKind::update:
-        run_update();
+        update_.run(device_, memory_, feed_.state(), sums_, key(), feed_.result());
         break;
       default:
         return false;
@@ -183,39 +220,30 @@ class Rank {
     return {.device = device_,
             .batch = own.size,
             .first_sample = own.first,
-            .share = static_cast<double>(own.size) / batch_.size,
-            .seed = state_.seed,
-            .step = state_.step,
+            .share = static_cast<double>(own.size) / batch_size_,
+            .state = feed_.state(),
             .training = training_,
             .accumulate = own.adds};
   }
-  [[nodiscard]] Target const* targets(int m) const {
-    return batch_.targets + microbatches_[m].first * LossType::targets(graph.output().out);
-  }
-
   void run_forward(int m) {
     if (Microbatch const& own = microbatches_[m]; own.size > 0) {
       PassType const p = pass(own);
-      memory_.set_input(batch_.x + p.first_sample * graph.node[0].out.elements());
+      memory_.set_input(feed_.input(own));
       Passes::forward(*this, p);
-      if (batch_.targets != nullptr) {
+      if (has_targets_) {
         int const global = microbatches_.global(m);
-        loss_op_.forward(p, memory_.output(), targets(m), sums_.loss(global));
-        metric_op_.count(p, memory_.output(), targets(m), sums_.metric(global));
+        ops_.loss.forward(p, memory_.output(), feed_.targets(own), sums_.loss(global));
+        ops_.metric.count(p, memory_.output(), feed_.targets(own), sums_.metric(global));
       }
-      if (batch_.outputs != nullptr) {
-        constexpr std::int64_t outputs = graph.output().out.elements();
-        Verbs<Backend>::copy(device_, memory_.output(), batch_.outputs + p.first_sample * outputs,
-                             p.batch * outputs);
+      if (has_outputs_) {
+        feed_.store(device_, memory_.output(), own);
       }
     } else {
-      int const global = microbatches_.global(m);
-      *sums_.loss(global) = *sums_.metric(global) = 0.0;
+      sums_.clear(device_, microbatches_.global(m));
     }
     if constexpr (batching.replicas > 1) {
       if (m == batching.microbatches - 1) {
-        communicator_.all_reduce(sums_.all(), sums_.all(), Sum{}, device_.queue, {"losses"});
-        tickets_.back() = device_.queue.last();
+        gradients_.reduce_sums(device_, sums_.all());
       }
     }
   }
@@ -225,8 +253,8 @@ class Rank {
     if (Microbatch const& own = microbatches_[m]; own.size > 0) {
       if constexpr (graph.output().needs_gradient) {
         PassType const p = pass(own);
-        loss_op_.gradient(p, memory_.output(), targets(m), 1.0 / batch_.size,
-                          memory_.loss_gradient());
+        ops_.loss.gradient(p, memory_.output(), feed_.targets(own), 1.0 / batch_size_,
+                           memory_.loss_gradient());
         Passes::backward(*this, p);
       }
     } else if (m % leaf == leaf - 1) {
@@ -244,43 +272,28 @@ class Rank {
     }
   }
 
-  // A binary counter over the leaves: leaf k joins as many waiting sums as k has trailing ones.
-  void join_tree(T* sum, std::int64_t begin, std::int64_t count) {
-    int const index = microbatch_ / leaf;
-    int level = 0;
-    for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
-      Verbs<Backend>::add(device_, memory_.gradients(1 + level) + begin, sum, count);
-    }
-    if (index != batching.leaves - 1) {
-      Verbs<Backend>::copy(device_, sum, memory_.gradients(1 + level) + begin, count);
-    }
-  }
-
-  void run_update() {
-    sums_.finish(result_);
-    if (result_.non_finite < 0) {
-      result_.gradient_norm = update_.template run<Backend>(device_, memory_, state_);
-    }
-  }
-
   Device device_;
-  OpTable<Program, Backend> ops_;
-  std::vector<OpNeeds> needs_;
-  LossOp<LossType, Backend> loss_op_;
-  MetricOp<MetricType, LossType, Backend> metric_op_;
+  PreparedOps<Program, Backend, LossType, MetricType> ops_;
   Memory memory_;
-  Update<T> update_;
-  Communicator communicator_;
+  FeedType feed_;
+  Update<Backend> update_;
+  ParameterMirror<Program, Backend> mirror_;
+  Tracer<Device> tracer_;
+  GradientReduction<Program, Backend, Communicator> gradients_;
   RankMicrobatches microbatches_;
-  StepSums sums_;
-  std::vector<std::uint64_t> tickets_;  // of each bucket's reduction, then of the losses'
+  StepSums<Backend> sums_;
+  StepRunner<Backend> runner_;
   std::atomic<std::uint64_t> nowhere_{};
   std::atomic<std::uint64_t>* progress_ = &nowhere_;
+  Watch watch_{};
 
-  StepState state_{};
-  StepBatch<T, Target> batch_{};
-  StepResult result_{};
+  int rank_;
+  int batch_size_ = 0;  // of the step at work
+  bool debug_;
+  bool clips_ = false;
   bool training_ = false;
+  bool has_targets_ = false;
+  bool has_outputs_ = false;
   int microbatch_ = 0;  // whose backward pass is at work
 };
 

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/engine/memory_plan.hpp>
@@ -21,9 +22,15 @@ struct MemoryReport {
   std::int64_t kept = 0;       ///< activations that backward reads, for each live microbatch
   std::int64_t transient = 0;  ///< other activations and their gradients, sharing memory
   std::int64_t scratch = 0;
+  std::int64_t weights = 0;  ///< parameters rounded to the type of activations, where that differs
+  std::int64_t wire = 0;     ///< gradients rounded for the way, where the strategy asks for that
+  std::int64_t feed =
+      0;  ///< batches and results on their way, where the device has a memory of its own
+  std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
 
   [[nodiscard]] std::int64_t total() const {
-    return parameters + gradients + optimizer_state + kept + transient + scratch;
+    return parameters + gradients + optimizer_state + kept + transient + scratch + weights + wire +
+           feed + tables;
   }
 };
 
@@ -31,34 +38,47 @@ template <class Program, class Backend>
 class RankMemory {
  public:
   using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
   using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  /// Whether products read parameters of another type than the optimizer keeps.
+  static constexpr bool mixed = !std::is_same_v<T, P>;
   static constexpr auto const& graph = Program::graph;
   static constexpr auto const& layout = Program::layout;
   /// Sums of finished leaves that wait for their sibling in the tree.
   static constexpr int waiting_leaves =
       std::bit_width(static_cast<unsigned>(Program::batching.leaves)) - 1;
 
-  RankMemory(MemoryPlan const& plan, std::int64_t scratch_bytes, int states)
+  RankMemory(Device& device, MemoryPlan const& plan, std::int64_t scratch_bytes, int states)
       : plan_{plan},
-        parameters_{bytes(layout.elements)},
-        gradients_{bytes(layout.trained) * (1 + waiting_leaves)},
-        states_{bytes(layout.trained) * static_cast<std::size_t>(states)},
-        kept_{static_cast<std::size_t>(plan.kept_bytes)},
-        transient_{static_cast<std::size_t>(plan.transient_bytes)},
-        scratch_{static_cast<std::size_t>(scratch_bytes)} {
+        parameters_{device, bytes(layout.elements)},
+        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
+        gradients_{device, bytes(layout.trained) * (1 + waiting_leaves)},
+        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
+        kept_{device, static_cast<std::size_t>(plan.kept_bytes)},
+        transient_{device, static_cast<std::size_t>(plan.transient_bytes)},
+        scratch_{device, static_cast<std::size_t>(scratch_bytes)} {
     point_parameters();
     point_activations();
   }
 
-  [[nodiscard]] T* parameters() const { return parameters_.template as<T>(); }
-  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
-  [[nodiscard]] T* gradients(int buffer = 0) const {
-    return gradients_.template as<T>() + buffer * layout.trained;
+  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// The parameters as products read them; where the types agree, the parameters themselves.
+  [[nodiscard]] T* weights() const {
+    if constexpr (mixed) {
+      return weights_.template as<T>();
+    } else {
+      return parameters();
+    }
   }
-  [[nodiscard]] T* state(int s) const { return states_.template as<T>() + s * layout.trained; }
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] P* gradients(int buffer = 0) const {
+    return gradients_.template as<P>() + buffer * layout.trained;
+  }
+  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
 
-  [[nodiscard]] Operands<T> const& operands(int node) const {
+  [[nodiscard]] Operands<T, P> const& operands(int node) const {
     return operands_[static_cast<std::size_t>(node)];
   }
   [[nodiscard]] T* gradient_of(int node) const {
@@ -83,8 +103,13 @@ class RankMemory {
 
   [[nodiscard]] MemoryReport report() const {
     auto const size = [](Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); };
-    return {size(parameters_), size(gradients_), size(states_),
-            size(kept_),       size(transient_), size(scratch_)};
+    return {.parameters = size(parameters_),
+            .gradients = size(gradients_),
+            .optimizer_state = size(states_),
+            .kept = size(kept_),
+            .transient = size(transient_),
+            .scratch = size(scratch_),
+            .weights = size(weights_)};
   }
 
  private:
@@ -104,7 +129,7 @@ class RankMemory {
   }();
 
   static std::size_t bytes(std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * sizeof(T);
+    return static_cast<std::size_t>(elements) * sizeof(P);
   }
   static T* at(Buffer const& arena, std::int64_t offset) {
     return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + offset);
@@ -117,6 +142,7 @@ class RankMemory {
   void point_parameters() {
     for (int p = 0; p < graph.parameters; ++p) {
       parameter_.push_back(parameters() + layout.offset[p]);
+      weight_.push_back(weights() + layout.offset[p]);
       gradient_.push_back(graph.parameter[p].frozen ? nullptr : gradients() + layout.offset[p]);
     }
   }
@@ -144,6 +170,7 @@ class RankMemory {
                            .dy = gradient_of(n),
                            .dx = edge_gradient_.data() + node.first_edge,
                            .parameter = parameter_.data() + node.first_parameter,
+                           .weight = weight_.data() + node.first_parameter,
                            .gradient = gradient_.data() + node.first_parameter,
                            .saved = reinterpret_cast<std::byte*>(
                                at(kept_, plan_.saved[static_cast<std::size_t>(n)]))});
@@ -153,19 +180,21 @@ class RankMemory {
 
   MemoryPlan plan_;
   Buffer parameters_;
+  Buffer weights_;
   Buffer gradients_;
   Buffer states_;
   Buffer kept_;
   Buffer transient_;
   Buffer scratch_;
-  std::vector<T*> parameter_;
-  std::vector<T*> gradient_;
+  std::vector<P*> parameter_;
+  std::vector<T const*> weight_;
+  std::vector<P*> gradient_;
   std::vector<T const*> edge_value_;
   std::vector<T*> edge_gradient_;
   T const** input_edge_[input_edges > 0 ? input_edges : 1] = {};
   std::vector<T const*> forks_;
   std::vector<std::size_t> first_fork_;
-  std::vector<Operands<T>> operands_;
+  std::vector<Operands<T, P>> operands_;
   T const* output_ = nullptr;
 };
 

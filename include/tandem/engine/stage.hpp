@@ -90,7 +90,7 @@ struct Stage {
         Verbs<Backend>::sum(pass.device, rank.forks(I), uses.of[I], rank.gradient_of(I),
                             pass.batch * node.out.elements());
       }
-      if constexpr (gives_input_gradient(I)) {
+      if constexpr (gives_input_gradient(Program::graph, I)) {
         rank.ops_.template get<I>().input_gradient(rank.operands(I), pass);
       }
       if constexpr (node.parameters > 0 && !node.frozen) {
@@ -100,17 +100,6 @@ struct Stage {
         rank.bucket_ready(Program::layout.closes[I]);
       }
     }
-  }
-
-  // Sums and views pass their gradient on in place; below the first trained layer none is wanted.
-  static constexpr bool gives_input_gradient(int n) {
-    Node const& node = Program::graph.node[n];
-    bool wanted = false;
-    for (int e = 0; e < node.edges; ++e) {
-      wanted =
-          wanted || Program::graph.node[Program::graph.source[node.first_edge + e]].needs_gradient;
-    }
-    return wanted && node.kind != NodeKind::add && !node.view;
   }
 };
 

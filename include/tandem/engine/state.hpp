@@ -2,20 +2,13 @@
 #pragma once
 
 /// @file
-/// StepState and StepBatch: what changes from step to step; StepResult: what a step gives back.
+/// StepBatch: the data of one step; StepResult: what it gives back.
 
 #include <cstdint>
 
-namespace tandem {
+#include <tandem/ops/step_state.hpp>
 
-/// All that a step depends on besides parameters and data: small, so that a device can keep it in
-/// its own memory and replay a recorded step.
-struct StepState {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;       ///< counted from 0
-  double learning_rate = 0.0;  ///< after the schedule
-  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
-};
+namespace tandem {
 
 /// One global batch, the same on every rank: each takes its own microbatches of it.
 template <class T, class Target>

@@ -9,42 +9,69 @@
 #include <vector>
 
 #include <tandem/engine/state.hpp>
+#include <tandem/engine/step_key.hpp>
+#include <tandem/engine/step_sums.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 
 namespace tandem {
 
-/// Every replica runs it on the same summed gradients and gets the same parameters.
-template <class T>
+/// Every replica runs it on the same summed gradients and gets the same parameters. The primary
+/// template is for devices that share the host's memory.
+template <class Backend>
 class Update {
  public:
-  Update(Optimizer optimizer, std::vector<UpdateRun> runs)
+  using Device = typename Backend::Device;
+  using T = typename Backend::Master;
+
+  template <class Memory>
+  Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
+         std::vector<UpdateRun> runs)
       : optimizer_{std::move(optimizer)}, runs_{std::move(runs)} {}
 
-  /// Updates all parameters; no allocation. Returns the global norm of the weights' gradient where
-  /// clipping is on, else 0. Cost: one pass over parameters, gradients and states.
-  template <class Backend, class Memory>
-  double run(typename Backend::Device& device, Memory const& memory, StepState const& state) const {
+  /// Finishes *result and, if every loss is finite, updates all parameters; no allocation. The norm
+  /// of the weights' gradient is worked out where clipping is on.
+  /// Cost: one pass over parameters, gradients and states.
+  template <class Memory>
+  void run(Device& device, Memory const& memory, StepState const* state,
+           StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
+    sums.finish(device, key.samples, result);
+    if (result->non_finite < 0) {
+      result->gradient_norm = update(device, memory, *state);
+    }
+  }
+
+  /// After parameters were written by the host.
+  void refresh(Device& /*device*/) {}
+
+  /// Bytes of the device's memory that this has.
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+
+  /// Lets steps update again after one whose loss was not finite.
+  void forgive(Device& /*device*/) {}
+
+ private:
+  template <class Memory>
+  double update(Device& device, Memory const& memory, StepState const& state) const {
     double norm = 0.0;
     double scale = 1.0;
     if (state.clip_norm > 0.0) {
-      norm = gradient_norm<Backend>(device, memory);
+      norm = gradient_norm(device, memory);
       scale = norm > state.clip_norm ? state.clip_norm / norm : 1.0;
     }
     std::visit(
         [&](auto const& optimizer) {
           for (UpdateRun const& r : runs_) {
-            update_run<Backend>(device, memory, state, scale, optimizer, r);
+            update_run(device, memory, state, scale, optimizer, r);
           }
         },
         optimizer_);
     return norm;
   }
 
- private:
-  template <class Backend, class Memory>
-  double gradient_norm(typename Backend::Device& device, Memory const& memory) const {
+  template <class Memory>
+  double gradient_norm(Device& device, Memory const& memory) const {
     double sum = 0.0;
     for (UpdateRun const& r : runs_) {
       if (r.role == Role::weight && !r.frozen) {
@@ -55,9 +82,9 @@ class Update {
     return std::sqrt(sum);
   }
 
-  template <class Backend, class Memory, class O>
-  void update_run(typename Backend::Device& device, Memory const& memory, StepState const& state,
-                  double scale, O const& optimizer, UpdateRun const& r) const {
+  template <class Memory, class O>
+  void update_run(Device& device, Memory const& memory, StepState const& state, double scale,
+                  O const& optimizer, UpdateRun const& r) const {
     if (r.frozen) {
       return;
     }

@@ -37,9 +37,11 @@ struct Path {
 /// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
 struct Node {
   NodeKind kind = NodeKind::input;
+  LayerKind layer = LayerKind::other;
   bool frozen = false;          ///< its parameters are constants
   bool needs_gradient = false;  ///< something at or before it is trained
   bool view = false;            ///< output is the input's memory under another shape
+  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
   int leaf = -1;                ///< which layer type, in the order of the leaves
   int top = 0;                  ///< index of its top-level part, what Split counts
@@ -120,6 +122,18 @@ struct Graph {
     return activation_elements() * element_bytes;
   }
 };
+
+/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
+/// theirs on in place; below the first trained layer none is wanted.
+template <GraphSize Size>
+constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool wanted = false;
+  for (int e = 0; e < node.edges; ++e) {
+    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
+  }
+  return wanted && node.kind != NodeKind::add && !node.view;
+}
 
 /// "2.0.1", "4.body.0"; "" for the input.
 inline std::string to_string(Path const& path) {

@@ -69,9 +69,12 @@ enum class Fault : std::uint8_t {
   channels,          ///< a shortcut that would drop channels
 };
 
+/// What a rewrite of a graph must know a layer to be.
+enum class LayerKind : std::uint8_t { other, batch_norm, relu, flatten };
+
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
-/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, and `is_view` (y is x under another
-/// shape).
+/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
+/// and `kind`.
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -105,6 +108,15 @@ constexpr Fault fault_of(Shape in) {
     }
   }
   return L::output(in).valid() ? Fault::none : Fault::rejected;
+}
+
+template <class L>
+constexpr LayerKind kind_of() {
+  if constexpr (requires { L::kind; }) {
+    return L::kind;
+  } else {
+    return LayerKind::other;
+  }
 }
 
 template <class L>

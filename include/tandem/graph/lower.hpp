@@ -91,7 +91,11 @@ struct GraphBuilder {
   template <Layer L>
   constexpr int walk(int input, L const*) {
     Shape const in = shape(input);
-    Node node{.kind = NodeKind::layer, .view = is_view<L>, .leaf = leaves++, .in = in};
+    Node node{.kind = NodeKind::layer,
+              .layer = kind_of<L>(),
+              .view = is_view<L>,
+              .leaf = leaves++,
+              .in = in};
     node.name = L::name;
     if constexpr (requires { L::normalizes_over_batch; }) {
       node.normalizes = L::normalizes_over_batch && !frozen;

@@ -12,6 +12,7 @@ namespace tandem {
 struct ReLU {
   using layer = ReLU;
   static constexpr std::string_view name = "ReLU";
+  static constexpr LayerKind kind = LayerKind::relu;
   static constexpr Shape output(Shape in) { return in; }
 };
 

@@ -48,6 +48,7 @@ struct BatchNorm2d<Options...> {
   static constexpr double momentum = options.momentum;
   /// Tells the engine that a microbatch with one value a channel has no variance.
   static constexpr bool normalizes_over_batch = true;
+  static constexpr LayerKind kind = LayerKind::batch_norm;
 
   static constexpr Fault fault(Shape in) {
     return in.rank == 3 ? Fault::none : Fault::not_an_image;

@@ -65,6 +65,7 @@ struct Flatten {
   using layer = Flatten;
   static constexpr std::string_view name = "Flatten";
   static constexpr bool is_view = true;
+  static constexpr LayerKind kind = LayerKind::flatten;
   static constexpr Shape output(Shape in) { return vector_shape(static_cast<int>(in.elements())); }
 };
 

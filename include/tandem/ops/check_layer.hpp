@@ -101,10 +101,7 @@ class LayerChecker {
   }
 
   [[nodiscard]] Pass<host::Device> pass(bool accumulate) {
-    return {.device = device_,
-            .batch = options_.batch,
-            .seed = options_.seed,
-            .accumulate = accumulate};
+    return {.device = device_, .batch = options_.batch, .state = &state_, .accumulate = accumulate};
   }
   Operands<double> operands(double const* const* x, double* const* dx) {
     return {.x = x,
@@ -182,6 +179,7 @@ class LayerChecker {
   }
 
   LayerCheckOptions options_;
+  StepState state_{.seed = options_.seed};
   Node node_;
   Parameters list_;
   host::Device device_;

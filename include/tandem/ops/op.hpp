@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/ops/step_state.hpp>
 
 namespace tandem {
 
@@ -22,6 +23,8 @@ struct OpSetup {
   Shape const* inputs = nullptr;  ///< of each input
   int batch = 0;                  ///< samples in the largest microbatch
   int threads = 1;                ///< of its device
+  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
+  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
 };
 
 /// The memory that an op wants for a microbatch of OpSetup::batch samples.
@@ -32,15 +35,17 @@ struct OpNeeds {
   std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
 };
 
-/// One node's memory for one live microbatch. B is the microbatch's size.
-template <class T>
+/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
+/// activations, P that of parameters and of their gradients.
+template <class T, class P = T>
 struct Operands {
-  T const* const* x = nullptr;    ///< each input, (B, its shape)
-  T* y = nullptr;                 ///< (B, out)
-  T const* dy = nullptr;          ///< gradient of y
-  T* const* dx = nullptr;         ///< gradient of each input; null where none is wanted
-  T* const* parameter = nullptr;  ///< each parameter, in the layer's order
-  T* const* gradient = nullptr;   ///< of each parameter; of a statistic: what is averaged
+  T const* const* x = nullptr;       ///< each input, (B, its shape)
+  T* y = nullptr;                    ///< (B, out)
+  T const* dy = nullptr;             ///< gradient of y
+  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
+  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
+  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
+  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
   std::byte* saved = nullptr;
 };
 
@@ -48,11 +53,10 @@ struct Operands {
 template <class Device>
 struct Pass {
   Device& device;
-  int batch = 0;                  ///< samples in this microbatch
-  std::int64_t first_sample = 0;  ///< position of its first sample in the global batch
-  double share = 1.0;             ///< its samples over those of the global batch
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;
+  int batch = 0;                     ///< samples in this microbatch
+  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
+  double share = 1.0;                ///< its samples over those of the global batch
+  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
   bool training = true;
   bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
 };

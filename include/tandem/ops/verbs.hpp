@@ -11,8 +11,16 @@
 
 namespace tandem {
 
-/// zero, copy, add (y += x), sum (of k arrays, in order), sum_of_squares (in double, in an order of
-/// its own that no number of threads changes), each (functor(i) for every i).
+/// Rounds once, to nearest.
+template <class From, class To>
+struct CastElement {
+  From const* x;
+  To* y;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<To>(x[i]); }
+};
+
+/// zero, copy, cast, add (y += x), sum (of k arrays, in order), sum_of_squares (in double, in an
+/// order of its own that no number of threads changes), each (functor(i) for every i).
 template <class Backend>
 struct Verbs;
 
@@ -30,6 +38,11 @@ struct Verbs<BasicHost<Portable, Precision>> {
   }
   static void sum(host::Device& d, T const* const* in, int k, T* out, std::int64_t n) {
     host::sum(d.team, in, k, out, n);
+  }
+  /// y = x in another type.
+  template <class From, class To>
+  static void cast(host::Device& d, From const* x, To* y, std::int64_t n) {
+    host::transform(d.team, n, CastElement<From, To>{x, y});
   }
   static double sum_of_squares(host::Device& d, T const* x, std::int64_t n) {
     return host::sum_of_squares(d.team, x, n);

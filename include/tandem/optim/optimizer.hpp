@@ -4,8 +4,9 @@
 /// @file
 /// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
 ///
-/// A functor updates element i of one flat run of parameters; backends call it for every i. The
-/// arithmetic and its order are PyTorch's.
+/// A functor updates element i of one flat run of parameters; backends call it for every i, or its
+/// next() for several elements at once, and may construct it on the device. The arithmetic and its
+/// order are PyTorch's.
 
 #include <cmath>
 #include <cstdint>
@@ -105,13 +106,33 @@ struct UpdateSettings {
   std::int64_t step = 1;        ///< counted from 1
 };
 
+namespace detail {
+
+/// Element @p i of @p run becomes what update.next() says of it.
+template <class Update, class T>
+TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
+                                       std::int64_t i) {
+  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
+                run.state[1] != nullptr ? run.state[1][i] : T{0}};
+  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
+  for (int s = 0; s < 2; ++s) {
+    if (run.state[s] != nullptr) {
+      run.state[s][i] = state[s];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
+/// also moves the element's optimizer states; and operator()(i), which does so to element i.
 template <class T>
 struct SgdUpdate {
   ParameterRun<T> run;
   T learning_rate, momentum, weight_decay, scale;
   bool nesterov;
 
-  SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
+  TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
       : run{r},
         learning_rate{static_cast<T>(s.learning_rate)},
         momentum{static_cast<T>(o.momentum)},
@@ -119,14 +140,17 @@ struct SgdUpdate {
         scale{static_cast<T>(s.gradient_scale)},
         nesterov{o.nesterov} {}
 
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    T g = run.gradient[i] * scale + weight_decay * run.parameter[i];
+  TANDEM_HOST_DEVICE T next(T p, T gradient, T (&state)[2]) const {
+    T g = gradient * scale + weight_decay * p;
     if (run.state[0] != nullptr) {
-      T const v = momentum * run.state[0][i] + g;
-      run.state[0][i] = v;
+      T const v = momentum * state[0] + g;
+      state[0] = v;
       g = nesterov ? g + momentum * v : v;
     }
-    run.parameter[i] -= learning_rate * g;
+    return p - learning_rate * g;
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
   }
 };
 
@@ -136,7 +160,8 @@ struct AdamUpdate {
   T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
 
   template <class O>
-  AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r, bool decoupled)
+  TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
+                                bool decoupled)
       : run{r},
         step_size{static_cast<T>(s.learning_rate /
                                  (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
@@ -149,15 +174,18 @@ struct AdamUpdate {
         shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
         scale{static_cast<T>(s.gradient_scale)} {}
 
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    T const p = run.parameter[i] * shrink;
-    T const g = run.gradient[i] * scale + l2 * p;
-    T const m = beta1 * run.state[0][i] + (T{1} - beta1) * g;
-    T const v = beta2 * run.state[1][i] + (T{1} - beta2) * g * g;
-    run.state[0][i] = m;
-    run.state[1][i] = v;
+  TANDEM_HOST_DEVICE T next(T before, T gradient, T (&state)[2]) const {
+    T const p = before * shrink;
+    T const g = gradient * scale + l2 * p;
+    T const m = beta1 * state[0] + (T{1} - beta1) * g;
+    T const v = beta2 * state[1] + (T{1} - beta2) * g * g;
+    state[0] = m;
+    state[1] = v;
     using std::sqrt;
-    run.parameter[i] = p - step_size * m / (sqrt(v) * root_correction + epsilon);
+    return p - step_size * m / (sqrt(v) * root_correction + epsilon);
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
   }
 };
 
@@ -167,21 +195,27 @@ struct AverageUpdate {
   ParameterRun<T> run;
   T rate;
 
+  TANDEM_HOST_DEVICE T next(T p, T average, T (&/*state*/)[2]) const {
+    return (T{1} - rate) * p + rate * average;
+  }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    run.parameter[i] = (T{1} - rate) * run.parameter[i] + rate * run.gradient[i];
+    detail::update_element(*this, run, i);
   }
 };
 
 template <class T>
-SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s, ParameterRun<T> run) {
+TANDEM_HOST_DEVICE SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s,
+                                            ParameterRun<T> run) {
   return {o, s, run};
 }
 template <class T>
-AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s, ParameterRun<T> run) {
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
   return {o, s, run, false};
 }
 template <class T>
-AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s, ParameterRun<T> run) {
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
   return {o, s, run, true};
 }
 

@@ -12,6 +12,7 @@ namespace tandem {
 /// Computes nothing; memory, tables and the engine's loop are those of Host.
 struct Null {
   using Scalar = float;
+  using Master = float;
   using Device = host::Device;
   using Buffer = host::Buffer;
   using Stream = host::Queue;

@@ -36,7 +36,8 @@ struct SingleDevice<Options...> {
   static constexpr int ranks = 1;
   static constexpr Batching batching = detail::gather_batching<1, Options...>();
   static_assert(
-      batching.shards == 0 || batching.microbatches % batching.shards == 0,
+      batching.shards == 0 ||
+          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
       "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
       "weights");
   static_assert(detail::leaves_fit(batching),
@@ -52,15 +53,15 @@ struct SingleDevice<Options...> {
 /// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
 /// statistics, in buckets in the order in which backward makes them, while it goes on.
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, BucketBytes. The primary template is the error path.
+/// Reproducible, Wire, BucketBytes. The primary template is the error path.
 template <int N, class... Options>
 struct DataParallel {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
   static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
   static_assert((BatchingOption<Options> && ...),
-                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible and "
-                "BucketBytes");
+                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
+                "Wire and BucketBytes");
 };
 
 template <int N, class... Options>
@@ -74,6 +75,10 @@ struct DataParallel<N, Options...> {
       detail::leaves_fit(batching),
       "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
       "that divides its microbatches; write Reproducible<N> for one leaf a replica");
+  static_assert(
+      !batching.reproducible || batching.wire == WireFormat::exact,
+      "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with "
+      "the number of devices; leave one of the two out");
 };
 
 }  // namespace tandem

@@ -9,6 +9,9 @@
 #include <concepts>
 #include <cstdint>
 
+#include <tandem/core/bfloat16.hpp>
+#include <tandem/core/float16.hpp>
+
 namespace tandem {
 
 // In these types the sentence stands last: clang drops the members behind one that fails.
@@ -58,6 +61,20 @@ struct BucketBytes {
   static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
 };
 
+/// Gradients as they are sent: exact, or rounded to 16 bits.
+enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
+
+/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
+/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
+template <class E>
+struct Wire {
+  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
+                                     : std::same_as<E, Float16> ? WireFormat::float16
+                                                                : WireFormat::exact;
+  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
+                "Wire<E>: E must be BFloat16 or Float16");
+};
+
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
 /// `microbatches` consecutive ones from r * microbatches.
 struct Batching {
@@ -67,6 +84,7 @@ struct Batching {
   int weight[64] = {};
   bool reproducible = false;
   int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  WireFormat wire = WireFormat::exact;
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -79,7 +97,8 @@ concept BatchingOption = requires {
 }
 || requires { Option::weights; }
 || requires { Option::leaves; }
-|| requires { Option::first_bucket; };
+|| requires { Option::first_bucket; }
+|| requires { Option::wire; };
 
 namespace detail {
 
@@ -95,6 +114,8 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
   } else if constexpr (requires { Option::leaves; }) {
     batching.reproducible = true;
     leaves = Option::leaves;
+  } else if constexpr (requires { Option::wire; }) {
+    batching.wire = Option::wire;
   } else {
     batching.first_bucket_bytes = Option::first_bucket;
     batching.bucket_bytes = Option::bucket;

@@ -8,17 +8,37 @@
 /// get three budgets of the compiler, and symbols stay short.
 
 #include <tandem/graph/lower.hpp>
+#include <tandem/graph/rewrite.hpp>
 #include <tandem/strategy/data_parallel.hpp>
 #include <tandem/strategy/parameter_layout.hpp>
 #include <tandem/strategy/schedule.hpp>
 
 namespace tandem {
 
+namespace detail {
+
+/// A variable of its own only where something is rewritten.
+template <class Net, Rewrites R>
+inline constexpr auto rewritten = rewrite(tandem::graph<Net>, R);
+
+template <class Net, Rewrites R>
+constexpr auto const& graph_for() {
+  if constexpr (R.fuse_relu || R.channels_last) {
+    return rewritten<Net, R>;
+  } else {
+    return tandem::graph<Net>;
+  }
+}
+
+}  // namespace detail
+
 /// What each rank does, known to the compiler.
-template <class Net, class S, int ElementBytes>
+/// @tparam ElementBytes  of a parameter
+/// @tparam R             what the backend wants of the graph
+template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
 struct Program {
   using Network = Net;
-  static constexpr auto const& graph = tandem::graph<Net>;
+  static constexpr auto const& graph = detail::graph_for<Net, R>();
   static constexpr Batching batching = S::batching;
   static constexpr int ranks = S::ranks;
   static constexpr auto layout =

@@ -99,4 +99,30 @@ void check_dataset(D const& data, Shape input, Shape output) {
   }
 }
 
+/// Checks a batch of the caller's own; returns the number of its samples.
+/// @throws ContractError  it has no whole samples with targets, or more than @p most
+template <class Program, class LossType, class T, class Target>
+int check_batch(std::span<T const> x, std::span<Target const> targets, int most) {
+  std::int64_t const inputs = Program::graph.node[0].out.elements();
+  auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
+  expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
+              static_cast<std::int64_t>(targets.size()) ==
+                  samples * LossType::targets(Program::graph.output().out),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(samples <= most,
+          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
+  check_training_batch<Program>(static_cast<int>(samples));
+  return static_cast<int>(samples);
+}
+
+/// What train() and step() throw when a loss is not finite.
+template <class = void>  // compiled where it is called, not by every include
+NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int microbatches_a_replica) {
+  return NonFiniteLoss{
+      "step " + std::to_string(step) + ": the loss of microbatch " + std::to_string(microbatch) +
+      " on rank " + std::to_string(microbatch / microbatches_a_replica) +
+      " is not finite; parameters are those of before the step: lower the learning rate, or set "
+      "clip_norm"};
+}
+
 }  // namespace tandem

@@ -106,7 +106,7 @@ inline void append_json_string(std::string& out, std::string_view text) {
 
 /// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more.
 /// @pre text is UTF-8
-inline std::string quoted(std::string_view text) {
+inline std::string json_quoted(std::string_view text) {
   constexpr std::size_t most = 64;
   std::size_t end = text.size();
   if (end > most) {

@@ -46,9 +46,11 @@ OnError abort_on_error(Group& group) {
 /// rank's exception passes would wait for ranks that nobody has told yet.
 class RankThreads {
  public:
+  /// @param first_rank  what messages call the first of these threads
   /// @throws ContractError  ranks < 1
   template <class = void>  // compiled where it is called, not by every include
-  explicit RankThreads(int ranks, OnError on_error = {}) : on_error_{on_error} {
+  explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0)
+      : on_error_{on_error}, first_rank_{first_rank} {
     expects(ranks >= 1, "RankThreads: there must be at least one rank");
     workers_.reserve(static_cast<std::size_t>(ranks));
     try {
@@ -86,7 +88,7 @@ class RankThreads {
     start_.notify_all();
     end_.wait(lock, [this] { return running_ == 0; });
     if (error_ != nullptr) {
-      rethrow(error_rank_, std::exchange(error_, nullptr));
+      rethrow(first_rank_ + error_rank_, std::exchange(error_, nullptr));
     }
   }
 
@@ -137,7 +139,7 @@ class RankThreads {
       tell = !std::exchange(error_told_, true);
     }
     if (tell && on_error_.call != nullptr) {
-      on_error_.call(on_error_.context, rank, what);
+      on_error_.call(on_error_.context, first_rank_ + rank, what);
     }
   }
 
@@ -164,6 +166,7 @@ class RankThreads {
   }
 
   OnError on_error_;
+  int first_rank_;    // of this process, for messages
   std::mutex mutex_;  // guards all below; f_ and call_ do not change during a run
   std::condition_variable start_;
   std::condition_variable end_;

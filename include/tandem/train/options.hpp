@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/engine/state.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/schedule.hpp>
@@ -27,6 +29,8 @@ struct TrainerOptions {
   int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
   std::chrono::milliseconds timeout =
       std::chrono::minutes{10};  ///< for a rank to reach a collective
+  World world{};                 ///< processes that train together, and which this one is
+  bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
 };
 
 /// One pass over the training data.
@@ -41,6 +45,25 @@ struct EpochResult {
     return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
   }
 };
+
+/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
+template <class = void>  // compiled where it is called, not by every include
+void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
+  sum.loss += step.loss * step.samples;
+  sum.accuracy += step.metric * step.samples;
+  sum.samples += step.samples;
+  ++sum.steps;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class = void>
+EpochResult mean(EpochResult sum) {
+  if (sum.samples > 0) {
+    sum.loss /= static_cast<double>(sum.samples);
+    sum.accuracy /= static_cast<double>(sum.samples);
+  }
+  return sum;
+}
 
 /// One pass over evaluation data.
 struct Evaluation {

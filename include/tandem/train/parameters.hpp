@@ -46,10 +46,10 @@ struct NamedParameter {
   std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
 };
 
-/// All parameters of one rank's memory, in the order of the network.
-template <class Program, class Memory>
-auto named_parameters(Memory const& memory, int states) {
-  using T = typename Memory::T;
+/// All parameters of a rank's mirror, in the order of the network.
+template <class Program, class Mirror>
+auto named_parameters(Mirror& mirror, int states) {
+  using T = typename Mirror::T;
   std::vector<NamedParameter<T>> list;
   for (int p = 0; p < Program::graph.parameters; ++p) {
     GraphParameter const& own = Program::graph.parameter[p];
@@ -59,11 +59,11 @@ auto named_parameters(Memory const& memory, int states) {
                             .shape = own.parameter.shape,
                             .role = own.parameter.role,
                             .frozen = own.frozen,
-                            .value = {memory.parameters() + at, count}};
+                            .value = {mirror.parameters() + at, count}};
     if (!own.frozen) {
-      named.gradient = {memory.gradients() + at, count};
+      named.gradient = {mirror.gradients() + at, count};
       for (int s = 0; named.role == Role::weight && s < states; ++s) {
-        named.states.emplace_back(memory.state(s) + at, count);
+        named.states.emplace_back(mirror.state(s) + at, count);
       }
     }
     list.push_back(std::move(named));

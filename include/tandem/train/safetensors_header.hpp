@@ -42,7 +42,7 @@ SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
   std::optional<Dtype> dtype;
   std::optional<std::vector<std::int64_t>> shape;
   std::optional<std::vector<std::int64_t>> offsets;
-  std::string const of = " of tensor " + quoted(name);
+  std::string const of = " of tensor " + json_quoted(name);
   auto const numbers = [&](std::optional<std::vector<std::int64_t>>& list) {
     list.emplace();
     json.array([&] { list->push_back(json.natural()); });
@@ -51,20 +51,20 @@ SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
     bool const twice = (field == "dtype" && dtype) || (field == "shape" && shape) ||
                        (field == "data_offsets" && offsets);
     if (twice) {
-      json.fail("the field " + quoted(field) + of + " occurs twice");
+      json.fail("the field " + json_quoted(field) + of + " occurs twice");
     }
     if (field == "dtype") {
       std::string const type = json.string();
       dtype = find_dtype(type);
       if (!dtype) {
-        json.fail("the dtype " + quoted(type) + of + " is unknown");
+        json.fail("the dtype " + json_quoted(type) + of + " is unknown");
       }
     } else if (field == "shape") {
       numbers(shape);
     } else if (field == "data_offsets") {
       numbers(offsets);
     } else {
-      json.fail("the field " + quoted(field) + of + " is unknown");
+      json.fail("the field " + json_quoted(field) + of + " is unknown");
     }
   });
   if (!dtype || !shape || !offsets) {
@@ -111,7 +111,7 @@ SafetensorsHeader read_safetensors_header(std::string_view text, std::string con
       return;
     }
     if (std::exchange(has_metadata, true)) {
-      json.fail("the key " + quoted(name) + " occurs twice");
+      json.fail("the key " + json_quoted(name) + " occurs twice");
     }
     json.object(
         [&](std::string key) { header.metadata.emplace_back(std::move(key), json.string()); });
@@ -123,14 +123,14 @@ SafetensorsHeader read_safetensors_header(std::string_view text, std::string con
     names.push_back(entry.spec.name);
   }
   if (auto const name = find_duplicate(names)) {
-    throw FileError{path, "the tensor " + quoted(*name) + " occurs twice in the header"};
+    throw FileError{path, "the tensor " + json_quoted(*name) + " occurs twice in the header"};
   }
   names.clear();
   for (auto const& [key, value] : header.metadata) {
     names.push_back(key);
   }
   if (auto const key = find_duplicate(names)) {
-    throw FileError{path, "the key " + quoted(*key) + " occurs twice in the metadata"};
+    throw FileError{path, "the key " + json_quoted(*key) + " occurs twice in the metadata"};
   }
   return header;
 }

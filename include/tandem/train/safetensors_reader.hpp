@@ -85,7 +85,7 @@ class Safetensors {
   [[nodiscard]] TensorView const& at(std::string_view name) const {
     TensorView const* const tensor = find(name);
     if (tensor == nullptr) {
-      throw FileError{path_, "there is no tensor " + detail::quoted(name) + " among the " +
+      throw FileError{path_, "there is no tensor " + detail::json_quoted(name) + " among the " +
                                  std::to_string(tensors_.size()) + " of this file"};
     }
     return *tensor;
@@ -139,7 +139,7 @@ class Safetensors {
     std::vector<detail::SafetensorsEntry const*> sorted;
     for (detail::SafetensorsEntry const& entry : entries) {
       if (entry.end > size) {
-        throw FileError{path, "tensor " + detail::quoted(entry.spec.name) + " ends at byte " +
+        throw FileError{path, "tensor " + detail::json_quoted(entry.spec.name) + " ends at byte " +
                                   std::to_string(entry.end) + " of the data, which has only " +
                                   std::to_string(size) + "; the file is cut off or damaged"};
       }
@@ -151,8 +151,9 @@ class Safetensors {
     std::int64_t covered = 0;
     for (detail::SafetensorsEntry const* const entry : sorted) {
       if (entry->begin != covered) {
-        throw FileError{path, "tensor " + detail::quoted(entry->spec.name) + " begins at byte " +
-                                  std::to_string(entry->begin) + " of the data, but " +
+        throw FileError{path, "tensor " + detail::json_quoted(entry->spec.name) +
+                                  " begins at byte " + std::to_string(entry->begin) +
+                                  " of the data, but " +
                                   (entry->begin < covered ? "overlaps" : "leaves a hole after") +
                                   " the tensors that end at byte " + std::to_string(covered)};
       }

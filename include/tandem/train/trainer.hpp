@@ -17,8 +17,11 @@
 #include <tandem/strategy/program.hpp>
 #include <tandem/train/batch_check.hpp>
 #include <tandem/train/checkpoint.hpp>
+#include <tandem/train/default_transport.hpp>
 #include <tandem/train/options.hpp>
 #include <tandem/train/progress.hpp>
+#include <tandem/train/step_queue.hpp>
+#include <tandem/train/trace.hpp>
 #include <tandem/train/worker_group.hpp>
 
 namespace tandem {
@@ -38,13 +41,17 @@ using DefaultMetric =
 /// movable; used by one thread at a time. Another strategy, same microbatches: same numbers.
 template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntropy<>,
           Metric MetricType = DefaultMetric<LossType>,
-          template <int> class Transport = ThreadsTransport>
+          template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
+  static_assert(BackendIsIncluded<Backend>::value);
+
  public:
-  using T = typename Backend::Scalar;
+  /// Of parameters and of the data that the caller passes.
+  using T = typename Backend::Master;
   using Target = typename LossType::Target;
-  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T))>;
+  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Backend>()>;
   using Workers = WorkerGroup<ProgramType, Backend, LossType, MetricType, Transport>;
+  using RankType = typename Workers::RankType;
   static constexpr auto const& graph = ProgramType::graph;
   static constexpr Shape input = graph.node[0].out;
   static constexpr Shape output = graph.output().out;
@@ -52,15 +59,16 @@ class Trainer {
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked(std::move(options))}, workers_{rank_options(options_), options_.timeout} {
+      : options_{checked(std::move(options))},
+        workers_{rank_options(options_), transport_options(options_)} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
-    for (int rank = 0; rank < S::ranks; ++rank) {
-      auto const parameters = parameters_of(rank);
-      for (std::size_t p = 0; p < parameters.size(); ++p) {
+    for (auto const& replica : all_parameters()) {
+      for (std::size_t p = 0; p < replica.size(); ++p) {
         initialize<T>(graph.parameter[p].parameter, static_cast<int>(p), options_.seed,
-                      parameters[p].value);
+                      replica[p].value);
       }
     }
+    upload();
   }
 
   Trainer(Trainer const&) = delete;
@@ -92,11 +100,20 @@ class Trainer {
     EpochResult result;
     ProgressLine line{progress, epoch, data.size() - position_.position};
     auto const start = std::chrono::steady_clock::now();
-    for (Batch<T, Target> batch; loader.next(batch);) {
-      add(result, train_batch(batch.x, batch.y, batch.size));
-      position_.position = batch.first + batch.size;
-      result.seconds = seconds_since(start);
+    auto const collect = [&] {
+      add(result, collect_step(), start);
       line.step(mean(result));
+    };
+    Drain const drain{*this};
+    for (Batch<T, Target> batch; loader.next(batch);) {
+      if (queue_.full()) {
+        collect();
+      }
+      queue_step(batch.x, batch.y, batch.size);
+      position_.position = batch.first + batch.size;
+    }
+    while (!queue_.empty()) {
+      collect();
     }
     position_.epoch = epoch.index + 1;
     position_.position = 0;
@@ -137,15 +154,23 @@ class Trainer {
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
   /// any B up to TrainerOptions::batch.
   StepResult step(std::span<T const> x, std::span<Target const> targets) {
-    auto const samples = static_cast<std::int64_t>(x.size()) / input.elements();
-    expects(static_cast<std::int64_t>(x.size()) == samples * input.elements() &&
-                static_cast<std::int64_t>(targets.size()) == samples * LossType::targets(output),
-            "step(x, targets): x must be whole samples, with targets for each");
-    expects(
-        samples <= options_.batch,
-        "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-    check_training_batch<ProgramType>(static_cast<int>(samples));
-    return train_batch(x.data(), targets.data(), static_cast<int>(samples));
+    int const samples = check_batch<ProgramType, LossType>(x, targets, options_.batch);
+    queue_step(x.data(), targets.data(), samples);
+    return collect_step();
+  }
+
+  /// One step like step(), and when each action and collective of every rank of this process began
+  /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
+  Trace trace_step(std::span<T const> x, std::span<Target const> targets) {
+    int const samples = check_batch<ProgramType, LossType>(x, targets, options_.batch);
+    queue_step(x.data(), targets.data(), samples, &RankType::queue_traced);
+    collect_step();
+    Trace trace;
+    for (int local = 0; local < workers_.size(); ++local) {
+      std::vector<TraceEvent> const own = workers_.rank(local).end_trace();
+      trace.events.insert(trace.events.end(), own.begin(), own.end());
+    }
+    return trace;
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
@@ -160,18 +185,27 @@ class Trainer {
     position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer),
                                 optimizer_name(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
+    upload();
   }
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it.
-  void load_weights(std::string const& path) { load_parameters(path, all_parameters()); }
+  void load_weights(std::string const& path) {
+    load_parameters(path, all_parameters());
+    upload();
+  }
 
-  /// Views of the parameters of rank 0 (all replicas have the same), in the network's order; a
-  /// gradient is that of the last step, a state one of the optimizer's.
-  [[nodiscard]] std::vector<NamedParameter<T>> parameters() const { return parameters_of(0); }
+  /// The parameters of this process's rank number @p local (all replicas have the same), in the
+  /// network's order; a gradient is that of the last step, a state one of the optimizer's. On Host
+  /// these are views of the memory; on a GPU copies, good until the next call for this rank.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0) const {
+    workers_.run_on(local, [](RankType& rank) { rank.download(); });
+    return named_parameters<ProgramType>(workers_.rank(local).mirror(),
+                                         states_of(options_.optimizer));
+  }
 
   /// Memory of one rank's tensors, as planned and allocated.
   [[nodiscard]] MemoryReport memory(int rank = 0) const {
-    return workers_.rank(rank).memory().report();
+    return workers_.rank(rank).memory_report();
   }
 
   [[nodiscard]] TrainingPosition const& position() const { return position_; }
@@ -189,38 +223,34 @@ class Trainer {
 
   static RankOptions rank_options(TrainerOptions const& options) {
     return {.largest_microbatch = largest_microbatch(options.batch, S::batching),
-            .threads = options.threads_per_device > 0 ? options.threads_per_device
-                                                      : host::threads_of_each(S::ranks),
+            .device = {.threads = options.threads_per_device},
             .optimizer = options.optimizer,
-            .runs = update_runs(graph, ProgramType::layout, options.groups)};
+            .runs = update_runs(graph, ProgramType::layout, options.groups),
+            .record = options.record};
+  }
+  static TransportOptions transport_options(TrainerOptions const& options) {
+    return {.timeout = options.timeout, .world = options.world};
   }
 
-  StepResult train_batch(T const* x, Target const* targets, int size) {
+  using Verb = typename StepQueue<Workers>::Verb;
+
+  /// Queues one step; its result comes from collect_step(), in order.
+  void queue_step(T const* x, Target const* targets, int size,
+                  Verb verb = &RankType::queue_training) {
     check_labels<LossType, MetricType>(targets_of(targets, size), output.elements());
-    StepState const state{.seed = options_.seed,
-                          .step = position_.step,
-                          .learning_rate = learning_rate_of(options_.optimizer) *
-                                           options_.schedule.factor(position_.step),
-                          .clip_norm = options_.clip_norm};
-    StepBatch<T, Target> const batch{.x = x, .targets = targets, .size = size};
-    StepResult const result =
-        workers_.run([&](typename Workers::RankType& rank) { return rank.train(state, batch); });
-    if (result.non_finite >= 0) {
-      throw NonFiniteLoss{
-          "step " + std::to_string(position_.step) + ": the loss of microbatch " +
-          std::to_string(result.non_finite) + " on rank " +
-          std::to_string(result.non_finite / S::batching.microbatches) +
-          " is not finite; parameters are those of before the step: lower the learning rate, or "
-          "set clip_norm"};
-    }
-    ++position_.step;
-    return result;
+    queue_.push(workers_, options_, position_, {.x = x, .targets = targets, .size = size}, verb);
   }
+  StepResult collect_step() { return queue_.pop(workers_, position_); }
+
+  /// However train() ends, no step stays queued.
+  struct Drain {
+    Trainer& trainer;
+    ~Drain() { trainer.queue_.drain(trainer.workers_, trainer.position_); }
+  };
 
   StepResult forward(StepBatch<T, Target> const& batch) {
     StepState const state{.seed = options_.seed, .step = position_.step};
-    return workers_.run(
-        [&](typename Workers::RankType& rank) { return rank.forward(state, batch); });
+    return workers_.run([&](RankType& rank) { return rank.forward(state, batch); });
   }
 
   template <Dataset D, class F>
@@ -237,38 +267,21 @@ class Trainer {
     return {targets, static_cast<std::size_t>(samples * LossType::targets(output))};
   }
 
-  static void add(EpochResult& sum, StepResult const& step) {
-    sum.loss += step.loss * step.samples;
-    sum.accuracy += step.metric * step.samples;
-    sum.samples += step.samples;
-    ++sum.steps;
-  }
-  static EpochResult mean(EpochResult sum) {
-    if (sum.samples > 0) {
-      sum.loss /= static_cast<double>(sum.samples);
-      sum.accuracy /= static_cast<double>(sum.samples);
-    }
-    return sum;
-  }
-  static double seconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-
-  [[nodiscard]] std::vector<NamedParameter<T>> parameters_of(int rank) const {
-    return named_parameters<ProgramType>(workers_.rank(rank).memory(),
-                                         states_of(options_.optimizer));
-  }
   [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> all_parameters() const {
     std::vector<std::vector<NamedParameter<T>>> list;
-    for (int rank = 0; rank < S::ranks; ++rank) {
-      list.push_back(parameters_of(rank));
+    for (int local = 0; local < workers_.size(); ++local) {
+      list.push_back(parameters(local));
     }
     return list;
+  }
+  void upload() {
+    workers_.run([](RankType& rank) { rank.upload(); });
   }
 
   TrainerOptions options_;
   TrainingPosition position_;
-  Workers workers_;
+  mutable Workers workers_;
+  StepQueue<Workers> queue_;
 };
 
 }  // namespace tandem

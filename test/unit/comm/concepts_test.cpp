@@ -22,6 +22,11 @@ struct Complete {
   using Stream = tandem::Stream;
   void all_reduce(std::span<float const>, std::span<float>, Sum, Stream&) {}
   void broadcast(std::span<float>, int, Stream&) {}
+  void reduce_scatter(std::span<float const>, std::span<float>, Sum, Stream&) {}
+  void all_gather(std::span<float const>, std::span<float>, Stream&) {}
+  void send(std::span<float const>, int, Stream&) {}
+  void receive(std::span<float>, int, Stream&) {}
+  void exchange(std::span<Outgoing<float> const>, std::span<Incoming<float> const>, Stream&) {}
   void barrier(Stream&) {}
   int rank() const noexcept { return 0; }
   int size() const noexcept { return 1; }
@@ -91,6 +96,36 @@ struct BarrierReturns : GroupOnly {
   bool barrier(Stream&) { return true; }
 };
 
+struct ReduceScatterReturns : GroupOnly {
+  int reduce_scatter(std::span<float const>, std::span<float>, Sum, Stream&) { return 0; }
+};
+struct ReduceScatterWithoutOp : GroupOnly {
+  void reduce_scatter(std::span<float const>, std::span<float>, Stream&) {}
+};
+struct AllGatherReturns : GroupOnly {
+  int all_gather(std::span<float const>, std::span<float>, Stream&) { return 0; }
+};
+struct AllGatherWantsMutableInput : GroupOnly {
+  void all_gather(std::span<float>, std::span<float>, Stream&) {}
+};
+struct SendOnly : GroupOnly {
+  void send(std::span<float const>, int, Stream&) {}
+};
+struct ReceiveOnly : GroupOnly {
+  void receive(std::span<float>, int, Stream&) {}
+};
+struct SendWithoutPeer : ReceiveOnly {
+  void send(std::span<float const>, Stream&) {}
+};
+struct ExchangeOfOne : GroupOnly {
+  void exchange(Outgoing<float>, Incoming<float>, Stream&) {}
+};
+struct ExchangeReturns : GroupOnly {
+  int exchange(std::span<Outgoing<float> const>, std::span<Incoming<float> const>, Stream&) {
+    return 0;
+  }
+};
+
 static_assert(RankGroup<Complete> && RankGroup<GroupOnly>);
 static_assert(!RankGroup<NoStream>);
 static_assert(!RankGroup<NoRank>);
@@ -116,6 +151,32 @@ static_assert(!Broadcasts<GroupOnly, float>);
 static_assert(!Broadcasts<BroadcastWithoutRoot, float>);
 static_assert(!Broadcasts<BroadcastReturns, float>);
 
+static_assert(ReduceScatters<Complete, float, Sum>);
+static_assert(!ReduceScatters<Complete, double, Sum>);
+static_assert(!ReduceScatters<Complete, float, Max>);
+static_assert(!ReduceScatters<GroupOnly, float, Sum>);
+static_assert(!ReduceScatters<ReduceScatterReturns, float, Sum>);
+static_assert(!ReduceScatters<ReduceScatterWithoutOp, float, Sum>);
+
+static_assert(AllGathers<Complete, float>);
+static_assert(!AllGathers<Complete, double>);
+static_assert(!AllGathers<GroupOnly, float>);
+static_assert(!AllGathers<AllGatherReturns, float>);
+static_assert(!AllGathers<AllGatherWantsMutableInput, float>);
+
+static_assert(SendsAndReceives<Complete, float>);
+static_assert(!SendsAndReceives<Complete, double>);
+static_assert(!SendsAndReceives<GroupOnly, float>);
+static_assert(!SendsAndReceives<SendOnly, float>);
+static_assert(!SendsAndReceives<ReceiveOnly, float>);
+static_assert(!SendsAndReceives<SendWithoutPeer, float>);
+
+static_assert(Exchanges<Complete, float>);
+static_assert(!Exchanges<Complete, double>);
+static_assert(!Exchanges<GroupOnly, float>);
+static_assert(!Exchanges<ExchangeOfOne, float>);
+static_assert(!Exchanges<ExchangeReturns, float>);
+
 static_assert(Barriers<Complete>);
 static_assert(!Barriers<GroupOnly>);
 static_assert(!Barriers<BarrierWithoutStream>);
@@ -123,7 +184,8 @@ static_assert(!Barriers<BarrierReturns>);
 
 template <class C, class T>
 inline constexpr bool does_everything =
-    AllReduces<C, T, Sum>&& AllReduces<C, T, Max>&& Broadcasts<C, T>&& Barriers<C>;
+    AllReduces<C, T, Sum>&& AllReduces<C, T, Max>&& ReduceScatters<C, T, Sum>&& AllGathers<C, T>&&
+        Broadcasts<C, T>&& SendsAndReceives<C, T>&& Exchanges<C, T>&& Barriers<C>;
 
 static_assert(does_everything<SelfCommunicator, float>);
 static_assert(does_everything<ThreadsCommunicator, float>);
@@ -139,6 +201,10 @@ static_assert(RankGroup<Recording<GroupOnly>>);
 static_assert(!AllReduces<Recording<GroupOnly>, float, Sum>);
 static_assert(!Broadcasts<Recording<GroupOnly>, float>);
 static_assert(!Barriers<Recording<GroupOnly>>);
+static_assert(!ReduceScatters<Recording<GroupOnly>, float, Sum>);
+static_assert(!AllGathers<Recording<GroupOnly>, float>);
+static_assert(!SendsAndReceives<Recording<GroupOnly>, float>);
+static_assert(!Exchanges<Recording<GroupOnly>, float>);
 
 struct OpMayThrow {
   float operator()(float a, float b) const { return a + b; }
@@ -169,7 +235,13 @@ TEST_CASE("a complete communicator without labels can be recorded") {
   recording.all_reduce<float>(x, x, Sum{}, stream, {"bucket", 1});
   recording.broadcast(std::span<float>{x}, 0, stream);
   recording.barrier(stream);
-  CHECK(recording.log().size() == 3);
+  std::span<float> const all{x};
+  recording.reduce_scatter(all, all, Sum{}, stream);
+  recording.all_gather(all, all, stream);
+  recording.send(all, 1, stream);
+  recording.receive(all, 1, stream);
+  recording.exchange<float>({}, {}, stream);
+  CHECK(recording.log().size() == 7);
 }
 
 }  // namespace

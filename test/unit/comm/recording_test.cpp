@@ -30,6 +30,10 @@ static_assert(broadcast_bytes(4, 1000) == 750);
 static_assert(bytes_sent(Operation::all_reduce, 4, 1000) == 1500);
 static_assert(bytes_sent(Operation::broadcast, 4, 1000) == 750);
 static_assert(bytes_sent(Operation::barrier, 4, 1000) == 0);
+static_assert(bytes_sent(Operation::reduce_scatter, 4, 1000) == 750);
+static_assert(bytes_sent(Operation::all_gather, 4, 1000) == 750);
+static_assert(bytes_sent(Operation::send, 4, 1000) == 1000);
+static_assert(bytes_sent(Operation::receive, 4, 1000) == 0);
 
 TEST_CASE("a record in words") {
   CHECK(to_string(Record{Operation::all_reduce, 4, 1000, 4000, {"bucket", 2}}) ==
@@ -79,6 +83,49 @@ TEST_CASE("each rank's log has the bytes of the formula") {
     CHECK(log[4].bytes == 8000);
     CHECK(log[5].operation == Operation::barrier);
   }
+}
+
+TEST_CASE("messages and parts are logged with their peers and as wholes") {
+  test::Watchdog const watchdog{"recording messages"};
+  ThreadsGroup group{2};
+  std::vector<std::vector<Record>> logs(2);
+  auto const errors = test::on_ranks(group, [&](ThreadsCommunicator& end, host::Queue& stream) {
+    Recording<ThreadsCommunicator> recording{end};
+    int const peer = 1 - end.rank();
+    std::vector<float> data(10, 1.0F);
+    std::vector<float> part(5);
+    std::span<float> const whole{data};
+    recording.reduce_scatter(whole, std::span{part}, Sum{}, stream, {"gradients"});
+    recording.all_gather(part, whole, stream, {"weights"});
+    Outgoing<float> const send{part, peer};
+    Incoming<float> const receive{whole.subspan(0, 5), peer};
+    recording.exchange(std::span{&send, 1}, std::span{&receive, 1}, stream, {"halo", 1});
+    stream.synchronize();
+    CHECK(data == std::vector<float>(10, 2.0F));
+    if (end.rank() == 0) {
+      recording.send(std::span<float const>{part}, peer, stream);
+    } else {
+      recording.receive(std::span{part}, peer, stream);
+    }
+    recording.broadcast(whole, 1, stream);
+    stream.synchronize();
+    logs[static_cast<std::size_t>(end.rank())].assign(recording.log().begin(),
+                                                      recording.log().end());
+  });
+  REQUIRE(test::all_well(errors));
+  REQUIRE(logs[0].size() == 6);
+  CHECK(to_string(logs[0][0]) ==
+        "reduce-scatter (gradients): 10 elements, 40 bytes, 2 ranks, 20 bytes sent");
+  CHECK(to_string(logs[0][1]) ==
+        "all-gather (weights): 10 elements, 40 bytes, 2 ranks, 20 bytes sent");
+  CHECK(to_string(logs[0][2]) == "send (halo 1): 5 elements, 20 bytes, 2 ranks, 20 bytes sent");
+  CHECK(to_string(logs[0][3]) == "receive (halo 1): 5 elements, 20 bytes, 2 ranks, 0 bytes sent");
+  CHECK(logs[0][2].peer == 1);
+  CHECK(logs[1][3].peer == 0);
+  CHECK(logs[0][4].operation == Operation::send);
+  CHECK(logs[1][4].operation == Operation::receive);
+  CHECK(logs[1][5].peer == 1);
+  CHECK(logs[1][0].peer == -1);
 }
 
 TEST_CASE("a full log counts what it missed") {

@@ -164,7 +164,7 @@ TEST_CASE("accumulated gradients are reduced with the last microbatch, not befor
   for (auto const& p : trainer.parameters()) {
     std::ranges::fill(p.value, p.name == "0.bias" ? 1.0F : 0.0F);  // rank 0 has positive numbers
   }
-  for (auto const& p : named_parameters<T::ProgramType>(trainer.workers().rank(1).memory(), 0)) {
+  for (auto const& p : trainer.parameters(1)) {
     std::ranges::fill(p.value, p.name == "0.bias" ? -1.0F : 0.0F);
   }
   Probe::calls.clear();

@@ -72,9 +72,9 @@ TEST_CASE("append_json_string: escapes what it must and nothing else") {
 }
 
 TEST_CASE("quoted: cuts long text between characters") {
-  CHECK(quoted(std::string(64, 'a')) == '"' + std::string(64, 'a') + '"');
-  CHECK(quoted(std::string(65, 'a')) == '"' + std::string(64, 'a') + "\"...");
-  CHECK(quoted(std::string(63, 'a') + "\xC3\xA9") == '"' + std::string(63, 'a') + "\"...");
+  CHECK(json_quoted(std::string(64, 'a')) == '"' + std::string(64, 'a') + '"');
+  CHECK(json_quoted(std::string(65, 'a')) == '"' + std::string(64, 'a') + "\"...");
+  CHECK(json_quoted(std::string(63, 'a') + "\xC3\xA9") == '"' + std::string(63, 'a') + "\"...");
 }
 
 }  // namespace

@@ -62,8 +62,7 @@ std::string refusal(std::string const& path, Optimizer const& optimizer = Adam{}
   std::string const text = test::message<FileError>([&] { trainer.load(path); });
   CHECK(contains(text, "'" + path + "': "));
   for (int rank = 0; rank < 2; ++rank) {
-    auto const replica = named_parameters<Plain::ProgramType>(trainer.workers().rank(rank).memory(),
-                                                              states_of(optimizer));
+    auto const replica = trainer.parameters(rank);
     CHECK(test::first_difference(replica, untouched.parameters()) == "");
   }
   CHECK(trainer.position().step == 1);
@@ -139,8 +138,7 @@ TEST_CASE("load_weights takes parameters only, whatever else is there") {
   Plain trainer{with(Sgd{}, 2)};
   trainer.load_weights(path);
   for (int rank = 0; rank < 2; ++rank) {
-    CHECK(test::values_of(named_parameters<Plain::ProgramType>(
-              trainer.workers().rank(rank).memory(), 0)) == test::values_of(source.parameters()));
+    CHECK(test::values_of(trainer.parameters(rank)) == test::values_of(source.parameters()));
   }
   CHECK(trainer.position().step == 0);
   CHECK(trainer.position().seed == 2);

@@ -49,9 +49,7 @@ TEST_CASE("a loss that is no number names step and rank, and the step has not ha
   trainer.step(good.x, good.y);
   untouched.step(good.x, good.y);
   for (int rank = 0; rank < 2; ++rank) {  // and it leaves no trace in later steps
-    auto const replica =
-        named_parameters<Two::ProgramType>(trainer.workers().rank(rank).memory(), 1);
-    CHECK(test::first_difference(replica, untouched.parameters()) == "");
+    CHECK(test::first_difference(trainer.parameters(rank), untouched.parameters()) == "");
   }
 }
 
@@ -85,8 +83,7 @@ struct TrapNet : Network<Vector<4>, Sequential<Linear<4>, Linear<4>, Tripwire, L
 template <class T>
 void make_identities(T& trainer) {
   for (int rank = 0; rank < 3; ++rank) {
-    for (auto const& p :
-         named_parameters<typename T::ProgramType>(trainer.workers().rank(rank).memory(), 0)) {
+    for (auto const& p : trainer.parameters(rank)) {
       std::ranges::fill(p.value, 0.0F);
       for (std::size_t i = 0; p.shape.rank == 2 && i < 4 && p.shape[0] == 4; ++i) {
         p.value[5 * i] = 1.0F;

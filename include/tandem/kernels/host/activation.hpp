@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/functors/rectifier.hpp>
 #include <tandem/kernels/host/elementwise.hpp>
 #include <tandem/runtime/host/team.hpp>
 
@@ -18,7 +19,7 @@ namespace tandem::host {
 /// Cost:   reads and writes n elements; bound by memory.
 template <class T>
 TANDEM_NOINLINE void relu_forward(Team& team, T const* x, T* y, std::int64_t n) {
-  transform(team, n, [=](std::int64_t i) { y[i] = x[i] < T{0} ? T{0} : x[i]; });
+  transform(team, n, [=](std::int64_t i) { y[i] = Rectify{}(x[i]); });
 }
 
 /// dx = dy where y > 0, else 0; where y is a NaN the gradient passes, as in PyTorch.
@@ -27,10 +28,7 @@ TANDEM_NOINLINE void relu_forward(Team& team, T const* x, T* y, std::int64_t n) 
 /// Cost:   reads 2 n elements and writes n; bound by memory.
 template <class T>
 TANDEM_NOINLINE void relu_gradient(Team& team, T const* y, T const* dy, T* dx, std::int64_t n) {
-  transform(team, n, [=](std::int64_t i) {
-    T const gradient = dy[i];
-    dx[i] = y[i] <= T{0} ? T{0} : gradient;
-  });
+  transform(team, n, [=](std::int64_t i) { dx[i] = RectifyGradient{}(y[i], dy[i]); });
 }
 
 }  // namespace tandem::host

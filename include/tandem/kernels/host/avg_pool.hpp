@@ -9,33 +9,10 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
+#include <tandem/kernels/functors/window_cells.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace tandem::host {
-
-namespace detail {
-
-/// The cells of an image under one position of a window, and what their sum is divided by.
-struct PoolCells {
-  int first_row, last_row, first_column, last_column;
-  int count;
-};
-
-constexpr PoolCells pool_cells(PoolGeometry const& g, bool count_include_pad, int oh, int ow) {
-  Window const& window = g.window;
-  int const top = oh * window.stride.height - window.padding.height;
-  int const left = ow * window.stride.width - window.padding.width;
-  PoolCells cells{std::max(top, 0), std::min(top + window.kernel.height, g.in.height),
-                  std::max(left, 0), std::min(left + window.kernel.width, g.in.width),
-                  window.kernel.height * window.kernel.width};
-  if (!count_include_pad) {
-    cells.count = std::max(cells.last_row - cells.first_row, 0) *
-                  std::max(cells.last_column - cells.first_column, 0);
-  }
-  return cells;
-}
-
-}  // namespace detail
 
 /// y = mean of x under the window; 0 where the mean is over no cell.
 ///
@@ -55,14 +32,15 @@ TANDEM_NOINLINE void avg_pool_forward(Team& team, PoolGeometry const& g, int bat
       T* to = y + map * out_pixels;
       for (int oh = 0; oh < g.out.height; ++oh) {
         for (int ow = 0; ow < g.out.width; ++ow) {
-          auto const cells = detail::pool_cells(g, count_include_pad, oh, ow);
+          CellRange const cells = cells_under(g, oh, ow);
+          int const count = mean_count(g, count_include_pad, cells);
           T total{0};
           for (int h = cells.first_row; h < cells.last_row; ++h) {
             for (int w = cells.first_column; w < cells.last_column; ++w) {
               total += from[std::int64_t{h} * g.in.width + w];
             }
           }
-          *to++ = cells.count > 0 ? total / static_cast<T>(cells.count) : T{0};
+          *to++ = count > 0 ? total / static_cast<T>(count) : T{0};
         }
       }
     }
@@ -86,8 +64,9 @@ TANDEM_NOINLINE void avg_pool_gradient(Team& team, PoolGeometry const& g, int ba
       std::fill(to, to + in_pixels, T{0});
       for (int oh = 0; oh < g.out.height; ++oh) {
         for (int ow = 0; ow < g.out.width; ++ow) {
-          auto const cells = detail::pool_cells(g, count_include_pad, oh, ow);
-          T const share = cells.count > 0 ? *from / static_cast<T>(cells.count) : T{0};
+          CellRange const cells = cells_under(g, oh, ow);
+          int const count = mean_count(g, count_include_pad, cells);
+          T const share = count > 0 ? *from / static_cast<T>(count) : T{0};
           ++from;
           for (int h = cells.first_row; h < cells.last_row; ++h) {
             for (int w = cells.first_column; w < cells.last_column; ++w) {

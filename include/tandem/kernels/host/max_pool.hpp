@@ -8,10 +8,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
+#include <tandem/kernels/functors/largest_cell.hpp>
+#include <tandem/kernels/functors/window_cells.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace tandem::host {
@@ -21,29 +22,18 @@ namespace detail {
 /// One map of max_pool_forward.
 template <class T>
 void max_pool_map(PoolGeometry const& g, T const* x, T* y, std::int32_t* index) {
-  Window const& window = g.window;
   for (int oh = 0; oh < g.out.height; ++oh) {
-    int const top = oh * window.stride.height - window.padding.height;
-    int const first_row = std::max(top, 0);
-    int const last_row = std::min(top + window.kernel.height, g.in.height);
     for (int ow = 0; ow < g.out.width; ++ow) {
-      int const left = ow * window.stride.width - window.padding.width;
-      int const first_column = std::max(left, 0);
-      int const last_column = std::min(left + window.kernel.width, g.in.width);
-      T best = -std::numeric_limits<T>::infinity();
-      std::int32_t where = -1;
-      for (int h = first_row; h < last_row; ++h) {
-        for (int w = first_column; w < last_column; ++w) {
+      CellRange const cells = cells_under(g, oh, ow);
+      LargestCell<T> largest;
+      for (int h = cells.first_row; h < cells.last_row; ++h) {
+        for (int w = cells.first_column; w < cells.last_column; ++w) {
           std::int32_t const cell = h * g.in.width + w;
-          T const value = x[cell];
-          if (value > best || value != value || where < 0) {  // value != value: a NaN
-            best = value;
-            where = cell;
-          }
+          largest.offer(x[cell], cell);
         }
       }
-      *y++ = best;
-      *index++ = where;
+      *y++ = largest.best;
+      *index++ = largest.where;
     }
   }
 }

@@ -52,7 +52,7 @@ class DropoutOp {
 
  private:
   [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
-    return {p.seed, static_cast<std::uint32_t>(p.step), layer_,
+    return {p.state->seed, static_cast<std::uint32_t>(p.state->step), layer_,
             static_cast<std::uint32_t>(p.first_sample)};
   }
 

@@ -33,6 +33,10 @@ class Buffer {
     std::memset(data_.get(), 0, rounded);
   }
 
+  /// The same; all host devices share one memory.
+  template <class Device>
+  Buffer(Device& /*device*/, std::size_t bytes) : Buffer{bytes} {}
+
   [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 

@@ -5,9 +5,13 @@
 /// BasicHost: the backend that computes on plain CPUs, and its device.
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <thread>
 
+#include <tandem/core/clock.hpp>
 #include <tandem/core/precision.hpp>
+#include <tandem/runtime/device_spec.hpp>
 #include <tandem/runtime/host/buffer.hpp>
 #include <tandem/runtime/host/queue.hpp>
 #include <tandem/runtime/host/team.hpp>
@@ -19,11 +23,45 @@ namespace host {
 /// One device of a Host backend: its threads, the scratch memory of its kernels, and the queue on
 /// which its communication runs while its own thread computes.
 struct Device {
+  using Mark = Queue::Ticket;
+  using Stamp = std::chrono::steady_clock::time_point;
+
   explicit Device(int threads) : team{threads} {}
+  explicit Device(DeviceSpec const& spec) : team{spec.threads} {}
 
   Team team;
-  Queue queue;
+  Queue communication;
   std::byte* scratch = nullptr;
+  std::int64_t scratch_bytes = 0;
+
+  /// A place on the communication queue, for mark() to set.
+  [[nodiscard]] static Mark make_mark() { return 0; }
+  /// What is queued for communication from now on comes after what has been computed so far.
+  static void begin_communication() {}
+  void mark(Mark& mark) { mark = communication.last(); }
+  /// What is computed from now on comes after the communication up to @p mark.
+  void await(Mark mark) { communication.wait(mark); }
+  /// Sets @p stamp when everything so far has been computed, or been communicated.
+  [[nodiscard]] static Stamp make_stamp() { return {}; }
+  static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
+  void stamp_communication(Stamp& stamp) {
+    communication.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
+  }
+  static double microseconds(Stamp from, Stamp to) {
+    return std::chrono::duration<double, std::micro>(to - from).count();
+  }
+
+  /// Host memory is everybody's.
+  static void share_with(DeviceSpec const& /*other*/) {}
+
+  /// Does one action; nothing is queued that could fail behind it.
+  template <class Wait, class F>
+  static void debug(std::string const& /*action*/, Wait const& /*wait*/, F const& f) {
+    f();
+  }
+
+  /// Nothing queued reads or writes memory any more; for after an error.
+  void settle() { communication.discard(); }
 
   template <class T>
   [[nodiscard]] T* scratch_as() const noexcept {
@@ -48,6 +86,7 @@ struct Portable {
 template <class Kernels = Portable, class Precision = Fp32>
 struct BasicHost {
   using Scalar = typename Precision::Scalar;
+  using Master = typename Precision::Master;
   using Device = host::Device;
   using Buffer = host::Buffer;
   using Stream = host::Queue;

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// detail::Mail: the messages between ranks that are threads of one process.
+///
+/// Each pair of ranks has a box for each direction, with room for one message: a sender waits only
+/// until the box is free, a receiver until it is full.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tandem/comm/threads_call.hpp>
+#include <tandem/comm/threads_wait.hpp>
+#include <tandem/core/error.hpp>
+
+namespace tandem::detail {
+
+/// Where one message at a time lies between its sender and its receiver.
+struct Box {
+  enum class State { free, filling, full, draining };
+
+  State state = State::free;
+  Call call{};
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::unique_ptr<std::byte[]> bytes{};
+  std::size_t capacity = 0;
+
+  /// Room for @p wanted bytes; allocates when a message is larger than all before it.
+  std::byte* room(std::size_t wanted) {
+    if (wanted > capacity) {
+      bytes = std::unique_ptr<std::byte[]>{new std::byte[wanted]};
+      capacity = wanted;
+    }
+    return bytes.get();
+  }
+};
+
+/// All boxes of a group. What fill and drain do to a box is the communicator's affair.
+class Mail {
+ public:
+  Mail(GroupWait& wait, int ranks)
+      : wait_{wait},
+        ranks_{ranks},
+        boxes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
+
+  /// Waits until the box from @p rank to @p peer is free, and calls fill(box).
+  /// @param where  where(r): what rank r was last seen at, for the message; called under the lock
+  template <class Fill, class Where>
+  void send(int rank, int peer, Call const& call, Fill const& fill, Where const& where) {
+    GroupWait::Lock lock = wait_.lock();
+    wait_.check();
+    Inside const inside{ranks_inside_};
+    Box& box = box_of(rank, peer);
+    wait_.wait(
+        lock, [&box] { return box.state == Box::State::free; },
+        [&] {
+          return where.prefix() + who(peer) + " did not receive message #" +
+                 std::to_string(box.received + 1) + in_brackets(box.call.label) + " from " +
+                 who(rank) + ", which waits to send the next one" + in_brackets(call.label) +
+                 where.within() + where(peer);
+        });
+    run(lock, box, Box::State::filling, fill, Box::State::free, Box::State::full);
+    box.call = call;
+    ++box.sent;
+  }
+
+  /// Waits until the box from @p peer to @p rank is full, and calls drain(box).
+  /// @throws ContractError  the message has another type or number of elements; it is lost
+  template <class Drain, class Where>
+  void receive(int rank, int peer, Call const& call, Drain const& drain, Where const& where) {
+    GroupWait::Lock lock = wait_.lock();
+    wait_.check();
+    Inside const inside{ranks_inside_};
+    Box& box = box_of(peer, rank);
+    wait_.wait(
+        lock, [&box] { return box.state == Box::State::full; },
+        [&] {
+          return where.prefix() + who(peer) + " did not send message #" +
+                 std::to_string(box.sent + 1) + ", which " + who(rank) + " waits to receive" +
+                 in_brackets(call.label) + where.within() + where(peer);
+        });
+    ++box.received;
+    if (box.call.type != call.type || box.call.count != call.count) {
+      box.state = Box::State::free;
+      wait_.notify();
+      throw ContractError{where.prefix() + who(peer) + " sent message #" +
+                          std::to_string(box.received) + in_brackets(box.call.label) + " of " +
+                          std::to_string(box.call.count) + " elements, but " + who(rank) +
+                          " receives" + in_brackets(call.label) + " " + std::to_string(call.count) +
+                          " elements" + (box.call.count == call.count ? " of another type" : "") +
+                          "; both ends must name the same"};
+    }
+    run(lock, box, Box::State::draining, drain, Box::State::free, Box::State::free);
+  }
+
+  /// Whether no rank sends or receives. @pre the caller has the lock
+  [[nodiscard]] bool idle() const { return ranks_inside_ == 0; }
+
+  /// Drops what lies in the boxes. @pre idle(), and the caller has the lock
+  void clear() {
+    for (auto const& box : boxes_) {
+      if (box != nullptr) {
+        box->state = Box::State::free;
+      }
+    }
+  }
+
+ private:
+  /// Counts a rank for the length of a call; made and destroyed under the lock.
+  class [[nodiscard]] Inside {
+   public:
+    [[nodiscard]] explicit Inside(int& count) : count_{count} { ++count_; }
+    Inside(Inside const&) = delete;
+    Inside& operator=(Inside const&) = delete;
+    ~Inside() { --count_; }
+
+   private:
+    int& count_;
+  };
+
+  static std::string who(int rank) { return "rank " + std::to_string(rank); }
+
+  /// work(box) without the lock.
+  template <class Work>
+  void run(GroupWait::Lock& lock, Box& box, Box::State meanwhile, Work const& work,
+           Box::State failed, Box::State done) {
+    box.state = meanwhile;
+    lock.unlock();
+    try {
+      work(box);
+    } catch (...) {
+      lock.lock();
+      box.state = failed;
+      wait_.notify();
+      throw;
+    }
+    lock.lock();
+    box.state = done;
+    wait_.notify();
+  }
+
+  Box& box_of(int from, int to) {
+    auto& box = boxes_[static_cast<std::size_t>(from * ranks_ + to)];
+    if (box == nullptr) {
+      box = std::make_unique<Box>();
+    }
+    return *box;
+  }
+
+  GroupWait& wait_;
+  int ranks_;
+  int ranks_inside_ = 0;
+  std::vector<std::unique_ptr<Box>> boxes_;
+};
+
+}  // namespace tandem::detail

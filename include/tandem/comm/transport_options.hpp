@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// TransportOptions: what every transport is made with.
+
+#include <cstdint>
+#include <string>
+
+#include <tandem/comm/world.hpp>
+#include <tandem/core/clock.hpp>
+
+namespace tandem {
+
+/// How a transport's ranks wait for each other, what its messages say, and where its ranks live.
+struct TransportOptions {
+  /// How long a rank waits for the others before it gives up, for itself and the whole group.
+  std::chrono::milliseconds timeout = std::chrono::seconds{600};
+
+  /// Words for what a rank stored in progress(rank), such as "at action 1F3"; null: say nothing.
+  std::string (*describe_progress)(int rank, std::uint64_t progress) = nullptr;
+
+  /// Begins the group's messages if not null: with several groups, ranks alone are ambiguous.
+  char const* name = nullptr;
+
+  /// The processes that the ranks are dealt to. Only transports between processes take several.
+  World world{};
+};
+
+}  // namespace tandem

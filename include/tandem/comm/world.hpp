@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// World: the processes of one program, and which ranks live in each.
+///
+/// A plain value; train/world.hpp reads it from what mpirun, srun or torchrun leaves in the
+/// environment, and a program may fill it in itself.
+
+#include <cstddef>
+#include <string>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
+
+namespace tandem {
+
+/// Where the processes of a world meet for the first time; see rendezvous() in comm/rendezvous.hpp.
+struct Rendezvous {
+  /// "host:port", at which process 0 listens, or "file:PATH", where all processes may make files.
+  std::string address{};
+
+  /// Tells one start of the program from another; agrees on all processes. May be empty.
+  std::string token{};
+
+  /// If not null it is used and no address is needed: makes process 0's @p bytes those of every
+  /// process, as MPI_Bcast does.
+  void (*broadcast)(void* context, void* data, std::size_t bytes) = nullptr;
+  void* context = nullptr;
+};
+
+/// The processes of one program, this one among them. The ranks are dealt to them in order: with 8
+/// ranks and 2 processes, ranks 4 to 7 live in process 1.
+struct World {
+  int processes = 1;
+  int process = 0;
+
+  /// This process among those on its machine: which of the machine's devices are its own.
+  int local_process = 0;
+
+  Rendezvous rendezvous{};
+};
+
+/// @throws ContractError  the numbers of @p world contradict each other
+template <class = void>  // compiled where it is called, not by every include
+void check_world(World const& world) {
+  auto const fail = [&world](std::string const& what) {
+    throw ContractError{"World: " + what + " (process " + std::to_string(world.process) + " of " +
+                        std::to_string(world.processes) + ", number " +
+                        std::to_string(world.local_process) + " on its machine)"};
+  };
+  if (world.processes < 1) {
+    fail("there must be at least one process");
+  }
+  if (world.process < 0 || world.process >= world.processes) {
+    fail("the processes are numbered from 0 up");
+  }
+  if (world.local_process < 0 || world.local_process > world.process) {
+    fail("a machine's processes are numbered from 0 up, in the order of all processes");
+  }
+}
+
+/// How many of @p ranks live in each process.
+/// @throws ContractError  check_world() fails, or @p ranks is no multiple of the processes
+template <class = void>
+int local_ranks(World const& world, int ranks) {
+  check_world(world);
+  if (ranks % world.processes != 0) {
+    throw ContractError{"World: a strategy of " + std::to_string(ranks) +
+                        " ranks cannot be dealt to " + std::to_string(world.processes) +
+                        " processes: start as many as divide the ranks"};
+  }
+  return ranks / world.processes;
+}
+
+/// The first rank that lives in this process. @throws ContractError  as local_ranks() does
+template <class = void>
+int first_rank(World const& world, int ranks) {
+  return world.process * local_ranks(world, ranks);
+}
+
+}  // namespace tandem

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StepKey: what a step's program depends on, besides the numbers that it works with.
+
+namespace tandem {
+
+/// Steps with the same key queue the same work.
+struct StepKey {
+  int samples = 0;  ///< of the global batch
+  bool training = false;
+  bool targets = false;
+  bool outputs = false;
+  bool clips = false;  ///< the gradient may be scaled down to a largest norm
+
+  friend bool operator==(StepKey const&, StepKey const&) = default;
+};
+
+}  // namespace tandem

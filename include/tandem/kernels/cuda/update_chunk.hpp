@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// UpdateChunk: the part of the parameters that one block of the update's kernels works on.
+
+#include <cstdint>
+
+namespace tandem::cuda {
+
+/// Neighbouring parameters of one run, which is updated with one set of settings.
+struct UpdateChunk {
+  std::int64_t begin = 0;  ///< in the flat array of all parameters
+  std::int32_t count = 0;
+  std::int32_t run = 0;  ///< index of its run
+
+  friend bool operator==(UpdateChunk const&, UpdateChunk const&) = default;
+};
+
+}  // namespace tandem::cuda

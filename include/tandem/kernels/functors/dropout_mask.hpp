@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The mask of a dropout, never stored: it is drawn again, from the place of each element.
+///
+/// The mask depends on the seed, the step, the layer, the sample's index in the global batch and
+/// the element only, so that it is the same on every rank and backend, under every strategy and in
+/// every microbatch.
+
+#include <cstdint>
+
+#include <tandem/core/config.hpp>
+#include <tandem/core/philox.hpp>
+
+namespace tandem {
+
+/// Where a dropout mask is drawn. `first_sample` is the global index of the batch's first sample.
+struct DropoutPlace {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t layer = 0;
+  std::uint32_t first_sample = 0;
+};
+
+/// The four words for elements 4 q … 4 q + 3 of a sample, in order. An image's elements are counted
+/// in the order (C, H, W), however a backend stores them.
+///
+/// The key is (seed, RandomUse::dropout); the counter is step · 2³² + layer (low 64 bits) and
+/// sample · 2³² + q (high 64 bits).
+TANDEM_HOST_DEVICE constexpr Random4 dropout_words(DropoutPlace const& place, std::int64_t sample,
+                                                   std::int64_t q) {
+  std::uint64_t const low = (static_cast<std::uint64_t>(place.step) << 32) | place.layer;
+  std::uint64_t const row = static_cast<std::uint64_t>(sample) + place.first_sample;
+  return philox(place.seed, RandomUse::dropout, low, (row << 32) | static_cast<std::uint64_t>(q));
+}
+
+/// x · scale where an element with this random word is kept, else 0.
+template <class T>
+TANDEM_HOST_DEVICE constexpr T dropped(std::uint32_t word, float rate, T scale, T x) {
+  return uniform(word) >= rate ? x * scale : T{0};
+}
+
+/// What the kept elements are multiplied by: 1 / (1 - rate).
+template <class T>
+TANDEM_HOST_DEVICE constexpr T dropout_scale(float rate) {
+  return T{1} / (T{1} - static_cast<T>(rate));
+}
+
+}  // namespace tandem

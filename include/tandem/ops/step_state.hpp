@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StepState: all that a step depends on besides parameters and data.
+
+#include <cstdint>
+
+namespace tandem {
+
+/// Small, so that a device can keep it in its own memory and replay a recorded step.
+struct StepState {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;       ///< counted from 0
+  double learning_rate = 0.0;  ///< after the schedule
+  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+};
+
+}  // namespace tandem

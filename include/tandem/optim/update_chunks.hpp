@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// UpdateRuns as two flat tables that a device can keep: the settings of each run, and the runs cut
+/// into chunks of equal work, so that one launch updates all parameters.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/kernels/cuda/update_chunk.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/parameter_group.hpp>
+
+namespace tandem {
+
+/// What an UpdateRun says, without its place and without an optional.
+struct RunSettings {
+  float rate = 0.0F;  ///< of a statistic
+  float learning_rate_scale = 1.0F;
+  float weight_decay = 0.0F;  ///< the run's own, or else the optimizer's
+  bool statistic = false;
+};
+
+/// The settings of each run, by the run's index.
+template <class = void>  // compiled where it is called, not by every include
+std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
+                                      Optimizer const& optimizer) {
+  float const decay = std::visit([](auto const& o) { return o.weight_decay; }, optimizer);
+  std::vector<RunSettings> settings;
+  for (UpdateRun const& run : runs) {
+    settings.push_back({.rate = run.rate,
+                        .learning_rate_scale = run.learning_rate_scale,
+                        .weight_decay = run.weight_decay.value_or(decay),
+                        .statistic = run.role == Role::statistic});
+  }
+  return settings;
+}
+
+/// The runs that are not frozen in chunks of at most @p chunk parameters, in order.
+/// @pre 1 <= chunk < 2^31
+template <class = void>
+std::vector<cuda::UpdateChunk> update_chunks(std::vector<UpdateRun> const& runs,
+                                             std::int64_t chunk) {
+  expects(chunk >= 1 && chunk <= INT32_MAX, "update_chunks: give a chunk of 1 to 2^31 - 1");
+  std::vector<cuda::UpdateChunk> chunks;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    for (std::int64_t at = runs[r].begin; at < runs[r].end && !runs[r].frozen; at += chunk) {
+      chunks.push_back({.begin = at,
+                        .count = static_cast<std::int32_t>(std::min(chunk, runs[r].end - at)),
+                        .run = static_cast<std::int32_t>(r)});
+    }
+  }
+  return chunks;
+}
+
+}  // namespace tandem

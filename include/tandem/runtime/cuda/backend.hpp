@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// BasicCuda: the backend that computes on NVIDIA GPUs, as a type only.
+///
+/// Any compiler may name it; its kernels, buffers and streams come with <tandem/cuda.cuh>, which
+/// needs nvcc.
+
+#include <tandem/core/precision.hpp>
+#include <tandem/graph/rewrite.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+namespace cuda {
+
+struct RankDevice;
+class Buffer;
+class Stream;
+class Event;
+
+}  // namespace cuda
+
+/// Convolutions by cuDNN 9; everything else as in the portable backend.
+struct CuDnn {
+  static constexpr char const* name = "cudnn";
+};
+
+/// NVIDIA GPUs, one a rank. Activations are stored channels-last.
+/// @tparam Kernels    Portable (CUDA Toolkit alone) or CuDnn
+/// @tparam Precision  Fp32, Tf32, Bf16, or Fp64 (Portable only)
+template <class Kernels = Portable, class Precision = Fp32>
+struct BasicCuda {
+  using Scalar = typename Precision::Scalar;
+  using Master = typename Precision::Master;
+  using Device = cuda::RankDevice;
+  using Buffer = cuda::Buffer;
+  using Stream = cuda::Stream;
+  static constexpr Rewrites rewrites{.fuse_relu = true, .channels_last = true};
+  static constexpr char const* name = "cuda";
+};
+
+/// The default GPU backend: with cuDNN where CMake has found it.
+#if defined(TANDEM_CUDNN)
+using Cuda = BasicCuda<CuDnn>;
+#else
+using Cuda = BasicCuda<Portable>;
+#endif
+
+}  // namespace tandem

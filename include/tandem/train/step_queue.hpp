@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StepQueue: training steps that have been handed to the ranks and whose results are still to
+/// come.
+
+#include <cstddef>
+#include <vector>
+
+#include <tandem/engine/state.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/train/batch_check.hpp>
+#include <tandem/train/checkpoint.hpp>
+#include <tandem/train/options.hpp>
+
+namespace tandem {
+
+/// Keeps a TrainingPosition true to what has been trained: it counts a step when it is queued, and
+/// goes back to before the first that failed.
+template <class Workers>
+class StepQueue {
+ public:
+  using RankType = typename Workers::RankType;
+  using Batch = typename RankType::Batch;
+  using Verb = void (RankType::*)(StepState const&, Batch const&);
+  /// Steps that may wait: one more, and a device would have to keep a third batch.
+  static constexpr std::size_t most = RankType::FeedType::steps_in_flight;
+
+  StepQueue() { before_.reserve(most); }
+
+  [[nodiscard]] bool empty() const { return before_.empty(); }
+  [[nodiscard]] bool full() const { return before_.size() == most; }
+
+  /// Queues one step on every rank. @pre !full()
+  void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
+            Batch const& batch, Verb verb = &RankType::queue_training) {
+    StepState const state{.seed = options.seed,
+                          .step = position.step,
+                          .learning_rate = learning_rate_of(options.optimizer) *
+                                           options.schedule.factor(position.step),
+                          .clip_norm = options.clip_norm};
+    workers.run([&](RankType& rank) { (rank.*verb)(state, batch); });
+    before_.push_back(position);
+    ++position.step;
+  }
+
+  /// The result of the oldest step. @pre !empty()
+  /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
+  StepResult pop(Workers& workers, TrainingPosition& position) {
+    StepResult const result = workers.run([](RankType& rank) { return rank.collect(); });
+    if (result.non_finite >= 0) {
+      position = before_.front();
+      before_.clear();
+      throw non_finite_loss(position.step, result.non_finite, RankType::batching.microbatches);
+    }
+    before_.erase(before_.begin());
+    return result;
+  }
+
+  /// Collects what is still queued, for when another error is on its way already.
+  void drain(Workers& workers, TrainingPosition& position) noexcept {
+    try {
+      while (!empty()) {
+        pop(workers, position);
+      }
+    } catch (...) {
+      before_.clear();
+    }
+  }
+
+ private:
+  std::vector<TrainingPosition> before_;  // of before each step
+};
+
+}  // namespace tandem
