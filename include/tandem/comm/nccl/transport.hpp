@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// NcclTransport: a GPU a rank, in one process or many.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tandem/comm/cuda_copy.hpp>
+#include <tandem/comm/nccl/communicator.hpp>
+#include <tandem/comm/nccl/group.hpp>
+#include <tandem/comm/nccl/unique_id.hpp>
+#include <tandem/comm/transport_options.hpp>
+#include <tandem/comm/world.hpp>
+#include <tandem/core/clock.hpp>
+#include <tandem/core/error.hpp>
+#include <tandem/runtime/cuda/device.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// The first GPU of this process's ranks, which take @p local in a row. A process that sees as many
+/// as it needs was given its own by the launcher; else the machine's processes take theirs in turn.
+/// @throws Error  there are too few
+inline int first_device(World const& world, int local, int visible) {
+  int const first = visible == local ? 0 : world.local_process * local;
+  if (first + local > visible && world.processes == 1) {
+    throw Error{"a strategy of " + std::to_string(local) + " ranks needs " + std::to_string(local) +
+                " GPUs, but this process sees " + std::to_string(visible) +
+                "; use a strategy with fewer ranks, or look at CUDA_VISIBLE_DEVICES"};
+  }
+  if (first + local > visible) {
+    throw Error{"process " + std::to_string(world.process) + " has " + std::to_string(local) +
+                (local == 1 ? " rank" : " ranks") + " and is number " +
+                std::to_string(world.local_process) + " on its machine, so there must be " +
+                std::to_string(first + local) + " GPUs, but it sees " + std::to_string(visible) +
+                "; use a strategy with fewer ranks, more machines, or look at "
+                "CUDA_VISIBLE_DEVICES"};
+  }
+  return first;
+}
+
+}  // namespace detail
+
+/// Members as in ThreadsTransport, comm/transport.hpp. Each rank has a GPU of its own.
+template <int Ranks>
+class NcclTransport {
+ public:
+  using Communicator = NcclCommunicator;
+  static constexpr bool capturable = true;
+
+  /// Connects all ranks of all processes, which all make theirs.
+  /// @throws ContractError  the ranks cannot be dealt to the processes, the time-out is not
+  /// positive
+  /// @throws Error          there are too few GPUs, or a process did not come
+  explicit NcclTransport(TransportOptions const& options)
+      : NcclTransport{options, cuda::device_count()} {}
+
+  [[nodiscard]] int first_rank() const noexcept { return group_.first(); }
+  [[nodiscard]] int local_ranks() const noexcept { return group_.local(); }
+  [[nodiscard]] int device_of(int local) const noexcept {
+    return devices_[static_cast<std::size_t>(local)].ordinal;
+  }
+  [[nodiscard]] Communicator communicator(int rank) { return group_.communicator(rank); }
+  [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
+  void abort(int rank, std::string_view reason) { group_.abort(rank, reason); }
+  void poll(int rank, std::chrono::steady_clock::duration waited = {}) {
+    group_.poll(rank, waited);
+  }
+
+ private:
+  NcclTransport(TransportOptions const& options, int visible)
+      : devices_{devices(options.world, visible)},
+        group_{Ranks, tandem::first_rank(options.world, Ranks), devices_,
+               make_unique_id(options.world, options.timeout), options} {}
+
+  static std::vector<cuda::Device> devices(World const& world, int visible) {
+    int const local = tandem::local_ranks(world, Ranks);
+    int const first = detail::first_device(world, local, visible);
+    std::vector<cuda::Device> result;
+    for (int i = 0; i < local; ++i) {
+      result.push_back(cuda::Device{first + i});
+    }
+    return result;
+  }
+
+  std::vector<cuda::Device> devices_;
+  NcclGroup group_;
+};
+
+/// A strategy of one device makes no NCCL call.
+template <>
+class NcclTransport<1> {
+ public:
+  using Communicator = CudaSelfCommunicator;
+  static constexpr bool capturable = true;
+
+  /// @throws ContractError  there are several processes
+  explicit NcclTransport(TransportOptions const& options) {
+    static_cast<void>(tandem::local_ranks(options.world, 1));
+  }
+
+  [[nodiscard]] static int first_rank() noexcept { return 0; }
+  [[nodiscard]] static int local_ranks() noexcept { return 1; }
+  [[nodiscard]] static int device_of(int local) noexcept { return local; }
+  [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
+  [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
+  static void abort(int /*rank*/, std::string_view /*reason*/) {}
+  static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
+};
+
+}  // namespace tandem

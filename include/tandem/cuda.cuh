@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The whole library with the Cuda backend, for files that nvcc compiles.
+///
+/// Link with -lcublasLt. With -DTANDEM_CUDNN (and -lcudnn) convolutions are cuDNN's, with
+/// -DTANDEM_NCCL (and -lnccl) several GPUs talk through NCCL; both must be the same in all files of
+/// a program. CMake's target tandem::cuda sees to all of this.
+
+#if !defined(__CUDACC__) && !defined(TANDEM_CUDA_EMULATED)
+#error \
+    "tandem/cuda.cuh: compile this file with nvcc (name it .cu), or include <tandem/tandem.hpp> and use Host"
+#else
+
+#include <tandem/comm/cuda_virtual/transport.cuh>
+#include <tandem/engine/cuda/feed.cuh>
+#include <tandem/engine/cuda/mirror.hpp>
+#include <tandem/engine/cuda/step_runner.hpp>
+#include <tandem/engine/cuda/step_sums.cuh>
+#include <tandem/engine/cuda/update.cuh>
+#include <tandem/ops/cuda/activation.cuh>
+#include <tandem/ops/cuda/batch_norm.cuh>
+#include <tandem/ops/cuda/convolution.cuh>
+#include <tandem/ops/cuda/flatten.cuh>
+#include <tandem/ops/cuda/join.cuh>
+#include <tandem/ops/cuda/linear.cuh>
+#include <tandem/ops/cuda/loss.cuh>
+#include <tandem/ops/cuda/no_metric.cuh>
+#include <tandem/ops/cuda/pool.cuh>
+#include <tandem/ops/cuda/update.cuh>
+#include <tandem/ops/cuda/verbs.cuh>
+#include <tandem/tandem.hpp>
+#if defined(TANDEM_CUDNN)
+#include <tandem/ops/cuda/convolution_cudnn.cuh>
+#endif
+#if defined(TANDEM_NCCL)
+#include <tandem/comm/cuda_ordered.cuh>
+#include <tandem/train/cuda/nccl_by_default.cuh>
+#else
+#include <tandem/train/cuda/one_gpu_by_default.cuh>
+#endif
+
+#endif

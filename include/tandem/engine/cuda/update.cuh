@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Update on Cuda: three launches for all parameters, with nothing for the host to decide.
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include <tandem/engine/cuda/step_sums.cuh>
+#include <tandem/engine/update.hpp>
+#include <tandem/ops/cuda/update.cuh>
+#include <tandem/optim/update_chunks.hpp>
+#include <tandem/runtime/cuda/buffer.hpp>
+
+namespace tandem {
+
+template <class Kernels, class Precision>
+class Update<BasicCuda<Kernels, Precision>> {
+ public:
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+  using Device = cuda::RankDevice;
+  using Backend = BasicCuda<Kernels, Precision>;
+  using UpdateKernels = cuda::UpdateKernels<P, T>;
+
+  template <class Memory>
+  Update(Device& device, Memory const& memory, Optimizer const& optimizer,
+         std::vector<UpdateRun> const& runs)
+      : chunks_{device, update_chunks(runs, cuda::update_chunk)},
+        settings_{device, run_settings(runs, optimizer)},
+        functors_{device, static_cast<std::size_t>(
+                              UpdateKernels::functor_bytes(static_cast<int>(runs.size())))},
+        squares_{device, chunks_.size() * sizeof(double)},
+        stopped_{device, sizeof(int)},
+        kernels_{optimizer, update_memory(memory, optimizer)} {}
+
+  template <class Memory>
+  void run(Device& device, Memory const& /*memory*/, StepState const* state,
+           StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
+    if (key.clips) {
+      kernels_.gradient_norm(device.compute);
+    }
+    kernels_.finish(device.compute, state, sums.loss(0), sums.microbatches(), key.samples,
+                    key.clips, result);
+    kernels_.apply(device.compute);
+  }
+
+  /// Rounds all parameters again, where products read rounded ones.
+  void refresh(Device& device) { kernels_.refresh_rounded(device.compute); }
+
+  /// Steps queued behind one whose loss was not finite have changed nothing; those from now on may.
+  void forgive(Device& device) {
+    cuda::check(cudaMemsetAsync(stopped_.data(), 0, sizeof(int), device.compute.get()));
+  }
+
+  [[nodiscard]] std::int64_t bytes() const {
+    return static_cast<std::int64_t>(chunks_.buffer.bytes() + settings_.buffer.bytes() +
+                                     functors_.bytes() + squares_.bytes() + stopped_.bytes());
+  }
+
+ private:
+  // A host table's copy on the device.
+  template <class Row>
+  struct Table {
+    Table(Device& device, std::vector<Row> const& rows)
+        : buffer{device, rows.size() * sizeof(Row)}, count{rows.size()} {
+      if (count > 0) {
+        cuda::check(cudaMemcpyAsync(buffer.data(), rows.data(), buffer.bytes(),
+                                    cudaMemcpyHostToDevice, device.compute.get()));
+        device.compute.synchronize();  // the rows go
+      }
+    }
+    [[nodiscard]] std::size_t size() const { return count; }
+
+    cuda::Buffer buffer;
+    std::size_t count;
+  };
+
+  template <class Memory>
+  cuda::UpdateMemory<P, T> update_memory(Memory const& memory, Optimizer const& optimizer) const {
+    cuda::UpdateMemory<P, T> all{.parameters = memory.parameters(),
+                                 .gradients = memory.gradients(),
+                                 .parameter_count = Memory::layout.elements,
+                                 .chunks = chunks_.buffer.template as<cuda::UpdateChunk>(),
+                                 .chunk_count = static_cast<std::int64_t>(chunks_.size()),
+                                 .settings = settings_.buffer.template as<RunSettings>(),
+                                 .run_count = static_cast<int>(settings_.size()),
+                                 .functors = functors_.data(),
+                                 .squares = squares_.template as<double>(),
+                                 .stopped = stopped_.template as<int>()};
+    for (int s = 0; s < states_of(optimizer); ++s) {
+      all.state[s] = memory.state(s);
+    }
+    if constexpr (Memory::mixed) {
+      all.rounded = memory.weights();
+    }
+    return all;
+  }
+
+  Table<cuda::UpdateChunk> chunks_;
+  Table<RunSettings> settings_;
+  cuda::Buffer functors_;
+  cuda::Buffer squares_;
+  cuda::Buffer stopped_;
+  UpdateKernels kernels_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Batch normalisation of each channel over the rows, in training; a ReLU behind it may be fused.
+///
+/// The gradients stand in batch_norm_gradient.cuh, the kernels with constant statistics in
+/// batch_norm_evaluation.cuh. Source: Ioffe, Szegedy, arXiv:1502.03167, section 3.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/batch_norm_moments.cuh>
+#include <tandem/kernels/cuda/column_map.cuh>
+#include <tandem/kernels/cuda/column_tiles.hpp>
+#include <tandem/kernels/cuda/compute_type.hpp>
+#include <tandem/kernels/cuda/pack.hpp>
+#include <tandem/kernels/functors/rectifier.hpp>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem::cuda {
+
+/// What forward leaves to the gradients, and input_gradient to weight_gradient: (C) each.
+template <class P>
+struct BatchNormSaved {
+  P* mean;
+  P* inverse_deviation;  ///< 1 / sqrt(variance + epsilon)
+  P* variance;           ///< biased
+  P* sum_dy;             ///< dy here is behind the mask of a fused ReLU
+  P* sum_dy_x;           ///< of dy (x - mean)
+
+  static constexpr std::int64_t bytes(int channels) {
+    return 5 * std::int64_t{channels} * static_cast<std::int64_t>(sizeof(P));
+  }
+  static BatchNormSaved at(std::byte* memory, int channels) {
+    P* const first = reinterpret_cast<P*>(memory);
+    return {first, first + channels, first + 2 * std::int64_t{channels},
+            first + 3 * std::int64_t{channels}, first + 4 * std::int64_t{channels}};
+  }
+};
+
+namespace detail {
+
+/// The map of N columns, y = (x - center) * scale + shift, and the ReLU behind it.
+///
+/// Forward and the mask of the gradients share these functions: fma() leaves the compiler no choice
+/// of rounding, so that a gradient masks exactly where forward has written a 0.
+template <class T, int N>
+struct BatchNormColumns {
+  using Real = ComputeType<T>;
+  Real center[N];
+  Real scale[N];
+  Real shift[N];
+
+  TANDEM_HOST_DEVICE Real affine(int v, T x) const {
+    using std::fma;
+    return fma(load(x) - center[v], scale[v], shift[v]);
+  }
+  /// y <= 0, where a ReLU passes no gradient; false for a NaN, as in PyTorch.
+  TANDEM_HOST_DEVICE bool masks(int v, T x) const {
+    return load(store<T>(affine(v, x))) <= Real{0};
+  }
+};
+
+/// Where the columns' constants come from: the batch's statistics or, with `running`, the running
+/// ones, of which `spread` is the variance and not yet 1 / sqrt(variance + epsilon).
+template <class P>
+struct BatchNormSource {
+  P const* gain;
+  P const* bias;
+  P const* center;
+  P const* spread;
+  P epsilon;
+  bool running;
+
+  template <class Real>
+  TANDEM_HOST_DEVICE Real inverse(int column) const {
+    using std::sqrt;
+    Real const s = static_cast<Real>(spread[column]);
+    return running ? Real{1} / sqrt(s + static_cast<Real>(epsilon)) : s;
+  }
+
+  template <class T, int N>
+  TANDEM_HOST_DEVICE BatchNormColumns<T, N> columns(int column) const {
+    using Real = ComputeType<T>;
+    BatchNormColumns<T, N> result;
+    for (int v = 0; v < N; ++v) {
+      result.center[v] = static_cast<Real>(center[column + v]);
+      result.scale[v] = inverse<Real>(column + v) * static_cast<Real>(gain[column + v]);
+      result.shift[v] = static_cast<Real>(bias[column + v]);
+    }
+    return result;
+  }
+};
+
+template <class T, int N, class P>
+struct BatchNormMap {
+  using Real = ComputeType<T>;
+  using Values = Pack<T, N>;
+  using Columns = BatchNormColumns<T, N>;
+
+  T const* x;
+  T* y;
+  BatchNormSource<P> source;
+  bool relu;
+  bool whole;
+
+  TANDEM_HOST_DEVICE Columns columns(int column) const {
+    return source.template columns<T, N>(column);
+  }
+  TANDEM_HOST_DEVICE Values values(std::int64_t at) const { return load_columns<N>(x + at, whole); }
+  TANDEM_HOST_DEVICE void put(std::int64_t at, Columns const& columns, Values values) const {
+    for (int v = 0; v < N; ++v) {
+      Real const r = columns.affine(v, values.value[v]);
+      values.value[v] = store<T>(relu ? Rectify{}(r) : r);
+    }
+    store_columns<N>(y + at, values, whole);
+  }
+};
+
+template <class T, class P>
+void batch_norm_apply(Stream const& stream, T const* x, std::int64_t rows, int channels,
+                      BatchNormSource<P> const& source, bool relu, T* y) {
+  column_map<T>(stream, rows, channels, [=](auto width) {
+    return BatchNormMap<T, decltype(width)::value, P>{x, y, source, relu, aligned(x, y)};
+  });
+}
+
+}  // namespace detail
+
+/// Scratch of batch_norm_forward and batch_norm_gradient_sums for at most @p rows rows.
+template <class T>
+constexpr std::int64_t batch_norm_scratch_bytes(std::int64_t rows, int channels) {
+  return batch_norm_moments_scratch_bytes<T>(rows, channels);
+}
+
+/// y = (x - mean(x)) / sqrt(var(x) + epsilon) * gain + bias, each channel over the rows; then
+/// max(y, 0) with @p relu.
+///
+/// Shapes: x (rows, C), gain, bias (C); y (rows, C), which may be x if x is not needed again.
+/// Saves:  mean, inverse deviation and biased variance.
+/// Cost:   reads x twice, writes y once; bound by memory. Three launches.
+/// Order:  that of batch_norm_moments.
+/// @pre    scratch has batch_norm_scratch_bytes<T>(rows, C)
+template <class T, class P>
+void batch_norm_forward(Stream const& stream, T const* x, std::int64_t rows, int channels,
+                        P const* gain, P const* bias, P epsilon, bool relu, T* y,
+                        BatchNormSaved<P> const& saved, std::byte* scratch) {
+  if (rows == 0) {
+    return;
+  }
+  batch_norm_moments(stream, x, rows, channels, epsilon, saved.mean, saved.inverse_deviation,
+                     saved.variance, scratch);
+  detail::batch_norm_apply(
+      stream, x, rows, channels,
+      detail::BatchNormSource<P>{gain, bias, saved.mean, saved.inverse_deviation, epsilon, false},
+      relu, y);
+}
+
+}  // namespace tandem::cuda

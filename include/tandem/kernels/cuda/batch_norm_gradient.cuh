@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The gradients of batch_norm_forward: one pass of sums, which both of them use, then each.
+///
+/// With a fused ReLU, dy below stands for dy where y > 0 and 0 elsewhere; y is computed again.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/batch_norm.cuh>
+#include <tandem/kernels/cuda/batch_norm_evaluation.cuh>
+#include <tandem/kernels/cuda/column_map.cuh>
+#include <tandem/kernels/cuda/column_reduction.cuh>
+#include <tandem/kernels/cuda/column_tiles.hpp>
+#include <tandem/kernels/cuda/compute_type.hpp>
+#include <tandem/kernels/cuda/launch.cuh>
+#include <tandem/kernels/cuda/pack.hpp>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem::cuda {
+
+namespace detail {
+
+/// What the sums and dx read: x and dy of N columns, dy masked.
+template <class T, int N, class P>
+struct BatchNormGradientInput {
+  using Real = ComputeType<T>;
+  using Values = BatchNormValues<T, N>;
+
+  T const* x;
+  T const* dy;
+  BatchNormSource<P> source;
+  bool relu;
+  bool whole;
+
+  TANDEM_HOST_DEVICE Values values(std::int64_t at) const {
+    return {load_columns<N>(x + at, whole), load_columns<N>(dy + at, whole)};
+  }
+  TANDEM_HOST_DEVICE Real gradient(BatchNormColumns<T, N> const& columns, Values const& values,
+                                   int v) const {
+    return relu && columns.masks(v, values.x.value[v]) ? Real{0} : load(values.dy.value[v]);
+  }
+};
+
+/// dy and dy (x - mean).
+template <class T, int N, class P>
+struct BatchNormSumsTerm : BatchNormGradientInput<T, N, P> {
+  using Input = BatchNormGradientInput<T, N, P>;
+  using Real = ComputeType<T>;
+  using Columns = BatchNormColumns<T, N>;
+  using typename Input::Values;
+  static constexpr int sums = 2;
+
+  TANDEM_HOST_DEVICE Columns columns(int column) const {
+    return this->source.template columns<T, N>(column);
+  }
+  TANDEM_HOST_DEVICE void add(Columns const& columns, Values const& values,
+                              Real (&sum)[sums][N]) const {
+    for (int v = 0; v < N; ++v) {
+      Real const g = this->gradient(columns, values, v);
+      sum[0][v] += g;
+      sum[1][v] += g * (load(values.x.value[v]) - columns.center[v]);
+    }
+  }
+};
+
+template <class P>
+struct BatchNormSumsResult {
+  P* sum_dy;
+  P* sum_dy_x;
+
+  TANDEM_HOST_DEVICE void operator()(int column, double const (&total)[2]) const {
+    sum_dy[column] = static_cast<P>(total[0]);
+    sum_dy_x[column] = static_cast<P>(total[1]);
+  }
+};
+
+/// dx = (dy - offset - (x - mean) slope) scale.
+template <class T, int N, class P>
+struct BatchNormGradientMap : BatchNormGradientInput<T, N, P> {
+  using Input = BatchNormGradientInput<T, N, P>;
+  using Real = ComputeType<T>;
+  using typename Input::Values;
+  struct Columns {
+    BatchNormColumns<T, N> affine;
+    Real offset[N];
+    Real slope[N];
+  };
+
+  P const* sum_dy;
+  P const* sum_dy_x;
+  std::int64_t rows;
+  T* dx;
+
+  TANDEM_HOST_DEVICE Columns columns(int column) const {
+    Columns result;
+    result.affine = this->source.template columns<T, N>(column);
+    Real const count = static_cast<Real>(rows);
+    for (int v = 0; v < N; ++v) {
+      Real const inverse = this->source.template inverse<Real>(column + v);
+      result.offset[v] = static_cast<Real>(sum_dy[column + v]) / count;
+      result.slope[v] = static_cast<Real>(sum_dy_x[column + v]) / count * inverse * inverse;
+    }
+    return result;
+  }
+  TANDEM_HOST_DEVICE void put(std::int64_t at, Columns const& columns, Values const& values) const {
+    BatchNormColumns<T, N> const& affine = columns.affine;
+    Pack<T, N> result;
+    for (int v = 0; v < N; ++v) {
+      Real const rest = this->gradient(affine, values, v) - columns.offset[v];
+      Real const distance = load(values.x.value[v]) - affine.center[v];
+      result.value[v] = store<T>((rest - distance * columns.slope[v]) * affine.scale[v]);
+    }
+    store_columns<N>(dx + at, result, this->whole);
+  }
+};
+
+template <class P>
+TANDEM_KERNEL void batch_norm_weight_gradient_kernel(BatchNormSaved<P> saved, int channels, P share,
+                                                     P unbiased_share, P* dgain, P* dbias,
+                                                     P* mean_part, P* variance_part,
+                                                     bool accumulate) {
+  int const c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (c >= channels) {
+    return;
+  }
+  P const dy_xhat = static_cast<P>(static_cast<double>(saved.sum_dy_x[c]) *
+                                   static_cast<double>(saved.inverse_deviation[c]));
+  dgain[c] = dy_xhat + (accumulate ? dgain[c] : P{0});
+  dbias[c] = saved.sum_dy[c] + (accumulate ? dbias[c] : P{0});
+  mean_part[c] = share * saved.mean[c] + (accumulate ? mean_part[c] : P{0});
+  variance_part[c] = unbiased_share * saved.variance[c] + (accumulate ? variance_part[c] : P{0});
+}
+
+}  // namespace detail
+
+/// saved.sum_dy = sum(dy), saved.sum_dy_x = sum(dy (x - mean)), each channel over the rows.
+///
+/// Shapes: x, dy (rows, C), gain, bias (C).
+/// Cost:   reads x and dy once; bound by memory. One launch, or two where the rows are many.
+/// Order:  that of column_reduction.
+/// @pre    scratch has batch_norm_scratch_bytes<T>(rows, C)
+template <class T, class P>
+void batch_norm_gradient_sums(Stream const& stream, T const* x, T const* dy, std::int64_t rows,
+                              int channels, P const* gain, P const* bias, bool relu,
+                              BatchNormSaved<P> const& saved, std::byte* scratch) {
+  detail::BatchNormSource<P> const source{gain, bias, saved.mean, saved.inverse_deviation,
+                                          P{0}, false};
+  column_reduction<T>(
+      stream, rows, channels, scratch,
+      [=](auto width) {
+        return detail::BatchNormSumsTerm<T, decltype(width)::value, P>{
+            {x, dy, source, relu, aligned(x, dy)}};
+      },
+      detail::BatchNormSumsResult<P>{saved.sum_dy, saved.sum_dy_x});
+}
+
+/// The gradient of batch_norm_forward to x, through mean and variance also:
+/// dx = gain / deviation * (dy - mean(dy) - xhat mean(dy xhat)), xhat = (x - mean) / deviation.
+///
+/// Shapes: x, dy (rows, C), gain, bias (C); dx (rows, C), which may be dy.
+/// Cost:   reads x and dy once, writes dx once; bound by memory.
+/// @pre    batch_norm_gradient_sums has left its sums in @p saved
+template <class T, class P>
+void batch_norm_input_gradient(Stream const& stream, T const* x, T const* dy, std::int64_t rows,
+                               int channels, P const* gain, P const* bias, bool relu,
+                               BatchNormSaved<P> const& saved, T* dx) {
+  detail::BatchNormSource<P> const source{gain, bias, saved.mean, saved.inverse_deviation,
+                                          P{0}, false};
+  column_map<T>(stream, rows, channels, [=](auto width) {
+    return detail::BatchNormGradientMap<T, decltype(width)::value, P>{
+        {x, dy, source, relu, aligned(x, dy, dx)}, saved.sum_dy, saved.sum_dy_x, rows, dx};
+  });
+}
+
+/// Where batch_norm_weight_gradient adds or writes, (C) each.
+template <class P>
+struct BatchNormGradients {
+  P* gain;
+  P* bias;
+  P* mean;      ///< what the microbatch adds to the step's average of means
+  P* variance;  ///< of unbiased variances
+};
+
+/// gain = [+=] sum(dy xhat), bias = [+=] sum(dy), mean = [+=] share * mean(x), variance = [+=]
+/// share * var(x) * rows / (rows - 1); one row has no unbiased variance and passes the biased one.
+///
+/// Cost:   reads 5 C and writes 4 C elements.
+/// @pre    batch_norm_gradient_sums has left its sums in @p saved
+template <class P>
+void batch_norm_weight_gradient(Stream const& stream, std::int64_t rows, int channels, double share,
+                                BatchNormSaved<P> const& saved,
+                                BatchNormGradients<P> const& gradients, bool accumulate) {
+  constexpr int threads = 128;
+  double const unbiased =
+      rows > 1 ? static_cast<double>(rows) / static_cast<double>(rows - 1) : 1.0;
+  launch(detail::batch_norm_weight_gradient_kernel<P>, blocks_for(channels, threads), threads,
+         stream, saved, channels, static_cast<P>(share),
+         static_cast<P>(static_cast<double>(static_cast<P>(share)) * unbiased), gradients.gain,
+         gradients.bias, gradients.mean, gradients.variance, accumulate);
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Mean and variance of each column of a (rows, columns) matrix, safe where |mean| >> deviation.
+///
+/// A chunk's values are counted from its first row, so that a common offset costs no digits; within
+/// it means and squares of distances are updated in groups of four rows and merged pairwise.
+/// Sources: Welford, Technometrics 4 (1962); Chan, Golub, LeVeque, Am. Stat. 37 (1983).
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/column_reduction.cuh>
+#include <tandem/kernels/cuda/column_tiles.hpp>
+#include <tandem/kernels/cuda/compute_type.hpp>
+#include <tandem/kernels/cuda/launch.cuh>
+#include <tandem/kernels/cuda/pack.hpp>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem::cuda {
+
+namespace detail {
+
+/// Count, means and sums of squared distances of one thread's columns.
+template <class Real, int N>
+struct Moments {
+  Real count = 0;
+  Real mean[N] = {};
+  Real squares[N] = {};
+
+  /// @p used values of each column, value[used][N], are added.
+  ///
+  /// With s and q the sums of d = value - mean and of d²: mean += s / n, squares += q - s² / n. At
+  /// least one d of the first group must be 0; then q - s² / n >= q / 4, and nothing cancels.
+  template <int Together>
+  TANDEM_HOST_DEVICE void add(Real const (&value)[Together][N], int used) {
+    count += static_cast<Real>(used);
+    Real const part = Real{1} / count;
+    for (int v = 0; v < N; ++v) {
+      Real s = 0;
+      Real q = 0;
+      for (int i = 0; i < Together; ++i) {
+        Real const d = i < used ? value[i][v] - mean[v] : Real{0};
+        s += d;
+        q += d * d;
+      }
+      Real const move = s * part;
+      mean[v] += move;
+      squares[v] += q - s * move;
+    }
+  }
+};
+
+/// partial (2, chunks, columns): each chunk's mean, from its first row's value, and squares.
+template <class T, int N>
+TANDEM_KERNEL void column_moments_kernel(T const* x, bool whole, ColumnTiles tiles,
+                                         ComputeType<T>* partial) {
+  using Real = ComputeType<T>;
+  constexpr int together = 4;
+  __shared__ Real shared_count[column_threads];
+  __shared__ Real shared_mean[N][column_threads];
+  __shared__ Real shared_squares[N][column_threads];
+  int const thread = static_cast<int>(threadIdx.x);
+  ColumnPlace const place{tiles, thread, static_cast<int>(blockIdx.x),
+                          static_cast<int>(blockIdx.y)};
+  Moments<Real, N> moments{};
+  std::int64_t row = place.begin + place.down;
+  if (place.works && row < place.end) {
+    T const* const column = x + place.column;
+    Pack<Real, N> const origin =
+        loaded(load_columns<N>(column + place.begin * tiles.columns, whole));
+    Pack<Real, N> const own = loaded(load_columns<N>(column + row * tiles.columns, whole));
+    for (int v = 0; v < N; ++v) {
+      moments.mean[v] = own.value[v] - origin.value[v];
+    }
+    for (; row < place.end; row += together * tiles.down) {
+      Pack<T, N> packs[together];
+      int used = 0;
+      for (int i = 0; i < together; ++i) {
+        std::int64_t const at = row + i * tiles.down;
+        if (at < place.end) {
+          packs[i] = load_columns<N>(column + at * tiles.columns, whole);
+          used = i + 1;
+        }
+      }
+      Real value[together][N];
+      for (int i = 0; i < together; ++i) {
+        for (int v = 0; v < N; ++v) {
+          value[i][v] = i < used ? load(packs[i].value[v]) - origin.value[v] : Real{0};
+        }
+      }
+      moments.add(value, used);
+    }
+  }
+  shared_count[thread] = moments.count;
+  for (int v = 0; v < N; ++v) {
+    shared_mean[v][thread] = moments.mean[v];
+    shared_squares[v][thread] = moments.squares[v];
+  }
+  __syncthreads();
+  for (int rest = tiles.down; rest > 1;) {
+    int const half = (rest + 1) / 2;
+    int const other = thread + half * tiles.across;
+    if (place.down + half < rest && shared_count[other] > Real{0}) {
+      Real const theirs = shared_count[other];
+      Real const count = shared_count[thread] + theirs;
+      Real const part = theirs / count;
+      for (int v = 0; v < N; ++v) {
+        Real const d = shared_mean[v][other] - shared_mean[v][thread];
+        shared_squares[v][thread] +=
+            shared_squares[v][other] + d * d * (shared_count[thread] * part);
+        shared_mean[v][thread] += d * part;
+      }
+      shared_count[thread] = count;
+    }
+    __syncthreads();
+    rest = half;
+  }
+  if (place.down != 0 || !place.works) {
+    return;
+  }
+  std::int64_t const out = static_cast<std::int64_t>(blockIdx.y) * tiles.columns + place.column;
+  for (int v = 0; v < N; ++v) {
+    partial[out + v] = shared_mean[v][thread];
+    partial[out + std::int64_t{tiles.chunks} * tiles.columns + v] = shared_squares[v][thread];
+  }
+}
+
+/// Merges the chunks, in double, and writes what batch_norm_forward saves.
+template <class T, class P>
+TANDEM_KERNEL void moments_combine_kernel(T const* x, ComputeType<T> const* partial,
+                                          ColumnTiles tiles, P epsilon, P* mean,
+                                          P* inverse_deviation, P* variance) {
+  __shared__ double shared[1][combine_columns * combine_lanes];
+  int const thread = static_cast<int>(threadIdx.x);
+  int const lane = thread / combine_columns;
+  int const column = static_cast<int>(blockIdx.x) * combine_columns + thread % combine_columns;
+  bool const works = column < tiles.columns;
+  int const chunks = works ? tiles.chunks : 0;
+  double const origin = works ? static_cast<double>(load(x[column])) : 0.0;
+  // From the first row of all to the mean of a chunk.
+  auto const distance = [=](int chunk) {
+    std::int64_t const first = chunk * tiles.chunk_rows * tiles.columns + column;
+    return static_cast<double>(load(x[first])) - origin +
+           static_cast<double>(partial[std::int64_t{chunk} * tiles.columns + column]);
+  };
+  auto const count = [=](int chunk) {
+    std::int64_t const rest = tiles.rows - chunk * tiles.chunk_rows;
+    return static_cast<double>(rest < tiles.chunk_rows ? rest : tiles.chunk_rows);
+  };
+  double sum = 0;
+  for (int chunk = lane; chunk < chunks; chunk += combine_lanes) {
+    sum += count(chunk) * distance(chunk);
+  }
+  shared[0][thread] = sum;
+  add_combine_lanes(shared);
+  double const middle = shared[0][thread % combine_columns] / static_cast<double>(tiles.rows);
+  __syncthreads();
+  double squares = 0;
+  for (int chunk = lane; chunk < chunks; chunk += combine_lanes) {
+    double const d = distance(chunk) - middle;
+    std::int64_t const row = std::int64_t{tiles.chunks} + chunk;
+    squares += static_cast<double>(partial[row * tiles.columns + column]) + count(chunk) * d * d;
+  }
+  shared[0][thread] = squares;
+  add_combine_lanes(shared);
+  if (works && lane == 0) {
+    using std::sqrt;
+    double const spread = shared[0][thread] / static_cast<double>(tiles.rows);
+    mean[column] = static_cast<P>(origin + middle);
+    variance[column] = static_cast<P>(spread);
+    inverse_deviation[column] = static_cast<P>(1.0 / sqrt(spread + static_cast<double>(epsilon)));
+  }
+}
+
+}  // namespace detail
+
+/// Scratch of batch_norm_moments for at most @p rows rows.
+template <class T>
+constexpr std::int64_t batch_norm_moments_scratch_bytes(std::int64_t rows, int columns) {
+  return column_reduction_scratch_bytes<T>(rows, columns, 2);
+}
+
+/// mean, variance (biased) and 1 / sqrt(variance + epsilon) of each column.
+///
+/// Shapes: x (rows, columns); mean, inverse_deviation, variance (columns).
+/// Cost:   reads x once; bound by memory. Two launches.
+/// Order:  a thread takes every down-th row of its chunk in groups of four; then the threads of a
+///         block as a binary tree; then 32 lanes the chunks, in double; then the lanes as a tree.
+/// @pre    rows >= 1; scratch has batch_norm_moments_scratch_bytes<T>(rows, columns)
+template <class T, class P>
+void batch_norm_moments(Stream const& stream, T const* x, std::int64_t rows, int columns, P epsilon,
+                        P* mean, P* inverse_deviation, P* variance, std::byte* scratch) {
+  ColumnTiles const tiles = column_tiles<T>(rows, columns);
+  Grid const grid{static_cast<unsigned>(tiles.groups), static_cast<unsigned>(tiles.chunks)};
+  auto* const partial = reinterpret_cast<ComputeType<T>*>(scratch);
+  with_column_vector<T>(columns, [&](auto width) {
+    launch(detail::column_moments_kernel<T, decltype(width)::value>, grid, column_threads, stream,
+           x, aligned(x), tiles, partial);
+  });
+  launch(detail::moments_combine_kernel<T, P>, blocks_for(columns, detail::combine_columns),
+         detail::combine_columns * detail::combine_lanes, stream, x, partial, tiles, epsilon, mean,
+         inverse_deviation, variance);
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Column sums of a (rows, columns) matrix, which are the gradient of a bias; and adding a bias.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/column_map.cuh>
+#include <tandem/kernels/cuda/column_reduction.cuh>
+#include <tandem/kernels/cuda/column_tiles.hpp>
+#include <tandem/kernels/cuda/compute_type.hpp>
+#include <tandem/kernels/cuda/pack.hpp>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem::cuda {
+
+namespace detail {
+
+/// Each element itself.
+template <class T, int N>
+struct ColumnSumTerm {
+  using Real = ComputeType<T>;
+  using Values = Pack<T, N>;
+  struct Columns {};
+  static constexpr int sums = 1;
+
+  T const* x;
+  bool whole;
+
+  TANDEM_HOST_DEVICE Columns columns(int /*column*/) const { return {}; }
+  TANDEM_HOST_DEVICE Values values(std::int64_t at) const { return load_columns<N>(x + at, whole); }
+  TANDEM_HOST_DEVICE void add(Columns const& /*columns*/, Values const& values,
+                              Real (&sum)[sums][N]) const {
+    for (int v = 0; v < N; ++v) {
+      sum[0][v] += load(values.value[v]);
+    }
+  }
+};
+
+template <class P>
+struct ColumnSumResult {
+  P* out;
+  bool accumulate;
+
+  TANDEM_HOST_DEVICE void operator()(int column, double const (&total)[1]) const {
+    P const sum = static_cast<P>(total[0]);
+    out[column] = accumulate ? out[column] + sum : sum;
+  }
+};
+
+template <class T, int N, class P>
+struct AddBiasMap {
+  using Real = ComputeType<T>;
+  using Values = Pack<T, N>;
+  struct Columns {
+    Real bias[N];
+  };
+
+  T* y;
+  P const* bias;
+  bool whole;
+
+  TANDEM_HOST_DEVICE Columns columns(int column) const {
+    Columns result;
+    for (int v = 0; v < N; ++v) {
+      result.bias[v] = static_cast<Real>(bias[column + v]);
+    }
+    return result;
+  }
+  TANDEM_HOST_DEVICE Values values(std::int64_t at) const { return load_columns<N>(y + at, whole); }
+  TANDEM_HOST_DEVICE void put(std::int64_t at, Columns const& columns, Values values) const {
+    for (int v = 0; v < N; ++v) {
+      values.value[v] = store<T>(load(values.value[v]) + columns.bias[v]);
+    }
+    store_columns<N>(y + at, values, whole);
+  }
+};
+
+}  // namespace detail
+
+/// Scratch of column_sum for at most @p rows rows.
+template <class T>
+constexpr std::int64_t column_sum_scratch_bytes(std::int64_t rows, int columns) {
+  return column_reduction_scratch_bytes<T>(rows, columns, 1);
+}
+
+/// out = [+=] the sum of the rows.
+///
+/// Shapes: x (rows, columns), out (columns).
+/// Cost:   reads x once; bound by memory. One launch, or two where the rows are many.
+/// Order:  that of column_reduction; with @p accumulate the sum is added as one term.
+/// @pre    scratch has column_sum_scratch_bytes<T>(rows, columns)
+template <class T, class P>
+void column_sum(Stream const& stream, T const* x, std::int64_t rows, int columns, P* out,
+                bool accumulate, std::byte* scratch) {
+  column_reduction<T>(
+      stream, rows, columns, scratch,
+      [=](auto width) {
+        return detail::ColumnSumTerm<T, decltype(width)::value>{x, aligned(x)};
+      },
+      detail::ColumnSumResult<P>{out, accumulate});
+}
+
+/// y += bias, in place.
+///
+/// Shapes: y (rows, columns), bias (columns).
+/// Cost:   reads and writes y once; bound by memory.
+template <class T, class P>
+void add_bias(Stream const& stream, T* y, P const* bias, std::int64_t rows, int columns) {
+  column_map<T>(stream, rows, columns, [=](auto width) {
+    return detail::AddBiasMap<T, decltype(width)::value, P>{y, bias, aligned(y)};
+  });
+}
+
+}  // namespace tandem::cuda

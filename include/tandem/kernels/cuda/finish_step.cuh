@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// finish_step: the end of a step in one block: its result, the factor of clipping, and the
+/// update's functors, all in device memory.
+///
+/// The host reads nothing between backward and update, so steps can be queued ahead. A step whose
+/// loss is not finite therefore raises a flag in device memory, which stops its own update and all
+/// later ones until the host clears it.
+
+#include <cmath>
+#include <cstdint>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/launch.cuh>
+#include <tandem/kernels/cuda/row_lanes.cuh>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem::cuda {
+
+/// What finish_step reads and writes; all pointers are to device memory.
+/// @tparam Result  has loss, metric, gradient_norm, non_finite and samples, as the engine's
+template <class Result>
+struct StepEnd {
+  double const* sums = nullptr;  ///< (microbatches, 2): loss and metric, summed over samples
+  int microbatches = 0;
+  int samples = 0;                    ///< of the global batch
+  double const* squares = nullptr;    ///< partial sums of the gradient's squares; null: no clipping
+  std::int64_t squares_count = 0;     ///< of them
+  double const* clip_norm = nullptr;  ///< read if squares is not null
+  Result* result = nullptr;
+  int* stopped = nullptr;  ///< the flag: set to 1 by a non-finite loss; null in evaluation
+};
+
+/// A Prepare that does nothing: for a step without an update.
+struct PrepareNothing {
+  TANDEM_HOST_DEVICE void operator()(int /*run*/, double /*scale*/) const {}
+};
+
+namespace detail {
+
+/// False for a NaN, too.
+TANDEM_HOST_DEVICE inline bool is_finite(double x) { return x - x == 0.0; }
+
+template <class Result, class Prepare>
+TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int runs) {
+  using std::sqrt;
+  constexpr int part = row_threads / 2;  // microbatches
+  __shared__ double shared[row_threads];
+  __shared__ double shared_scale;
+  int const thread = static_cast<int>(threadIdx.x);
+  double loss = 0;
+  double metric = 0;
+  int first = -1;  // microbatch that is not finite
+  for (int begin = 0; begin < end.microbatches; begin += part) {
+    int const count = end.microbatches - begin < part ? end.microbatches - begin : part;
+    if (thread < 2 * count) {
+      shared[thread] = end.sums[2 * std::int64_t{begin} + thread];
+    }
+    __syncthreads();
+    for (int m = 0; thread == 0 && m < count; ++m) {
+      loss += shared[2 * m];
+      metric += shared[2 * m + 1];
+      first = first < 0 && !is_finite(shared[2 * m]) ? begin + m : first;
+    }
+    __syncthreads();
+  }
+  double squares = 0;
+  if (end.squares != nullptr) {
+    for (std::int64_t i = thread; i < end.squares_count; i += row_threads) {
+      squares += end.squares[i];
+    }
+  }
+  double const norm = sqrt(merge_lanes<row_threads>(squares, shared, AddLanes{}));
+  if (thread == 0) {
+    int const sum_overflows = is_finite(loss) ? -1 : 0;
+    int const non_finite = first < 0 ? sum_overflows : first;
+    end.result->loss = loss / end.samples;
+    end.result->metric = metric / end.samples;
+    end.result->gradient_norm = non_finite < 0 ? norm : 0.0;
+    end.result->non_finite = non_finite;
+    end.result->samples = end.samples;
+    if (non_finite >= 0 && end.stopped != nullptr) {
+      *end.stopped = 1;
+    }
+    bool const clips = end.squares != nullptr && norm > *end.clip_norm;
+    shared_scale = clips ? *end.clip_norm / norm : 1.0;
+  }
+  __syncthreads();
+  for (int run = thread; run < runs; run += row_threads) {
+    prepare(run, shared_scale);
+  }
+}
+
+}  // namespace detail
+
+/// Writes the step's means over the samples, its gradient norm and its first microbatch whose loss
+/// is not finite; raises the flag; and calls prepare(run, scale of the gradient) for each run.
+///
+/// Cost:  one block.
+/// Order: the microbatches in order; square i to lane i mod 256, the lanes as a binary tree.
+template <class Result, class Prepare>
+void finish_step(Stream const& stream, StepEnd<Result> const& end, Prepare const& prepare,
+                 int runs) {
+  launch(detail::finish_step_kernel<Result, Prepare>, 1, row_threads, stream, end, prepare, runs);
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// launch(): queues a kernel, checked; blocks_for(): how many blocks n elements need.
+///
+/// Every kernel of the library starts here, never by `<<<>>>`: a function has no syntax of its own,
+/// converts the arguments to the kernel's parameters, and throws with the place of the call.
+
+#include <cstdint>
+#include <type_traits>
+
+#include <cuda_runtime_api.h>
+
+#include <tandem/runtime/cuda/device.hpp>
+#include <tandem/runtime/cuda/error.hpp>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem::cuda {
+
+/// Blocks of a launch; remembers where it was written, for the message of a launch that fails.
+struct Grid {
+  // NOLINTNEXTLINE(google-explicit-constructor): a plain number is a row of blocks
+  constexpr Grid(unsigned columns, unsigned rows = 1, unsigned layers = 1,
+                 char const* written_in = __builtin_FILE(), int at = __builtin_LINE())
+      : x{columns}, y{rows}, z{layers}, file{written_in}, line{at} {}
+
+  unsigned x;  ///< at most 2^31 - 1
+  unsigned y;  ///< at most 65,535
+  unsigned z;  ///< at most 65,535
+  char const* file;
+  int line;
+};
+
+/// The largest x of a grid.
+inline constexpr std::int64_t largest_grid = 2147483647;
+
+/// Blocks that cover @p n elements, @p per_block each; 0 if n is 0. No more than largest_grid, so a
+/// kernel that may meet larger n takes several turns: `for (i = first; i < n; i += all threads)`.
+/// @pre n >= 0, per_block >= 1
+constexpr unsigned blocks_for(std::int64_t n, std::int64_t per_block) {
+  std::int64_t const blocks = n / per_block + (n % per_block != 0 ? 1 : 0);
+  return static_cast<unsigned>(blocks < largest_grid ? blocks : largest_grid);
+}
+
+/// As blocks_for(), with at most @p most blocks: for kernels whose threads take several turns.
+/// @pre most >= 1
+constexpr unsigned blocks_for(std::int64_t n, std::int64_t per_block, unsigned most) {
+  unsigned const blocks = blocks_for(n, per_block);
+  return blocks < most ? blocks : most;
+}
+
+/// Queues @p kernel on @p stream with @p threads to a block; returns without waiting for it.
+///
+/// A grid with no blocks queues nothing. The arguments are converted to the kernel's parameters
+/// here, as by a call. What the kernel does wrong shows later, at a check of that stream.
+/// @pre threads is in [1, 1024]
+/// @throws CudaError  the launch is not possible: too many threads or registers, or no code for
+///                    this GPU
+template <class... Parameters>
+void launch(void (*kernel)(Parameters...), Grid grid, int threads, Stream const& stream,
+            std::type_identity_t<Parameters>... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
+    return;
+  }
+  void* pointers[sizeof...(Parameters) + 1] = {
+      const_cast<void*>(static_cast<void const*>(&arguments))..., nullptr};
+  ScopedDevice const scope{stream.device()};
+  check(cudaLaunchKernel(reinterpret_cast<void const*>(kernel), dim3{grid.x, grid.y, grid.z},
+                         dim3{static_cast<unsigned>(threads), 1, 1}, pointers, 0, stream.get()),
+        grid.file, grid.line);
+}
+
+}  // namespace tandem::cuda

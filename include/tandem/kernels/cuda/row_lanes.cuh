@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What kernels share in which some threads of a block, its lanes, work on one row of a matrix; and
+/// the sum of a vector in a fixed order.
+
+#include <cstdint>
+#include <type_traits>
+
+#include <cub/block/block_reduce.cuh>
+#include <cub/warp/warp_reduce.cuh>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/launch.cuh>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem::cuda {
+
+/// Threads of a block that works on rows.
+inline constexpr int row_threads = 256;
+
+/// Lanes of a row of so many columns: a function of the size only, which fixes the order of sums.
+constexpr bool takes_whole_block(std::int64_t columns) { return columns > 1024; }
+
+/// The lane's place in a matrix of @p rows rows, in a block of row_threads / Lanes rows.
+template <int Lanes>
+struct RowPlace {
+  int lane;
+  std::int64_t row;
+  bool works;
+
+  TANDEM_HOST_DEVICE RowPlace(int thread, unsigned block, std::int64_t rows)
+      : lane{thread % Lanes},
+        row{static_cast<std::int64_t>(block) * (row_threads / Lanes) + thread / Lanes},
+        works{row < rows} {}
+};
+
+namespace detail {
+
+/// Joins the values of a row's lanes; a __shared__ variable of the kernel, for one use.
+///
+/// Order: CUB's: in a warp lane i takes in lane i + d, d = 1, 2, 4, 8, 16; then warps in order.
+template <int Lanes, class Value>
+struct RowReduce {
+  static_assert(Lanes == 32 || Lanes == row_threads);
+  using Reduce = std::conditional_t<Lanes == 32, cub::WarpReduce<Value>,
+                                    cub::BlockReduce<Value, row_threads>>;
+
+  typename Reduce::TempStorage storage[row_threads / Lanes];
+
+  /// The result in lane 0, nothing of use in the others.
+  /// @pre all threads of the block call it
+  template <class Merge>
+  __device__ Value operator()(Value const& own, Merge const& merge) {
+    return Reduce{storage[threadIdx.x / Lanes]}.Reduce(own, merge);
+  }
+};
+
+template <class T>
+TANDEM_KERNEL void ordered_sum_kernel(T const* x, std::int64_t n, T divisor, T* out) {
+  using Reduce = cub::BlockReduce<T, row_threads>;
+  __shared__ typename Reduce::TempStorage storage;
+  T own = 0;
+  for (std::int64_t i = static_cast<int>(threadIdx.x); i < n; i += row_threads) {
+    own += x[i];
+  }
+  T const total = Reduce{storage}.Sum(own);
+  if (threadIdx.x == 0) {
+    *out = total / divisor;
+  }
+}
+
+}  // namespace detail
+
+/// *out = (x[0] + … + x[n - 1]) / divisor.
+///
+/// Cost:   one block; for the few thousand partial results of another kernel.
+/// Order:  a function of n only, unlike that of cub::DeviceReduce: element i goes to thread i mod
+///         256; then as in RowReduce.
+template <class T>
+void ordered_sum(Stream const& stream, T const* x, std::int64_t n, T divisor, T* out) {
+  launch(detail::ordered_sum_kernel<T>, 1, row_threads, stream, x, n, divisor, out);
+}
+
+/// f(std::integral_constant<int, Lanes>), Lanes as takes_whole_block says.
+template <class Function>
+void with_row_lanes(std::int64_t columns, Function const& f) {
+  if (takes_whole_block(columns)) {
+    f(std::integral_constant<int, row_threads>{});
+  } else {
+    f(std::integral_constant<int, 32>{});
+  }
+}
+
+}  // namespace tandem::cuda

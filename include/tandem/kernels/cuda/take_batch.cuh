@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// take_batch: the first kernel of a step, which takes the step's samples and targets from where
+/// they have been staged to where all other kernels read them.
+///
+/// Where they are staged changes from step to step, and a recorded step may not: so the kernel
+/// finds the addresses in device memory.
+
+#include <cstdint>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/compute_type.hpp>
+#include <tandem/kernels/cuda/launch.cuh>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem::cuda {
+
+/// Where a step's data has been staged: samples as the user gave them, (n, C, H, W).
+template <class P, class Target>
+struct StagedBatch {
+  P const* samples = nullptr;
+  Target const* targets = nullptr;
+};
+
+namespace detail {
+
+template <class T, class P, class Target>
+TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::int64_t elements,
+                                     int channels, std::int64_t pixels, T* samples,
+                                     std::int64_t target_count, Target* targets) {
+  P const* const from = staged->samples;
+  Target const* const from_targets = staged->targets;
+  std::int64_t const first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  std::int64_t const stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = first; i < elements; i += stride) {
+    std::int64_t const pixel = i / channels;  // among those of all samples
+    std::int64_t const channel = i - pixel * channels;
+    std::int64_t const sample = pixel / pixels;
+    samples[i] =
+        store<T>(load(from[(sample * channels + channel) * pixels + (pixel - sample * pixels)]));
+  }
+  for (std::int64_t i = first; i < target_count; i += stride) {
+    targets[i] = from_targets[i];
+  }
+}
+
+}  // namespace detail
+
+/// samples = (T) staged->samples with its axes turned from (n, C, pixels) to (n, pixels, C);
+/// targets = staged->targets.
+///
+/// Shapes: staged is one value in device memory; elements = n C pixels.
+/// Cost:   reads and writes each element once; reads are coalesced for one channel, else `channels`
+///         streams.
+template <class T, class P, class Target>
+void take_batch(Stream const& stream, StagedBatch<P, Target> const* staged, std::int64_t elements,
+                int channels, std::int64_t pixels, T* samples, std::int64_t target_count,
+                Target* targets) {
+  std::int64_t const most = elements > target_count ? elements : target_count;
+  launch(detail::take_batch_kernel<T, P, Target>, blocks_for(most, 256, 8192), 256, stream, staged,
+         elements, channels, pixels, samples, target_count, targets);
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ReLU and Dropout on Cuda.
+
+#include <tandem/kernels/cuda/dropout.cuh>
+#include <tandem/kernels/cuda/relu.cuh>
+#include <tandem/layers/activation.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+namespace tandem {
+
+namespace cuda {
+
+template <class T, class P>
+class ReluOp {
+ public:
+  ReluOp(OpSetup const& setup, RankDevice&) : elements_{setup.node.out.elements()} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    relu_forward(p.device.compute, o.x[0], o.y, p.batch * elements_);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    relu_gradient(p.device.compute, o.y, o.dy, o.dx[0], p.batch * elements_);
+  }
+
+ private:
+  std::int64_t elements_;
+};
+
+template <class T, class P>
+class DropoutOp {
+ public:
+  DropoutOp(OpSetup const& setup, double rate)
+      : channels_{setup.node.out[0]},
+        pixels_{static_cast<int>(setup.node.out.elements() / setup.node.out[0])},
+        layer_{static_cast<std::uint32_t>(setup.index)},
+        rate_{static_cast<float>(rate)} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    dropout_forward(p.device.compute, p.batch, channels_, pixels_, source(p),
+                    p.training ? rate_ : 0.0F, o.x[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    dropout_gradient(p.device.compute, p.batch, channels_, pixels_, source(p), rate_, o.dy,
+                     o.dx[0]);
+  }
+
+ private:
+  [[nodiscard]] DropoutSource source(Pass<RankDevice> const& p) const {
+    return {&p.state->seed, &p.state->step, layer_, static_cast<std::uint32_t>(p.first_sample)};
+  }
+
+  int channels_;
+  int pixels_;  // of a map; 1 for a vector, whose elements are channels
+  std::uint32_t layer_;
+  float rate_;
+};
+
+}  // namespace cuda
+
+template <class Kernels, class Precision>
+struct Op<ReLU, BasicCuda<Kernels, Precision>>
+    : cuda::ReluOp<typename Precision::Scalar, typename Precision::Master> {
+  using cuda::ReluOp<typename Precision::Scalar, typename Precision::Master>::ReluOp;
+};
+
+template <class Rate, class Kernels, class Precision>
+struct Op<Dropout<Rate>, BasicCuda<Kernels, Precision>>
+    : cuda::DropoutOp<typename Precision::Scalar, typename Precision::Master> {
+  Op(OpSetup const& setup, cuda::RankDevice&)
+      : cuda::DropoutOp<typename Precision::Scalar, typename Precision::Master>{
+            setup, Dropout<Rate>::rate} {}
+};
+
+}  // namespace tandem

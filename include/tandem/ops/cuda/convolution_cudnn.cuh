@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Conv2d on Cuda by cuDNN. Needs <cudnn.h>; ops/cuda/convolution.cuh does without.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include <cudnn.h>
+
+#include <tandem/core/precision.hpp>
+#include <tandem/kernels/cuda/by_batch.hpp>
+#include <tandem/kernels/cuda/cast.cuh>
+#include <tandem/kernels/cuda/column_sum.cuh>
+#include <tandem/kernels/cudnn/convolution_plan.hpp>
+#include <tandem/layers/conv2d.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+namespace tandem {
+
+namespace cuda {
+
+/// Any convolution: one type for all of a precision, so that kernels are compiled once.
+///
+/// cuDNN 9 has the gradient of the weights in T alone: for BFloat16 it is rounded once before it is
+/// added to the gradient in fp32. It goes by way of scratch unless it may overwrite.
+template <class Precision, bool Bias>
+class CuDnnConvolutionOp {
+ public:
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+  CuDnnConvolutionOp(OpSetup const& setup, ConvolutionGeometry const& geometry, RankDevice& device)
+      : device_{&device},
+        geometry_{geometry},
+        weights_{std::int64_t{geometry.out_channels} * geometry.window.kernel.height *
+                 geometry.window.kernel.width * (geometry.in_channels / geometry.groups)},
+        rows_{std::int64_t{geometry.out.height} * geometry.out.width} {
+    if (setup.batch > 0) {
+      workspace_ = plan(forward_, ConvolutionPass::forward, setup.batch).workspace_bytes();
+      if (setup.wants_input_gradient) {
+        workspace_ =
+            std::max(workspace_,
+                     plan(input_, ConvolutionPass::input_gradient, setup.batch).workspace_bytes());
+      }
+      workspace_ =
+          std::max(workspace_,
+                   plan(weight_, ConvolutionPass::weight_gradient, setup.batch).workspace_bytes());
+    }
+    // Room for the last batch of an epoch: its engines may be others, with more needs.
+    constexpr std::int64_t least = std::int64_t{16} << 20;
+    workspace_ = std::max((workspace_ + 255) / 256 * 256, least);
+    limit_ = workspace_;
+    scratch_ = workspace_ + weights_ * static_cast<std::int64_t>(sizeof(T));
+    if constexpr (Bias) {
+      scratch_ = std::max(scratch_,
+                          column_sum_scratch_bytes<T>(setup.batch * rows_, geometry_.out_channels));
+    }
+  }
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true, .scratch_bytes = scratch_}; }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) {
+    if (p.batch == 0) {
+      return;
+    }
+    Stream const& stream = p.device.compute;
+    plan(forward_, ConvolutionPass::forward, p.batch)
+        .run(stream, o.x[0], o.weight[0], o.y, p.device.scratch);
+    if constexpr (Bias) {
+      add_bias(stream, o.y, o.parameter[1], p.batch * rows_, geometry_.out_channels);
+    }
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) {
+    if (p.batch > 0) {
+      plan(input_, ConvolutionPass::input_gradient, p.batch)
+          .run(p.device.compute, o.dx[0], o.weight[0], o.dy, p.device.scratch);
+    }
+  }
+  void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) {
+    Stream const& stream = p.device.compute;
+    if (p.batch > 0) {
+      gradient(o, p);
+    } else if (!p.accumulate) {
+      check(cudaMemsetAsync(o.gradient[0], 0, static_cast<std::size_t>(weights_) * sizeof(P),
+                            stream.get()));
+    }
+    if constexpr (Bias) {
+      column_sum(stream, o.dy, p.batch * rows_, geometry_.out_channels, o.gradient[1], p.accumulate,
+                 p.device.scratch);
+    }
+  }
+
+ private:
+  [[nodiscard]] ConvolutionTask task(ConvolutionPass pass, std::int64_t batch) const {
+    constexpr auto type = std::same_as<T, BFloat16> ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    return {.pass = pass,
+            .geometry = geometry_,
+            .batch = batch,
+            .type = type,
+            .tensor_cores = !std::same_as<Precision, Fp32>,
+            .precision = Precision::name};
+  }
+
+  ConvolutionPlan& plan(ByBatch<ConvolutionPlan>& plans, ConvolutionPass pass, std::int64_t batch) {
+    return plans.get(batch, [&](std::int64_t samples) {
+      return ConvolutionPlan{*device_, task(pass, samples), limit_};
+    });
+  }
+
+  void gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) {
+    Stream const& stream = p.device.compute;
+    T* const staged = reinterpret_cast<T*>(p.device.scratch + workspace_);
+    bool const direct = std::same_as<T, P> && !p.accumulate;
+    plan(weight_, ConvolutionPass::weight_gradient, p.batch)
+        .run(stream, o.x[0], direct ? static_cast<void*>(o.gradient[0]) : staged, o.dy,
+             p.device.scratch);
+    if (p.accumulate) {
+      cast_add(stream, staged, o.gradient[0], weights_);
+    } else if (!direct) {
+      cast(stream, staged, o.gradient[0], weights_);
+    }
+  }
+
+  RankDevice* device_;
+  ConvolutionGeometry geometry_;
+  std::int64_t weights_;
+  std::int64_t rows_;  // of y, a sample
+  std::int64_t limit_ = convolution_workspace_limit;
+  std::int64_t workspace_ = 0;
+  std::int64_t scratch_ = 0;
+  ByBatch<ConvolutionPlan> forward_;
+  ByBatch<ConvolutionPlan> input_;
+  ByBatch<ConvolutionPlan> weight_;
+};
+
+}  // namespace cuda
+
+template <int Out, class... Options, class Precision>
+  requires(!std::same_as<typename Precision::Scalar, double>)
+struct Op<Conv2d<Out, Options...>, BasicCuda<CuDnn, Precision>>
+    : cuda::CuDnnConvolutionOp<Precision, Conv2d<Out, Options...>::bias> {
+  Op(OpSetup const& setup, cuda::RankDevice& device)
+      : cuda::CuDnnConvolutionOp<Precision, Conv2d<Out, Options...>::bias>{
+            setup, Conv2d<Out, Options...>::geometry(setup.node.in), device} {}
+};
+
+}  // namespace tandem

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The joins of a graph on Cuda: Concat copies channels, Add sums its inputs.
+
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/kernels/cuda/concat.cuh>
+#include <tandem/kernels/cuda/elementwise.cuh>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+namespace tandem {
+
+template <class Kernels, class Precision>
+class Op<ConcatJoin, BasicCuda<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  /// @throws ContractError  it joins more than 64 inputs
+  Op(OpSetup const& setup, cuda::RankDevice&)
+      : pixels_{setup.node.out.elements() / setup.node.out[0]} {
+    expects(setup.node.edges <= cuda::most_pointers,
+            "Concat on Cuda: join at most 64 branches; nest Concats for more");
+    for (int i = 0; i < setup.node.edges; ++i) {
+      channels_.push_back(setup.inputs[i][0]);
+    }
+  }
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
+    cuda::concat_forward(p.device.compute, p.batch * pixels_, cuda::pointers(o.x, parts()),
+                         channels_.data(), o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
+    cuda::concat_gradient(p.device.compute, p.batch * pixels_, cuda::pointers(o.dx, parts()),
+                          channels_.data(), o.dy);
+  }
+
+ private:
+  [[nodiscard]] int parts() const { return static_cast<int>(channels_.size()); }
+
+  std::int64_t pixels_;
+  std::vector<int> channels_;  // of each input
+};
+
+/// Its gradient is a view: the engine gives both inputs the gradient of the sum.
+template <class Kernels, class Precision>
+class Op<AddJoin, BasicCuda<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  Op(OpSetup const& setup, cuda::RankDevice&) : elements_{setup.node.out.elements()} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
+    cuda::sum(p.device.compute, o.x, 2, o.y, p.batch * elements_);
+  }
+
+ private:
+  std::int64_t elements_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// SoftmaxCrossEntropy, MeanSquaredError and top-k accuracy on Cuda.
+///
+/// Outputs, targets and results are in device memory. Outputs are channels-last, targets in the
+/// order that the user knows.
+
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/kernels/cuda/mean_squared_error.cuh>
+#include <tandem/kernels/cuda/softmax_cross_entropy.cuh>
+#include <tandem/kernels/cuda/top_k.cuh>
+#include <tandem/layers/loss.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+namespace tandem {
+
+namespace cuda {
+
+/// The number of outputs that labels count.
+/// @throws ContractError  @p output is an image, whose elements Cuda has in another order than Host
+inline int classes_of(Shape output) {
+  expects(output.rank != 3 || output[0] == 1 || output[1] * output[2] == 1,
+          "labels count the outputs of a vector: end the network with Flatten or a Linear layer");
+  return static_cast<int>(output.elements());
+}
+
+}  // namespace cuda
+
+/// A loss op writes the sum of the losses of a microbatch, in double; gradient multiplies by
+/// @p scale, which the engine sets to 1 / global batch.
+template <class Smoothing, class Kernels, class Precision>
+class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicCuda<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using L = SoftmaxCrossEntropy<Smoothing>;
+
+ public:
+  LossOp(Shape output, int batch)
+      : classes_{cuda::classes_of(output)},
+        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+
+  void forward(Pass<cuda::RankDevice> const& p, T const* output, std::int32_t const* labels,
+               double* loss) const {
+    cuda::softmax_cross_entropy_forward(p.device.compute, output, labels, p.batch, classes_,
+                                        L::smoothing, p.device.template scratch_as<double>(), loss);
+  }
+  void gradient(Pass<cuda::RankDevice> const& p, T const* output, std::int32_t const* labels,
+                double scale, T* dy) const {
+    cuda::softmax_cross_entropy_gradient(p.device.compute, output, labels, p.batch, classes_,
+                                         L::smoothing, scale, dy);
+  }
+
+ private:
+  int classes_;
+  std::int64_t scratch_;
+};
+
+template <class Kernels, class Precision>
+class LossOp<MeanSquaredError, BasicCuda<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  LossOp(Shape output, int batch)
+      : elements_{output.elements()},
+        order_{output.rank == 3 ? cuda::TargetOrder{output[0], output[1] * output[2]}
+                                : cuda::TargetOrder{}},
+        scratch_{cuda::mean_squared_error_scratch_bytes(batch * elements_)} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+
+  void forward(Pass<cuda::RankDevice> const& p, T const* output, float const* targets,
+               double* loss) const {
+    cuda::mean_squared_error_forward(p.device.compute, output, targets, order_, p.batch * elements_,
+                                     static_cast<double>(elements_), loss, p.device.scratch);
+  }
+  void gradient(Pass<cuda::RankDevice> const& p, T const* output, float const* targets,
+                double scale, T* dy) const {
+    cuda::mean_squared_error_gradient(p.device.compute, output, targets, order_,
+                                      p.batch * elements_, scale / static_cast<double>(elements_),
+                                      dy);
+  }
+
+ private:
+  std::int64_t elements_;
+  cuda::TargetOrder order_;
+  std::int64_t scratch_;
+};
+
+/// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
+template <class M, class L, class Kernels, class Precision>
+  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t>)
+class MetricOp<M, L, BasicCuda<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit MetricOp(Shape output) : classes_{cuda::classes_of(output)} {}
+
+  /// For microbatches of at most @p batch samples.
+  static std::int64_t scratch_bytes(int batch) {
+    return batch * static_cast<std::int64_t>(sizeof(double));
+  }
+
+  /// @p sum is overwritten.
+  void count(Pass<cuda::RankDevice> const& p, T const* output, std::int32_t const* labels,
+             double* sum) const {
+    expects(p.device.scratch_bytes >= scratch_bytes(p.batch),
+            "MetricOp: the device's scratch memory is smaller than MetricOp::scratch_bytes");
+    cuda::top_k_count(p.device.compute, output, labels, p.batch, classes_, M::k,
+                      p.device.template scratch_as<double>(), sum);
+  }
+
+ private:
+  int classes_;
+};
+
+}  // namespace tandem

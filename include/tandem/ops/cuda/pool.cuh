@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// MaxPool2d, AvgPool2d, GlobalAvgPool and Subsample2d on Cuda.
+
+#include <tandem/kernels/cuda/avg_pool.cuh>
+#include <tandem/kernels/cuda/global_avg_pool.cuh>
+#include <tandem/kernels/cuda/max_pool.cuh>
+#include <tandem/kernels/cuda/subsample.cuh>
+#include <tandem/layers/pool.hpp>
+#include <tandem/layers/subsample2d.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+namespace tandem {
+
+namespace cuda {
+
+/// saved holds the winning cell of every window, so neither x nor y is read by backward.
+template <class T, class P>
+class MaxPoolOp {
+ public:
+  MaxPoolOp(OpSetup const& setup, PoolGeometry const& geometry)
+      : geometry_{geometry},
+        saved_{setup.batch * setup.node.out.elements() *
+               static_cast<std::int64_t>(sizeof(std::int32_t))} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.saved_bytes = saved_}; }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    max_pool_forward(p.device.compute, geometry_, p.batch, o.x[0], o.y,
+                     reinterpret_cast<std::int32_t*>(o.saved));
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    max_pool_gradient(p.device.compute, geometry_, p.batch, o.dy,
+                      reinterpret_cast<std::int32_t const*>(o.saved), o.dx[0]);
+  }
+
+ private:
+  PoolGeometry geometry_;
+  std::int64_t saved_;
+};
+
+template <class T, class P>
+class AvgPoolOp {
+ public:
+  AvgPoolOp(PoolGeometry const& geometry, bool count_padding)
+      : geometry_{geometry}, count_padding_{count_padding} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    avg_pool_forward(p.device.compute, geometry_, p.batch, count_padding_, o.x[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    avg_pool_gradient(p.device.compute, geometry_, p.batch, count_padding_, o.dy, o.dx[0]);
+  }
+
+ private:
+  PoolGeometry geometry_;
+  bool count_padding_;
+};
+
+template <class T, class P>
+class GlobalAvgPoolOp {
+ public:
+  GlobalAvgPoolOp(OpSetup const& setup, RankDevice&)
+      : channels_{setup.node.in[0]}, pixels_{setup.node.in[1] * setup.node.in[2]} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    global_avg_pool_forward(p.device.compute, p.batch, channels_, pixels_, o.x[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    global_avg_pool_gradient(p.device.compute, p.batch, channels_, pixels_, o.dy, o.dx[0]);
+  }
+
+ private:
+  int channels_;
+  int pixels_;
+};
+
+template <class T, class P>
+class SubsampleOp {
+ public:
+  SubsampleOp(OpSetup const& setup, int step)
+      : geometry_{setup.node.in[0], setup.node.out[0], {setup.node.in[1], setup.node.in[2]}, step} {
+  }
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    subsample_forward(p.device.compute, geometry_, p.batch, o.x[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    subsample_gradient(p.device.compute, geometry_, p.batch, o.dy, o.dx[0]);
+  }
+
+ private:
+  SubsampleGeometry geometry_;
+};
+
+}  // namespace cuda
+
+template <class... Options, class Kernels, class Precision>
+struct Op<MaxPool2d<Options...>, BasicCuda<Kernels, Precision>>
+    : cuda::MaxPoolOp<typename Precision::Scalar, typename Precision::Master> {
+  Op(OpSetup const& setup, cuda::RankDevice&)
+      : cuda::MaxPoolOp<typename Precision::Scalar, typename Precision::Master>{
+            setup, MaxPool2d<Options...>::geometry(setup.node.in)} {}
+};
+
+template <class... Options, class Kernels, class Precision>
+struct Op<AvgPool2d<Options...>, BasicCuda<Kernels, Precision>>
+    : cuda::AvgPoolOp<typename Precision::Scalar, typename Precision::Master> {
+  Op(OpSetup const& setup, cuda::RankDevice&)
+      : cuda::AvgPoolOp<typename Precision::Scalar, typename Precision::Master>{
+            AvgPool2d<Options...>::geometry(setup.node.in),
+            AvgPool2d<Options...>::options.count_padding} {}
+};
+
+template <class Kernels, class Precision>
+struct Op<GlobalAvgPool, BasicCuda<Kernels, Precision>>
+    : cuda::GlobalAvgPoolOp<typename Precision::Scalar, typename Precision::Master> {
+  using cuda::GlobalAvgPoolOp<typename Precision::Scalar,
+                              typename Precision::Master>::GlobalAvgPoolOp;
+};
+
+template <int Out, int Step, class Kernels, class Precision>
+struct Op<Subsample2d<Out, Step>, BasicCuda<Kernels, Precision>>
+    : cuda::SubsampleOp<typename Precision::Scalar, typename Precision::Master> {
+  Op(OpSetup const& setup, cuda::RankDevice&)
+      : cuda::SubsampleOp<typename Precision::Scalar, typename Precision::Master>{setup, Step} {}
+};
+
+}  // namespace tandem

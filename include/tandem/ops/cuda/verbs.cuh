@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Verbs<BasicCuda>: the few operations on flat arrays that the engine itself needs, on the compute
+/// stream.
+
+#include <cstdint>
+
+#include <tandem/kernels/cuda/cast.cuh>
+#include <tandem/kernels/cuda/elementwise.cuh>
+#include <tandem/kernels/cuda/sum_of_squares.cuh>
+#include <tandem/ops/verbs.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+namespace tandem {
+
+/// As on Host, for arrays of any element type in device memory; all of them queue their work and
+/// return.
+template <class Kernels, class Precision>
+struct Verbs<BasicCuda<Kernels, Precision>> {
+  template <class T>
+  static void zero(cuda::RankDevice& d, T* y, std::int64_t n) {
+    cuda::fill(d.compute, y, n, T{});
+  }
+  template <class T>
+  static void copy(cuda::RankDevice& d, T const* x, T* y, std::int64_t n) {
+    cuda::copy(d.compute, x, y, n);
+  }
+  template <class T>
+  static void add(cuda::RankDevice& d, T const* x, T* y, std::int64_t n) {
+    cuda::add(d.compute, x, y, n);
+  }
+  /// y[i] = x[i], rounded to U.
+  template <class T, class U>
+  static void cast(cuda::RankDevice& d, T const* x, U* y, std::int64_t n) {
+    cuda::cast(d.compute, x, y, n);
+  }
+  /// `in` itself is in host memory and may be reused at once.
+  template <class T>
+  static void sum(cuda::RankDevice& d, T const* const* in, int k, T* out, std::int64_t n) {
+    cuda::sum(d.compute, in, k, out, n);
+  }
+  /// The result is written to device memory. Uses the device's scratch memory, of which
+  /// cuda::sum_of_squares_scratch_bytes(n) bytes.
+  template <class T>
+  static void sum_of_squares(cuda::RankDevice& d, T const* x, std::int64_t n, double* result) {
+    cuda::sum_of_squares(d.compute, x, n, result, d.scratch);
+  }
+  template <class Functor>
+  static void each(cuda::RankDevice& d, std::int64_t n, Functor const& functor) {
+    cuda::each(d.compute, n, functor);
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankDevice: the GPU of one rank with its queues, its memory pool and its libraries.
+///
+/// Kernels run on `compute`, collectives on `communication`, transfers from and to the host on
+/// `copy`. The three overlap; the verbs below order them, and all of these can be captured.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include <tandem/core/clock.hpp>
+#include <tandem/core/error.hpp>
+#include <tandem/runtime/cuda/device.hpp>
+#include <tandem/runtime/cuda/error.hpp>
+#include <tandem/runtime/cuda/memory_pool.hpp>
+#include <tandem/runtime/cuda/range.hpp>
+#include <tandem/runtime/cuda/stream.hpp>
+#include <tandem/runtime/device_spec.hpp>
+
+namespace tandem::cuda {
+
+namespace detail {
+
+template <class Library>
+inline constexpr char library_key = 0;  // its address tells the types apart
+
+/// Objects of any type, one of a type, destroyed last made first.
+class Libraries {
+ public:
+  Libraries() = default;
+  Libraries(Libraries const&) = delete;
+  Libraries& operator=(Libraries const&) = delete;
+  ~Libraries() { clear(); }
+
+  void clear() noexcept {
+    for (; !entries_.empty(); entries_.pop_back()) {
+      entries_.back().destroy(entries_.back().object);
+    }
+  }
+
+  template <class Library>
+  Library& get(Device device) {
+    for (Entry const& entry : entries_) {
+      if (entry.key == &library_key<Library>) {
+        return *static_cast<Library*>(entry.object);
+      }
+    }
+    ScopedDevice const scope{device};
+    std::unique_ptr<Library> made{new Library{device}};
+    entries_.push_back({&library_key<Library>, made.get(),
+                        [](void* object) noexcept { delete static_cast<Library*>(object); }});
+    return *made.release();
+  }
+
+ private:
+  struct Entry {
+    void const* key;
+    void* object;
+    void (*destroy)(void*) noexcept;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace detail
+
+/// One GPU as one rank sees it; used by one thread at a time. Not copyable, not movable.
+struct RankDevice {
+  using Mark = Event;
+  using Stamp = Event;
+
+  /// @throws Error  @p which does not exist; the message says what to do
+  explicit RankDevice(Device which)
+      : device{which},
+        pool{which},
+        compute{which},
+        communication{which},
+        copy{which},
+        queued_{which} {}
+
+  explicit RankDevice(DeviceSpec const& spec) : RankDevice{Device{spec.ordinal}} {}
+
+  RankDevice(RankDevice const&) = delete;
+  RankDevice& operator=(RankDevice const&) = delete;
+
+  ~RankDevice() {
+    try {
+      ScopedDevice const scope{device};
+      libraries_.clear();
+    } catch (Error const&) {  // then without: they are members
+    }
+  }
+
+  Device device;
+  MemoryPool pool;
+  Stream compute;
+  Stream communication;
+  Stream copy;
+  std::byte* scratch = nullptr;  ///< of one pass at a time, on the compute stream; not owned
+  std::int64_t scratch_bytes = 0;
+
+  template <class T>
+  [[nodiscard]] T* scratch_as() const noexcept {
+    return reinterpret_cast<T*>(scratch);
+  }
+
+  /// The device's one `Library{device}`, made at the first call: a handle of cuBLASLt, say. Made
+  /// and destroyed with the device current, and destroyed before the streams.
+  /// @pre the first call is not inside a capture
+  template <class Library>
+  [[nodiscard]] Library& library() {
+    return libraries_.get<Library>(device);
+  }
+
+  /// The communication stream waits for everything queued on the compute stream so far.
+  void begin_communication() {
+    compute.record(queued_);
+    communication.wait_for(queued_);
+  }
+
+  /// A place on the communication stream, for mark() to set.
+  [[nodiscard]] Event make_mark() const { return Event{device}; }
+  /// Records @p event behind everything queued on the communication stream so far.
+  void mark(Event& event) { communication.record(event); }
+
+  /// The compute stream waits for @p event. Does not block the caller.
+  void await(Event const& event) { compute.wait_for(event); }
+
+  /// An event that stamps the time at which the compute stream, or the communication stream, has
+  /// done what is queued so far.
+  [[nodiscard]] Event make_stamp() const { return Event{device, Event::Timing::on}; }
+  void stamp(Event& stamp) { compute.record(stamp); }
+  void stamp_communication(Event& stamp) { communication.record(stamp); }
+  static double microseconds(Event const& from, Event const& to) {
+    return 1000.0 * static_cast<double>(elapsed(from, to).count());
+  }
+
+  /// Lets another rank's GPU, of this process, read and write this one's memory.
+  void share_with(DeviceSpec const& other) { pool.share_with(Device{other.ordinal}); }
+
+  /// Does one action, named in profilers and in what CUDA may complain of; then waits for it.
+  template <class Wait, class F>
+  void debug(std::string const& action, Wait const& wait, F const& f) {
+    Range const range{action.c_str()};
+    try {
+      f();
+      compute.record(queued_);
+      wait(*this, queued_);
+    } catch (CudaError const& error) {
+      throw Error{"action " + action + ": " + error.what()};
+    }
+  }
+
+  /// Buffers are freed in stream order and communicators have been aborted: nothing to wait for.
+  static void settle() noexcept {}
+
+  /// Blocks the calling thread until @p event is reached; calls @p poll, with how long it has
+  /// waited if it takes that, again and again meanwhile, which may throw to end the wait, as when
+  /// another rank has failed.
+  ///
+  /// Spins for a while, then sleeps a little between looks, so that ranks that wait do not take the
+  /// CPU from ranks that queue work.
+  /// @throws TimeoutError  @p event is not reached after @p timeout
+  /// @throws CudaError     work queued before the event has failed
+  template <class Poll>
+  void wait(Event const& event, Poll&& poll, std::chrono::milliseconds timeout) const {
+    using Clock = std::chrono::steady_clock;
+    constexpr int spins = 1000;
+    constexpr std::chrono::microseconds shortest{20};
+    constexpr std::chrono::microseconds longest{1000};
+    auto const begin = Clock::now();
+    auto pause = shortest;
+    for (int look = 0; !event.reached(); ++look) {
+      if constexpr (std::is_invocable_v<Poll&, Clock::duration>) {
+        poll(Clock::now() - begin);
+      } else {
+        poll();
+      }
+      if (Clock::now() - begin >= timeout) {
+        throw TimeoutError{"GPU " + std::to_string(device.ordinal) + " did not finish in " +
+                           std::to_string(timeout.count()) +
+                           " ms; another rank may hang, or raise the timeout"};
+      }
+      if (look < spins) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(pause);
+        pause = pause * 2 < longest ? pause * 2 : longest;
+      }
+    }
+  }
+
+ private:
+  Event queued_;
+  detail::Libraries libraries_;
+};
+
+}  // namespace tandem::cuda
