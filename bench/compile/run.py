@@ -6,7 +6,7 @@
 
 Each line has the median and the spread of the wall time, the median of the CPU time (user and system,
 which other jobs on the machine disturb less), and the peak memory. Compilers that are not installed
-are left out. Exits with 1 if a target of g++ is missed by CPU time.
+are left out. Exits with 1 if a target, of g++ or for GPUs of nvcc, is missed by CPU time.
 """
 
 import argparse
@@ -23,13 +23,18 @@ import time
 root = pathlib.Path(__file__).resolve().parents[2]
 here = root / "bench" / "compile"
 
-# Program, flags, and the seconds that g++ may take.
+# Program, flags, and the seconds that g++ may take; for files of a GPU, that nvcc may.
 FULL = ["-O2", "-c"]
 PROGRAMS = [
     ("include, syntax only", None, ["-fsyntax-only"], 1.0),
     ("include, -O0", None, ["-O0", "-c"], 1.0),
     ("quickstart, -O2", "quickstart", FULL, 10.0),
     ("GoogLeNet, DataParallel<2>, -O2", "googlenet_dp2", FULL, 10.0),
+]
+CUDA_PROGRAMS = [
+    ("include cuda.cuh", "cuda_include", ["-c"], None),
+    ("a stranger's file on Cuda", "stranger", ["-c"], 60.0),
+    ("GoogLeNet on Cuda, -O2", "googlenet_cuda", FULL, 60.0),
 ]
 
 
@@ -38,6 +43,14 @@ def source_of(name, folder):
         path = pathlib.Path(folder) / "include.cpp"
         path.write_text("#include <tandem/tandem.hpp>\n", encoding="utf-8")
         return path
+    if name == "cuda_include":
+        path = pathlib.Path(folder) / "include.cu"
+        path.write_text("#include <tandem/cuda.cuh>\n", encoding="utf-8")
+        return path
+    if name == "stranger":
+        return root / "test" / "consumers" / "cuda" / "main.cu"
+    if name == "googlenet_cuda":
+        return here / "googlenet_cuda.cu"
     if name == "quickstart":
         example = root / "examples" / "quickstart.cpp"
         return example if example.exists() else here / "small_cnn.cpp"
@@ -83,13 +96,16 @@ def main():
         if not shutil.which(compiler):
             print(f"{compiler:9} is not installed")
             continue
-        for name, program, flags, target in PROGRAMS:
+        stem = pathlib.Path(compiler).name
+        judged_programs = PROGRAMS if stem.startswith("g++") else CUDA_PROGRAMS if stem == "nvcc" else []
+        for row in PROGRAMS + (CUDA_PROGRAMS if stem == "nvcc" else []):
+            name, program, flags, target = row
             with tempfile.TemporaryDirectory() as folder:
                 source = source_of(program, folder)
                 command = command_of(compiler, source, flags, folder)
                 runs = [measure(command) for _ in range(options.repetitions)]
             wall, cpu, memory = (sorted(run[i] for run in runs) for i in range(3))
-            gnu = pathlib.Path(compiler).name.startswith("g++")
+            judged = row in judged_programs and target is not None
             result = {
                 "compiler": version_of(compiler),
                 "program": name,
@@ -98,12 +114,12 @@ def main():
                 "wall_most_s": wall[-1],
                 "cpu_s": statistics.median(cpu),
                 "peak_mib": memory[-1],
-                "target_s": target if gnu else None,
+                "target_s": target if judged else None,
                 "flags": flags,
             }
             results.append(result)
             verdict = ""
-            if gnu:
+            if judged:
                 verdict = f"{target:7.1f}" + (" missed" if result["cpu_s"] > target else "")
                 missed = missed or result["cpu_s"] > target
             print(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles every ```cpp block of the given Markdown files that has a main.
+"""Compiles every ```cpp block (or of another language) of the given Markdown files that has a main.
 
-documented_code.py INCLUDE_FOLDER FILE... -- COMPILER [FLAG...]
+documented_code.py LANGUAGE INCLUDE_FOLDER FILE... -- COMPILER [FLAG...]
 """
 
 import pathlib
@@ -13,11 +13,11 @@ import tempfile
 
 def main(arguments):
     split = arguments.index("--")
-    include, files, compiler = arguments[0], arguments[1:split], arguments[split + 1:]
+    language, include, files, compiler = *arguments[:2], arguments[2:split], arguments[split + 1:]
     compiled = 0
     for name in files:
         text = pathlib.Path(name).read_text()
-        for block in re.findall(r"```cpp\n(.*?)```", text, re.S):
+        for block in re.findall(rf"```{language}\n(.*?)```", text, re.S):
             if "int main(" not in block:
                 continue
             with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:

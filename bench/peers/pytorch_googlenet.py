@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's side of bench/cuda/run.py: the same GoogLeNet for CIFAR, a round of training steps at a time.
+
+    pytorch_googlenet.py --batch 128 --precision fp32|tf32|bf16 --mode eager|channels_last|compiled
+                         [--device cuda]
+
+Prints a line of JSON about itself; then, for each line "round N" on its input, trains N steps and prints
+{"step_s": ...}. What is measured leaves to PyTorch what it is good at: the batch is copied from pinned memory
+without waiting, no loss is read, cuDNN may choose its algorithms by timing, and the optimizer is fused.
+"""
+
+import argparse
+import json
+import sys
+import time
+
+import torch
+from torch import nn
+
+PARAMETERS = 6166250  # of tandem's models/googlenet.hpp, 10 classes
+
+
+def conv_norm_relu(inputs, outputs, kernel=1):
+    return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2),
+                         nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
+
+
+class Inception(nn.Module):
+    def __init__(self, inputs, one, three_reduce, three, five_reduce, five, pool):
+        super().__init__()
+        self.branches = nn.ModuleList([
+            conv_norm_relu(inputs, one),
+            nn.Sequential(conv_norm_relu(inputs, three_reduce), conv_norm_relu(three_reduce, three, 3)),
+            nn.Sequential(conv_norm_relu(inputs, five_reduce), conv_norm_relu(five_reduce, five, 3),
+                          conv_norm_relu(five, five, 3)),
+            nn.Sequential(nn.MaxPool2d(3, stride=1, padding=1), conv_norm_relu(inputs, pool)),
+        ])
+        self.outputs = one + three + five + pool
+
+    def forward(self, x):
+        return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+def google_net(classes=10):
+    parts, channels = [conv_norm_relu(3, 192, 3)], 192
+    for widths in [(64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64), None,
+                   (192, 96, 208, 16, 48, 64), (160, 112, 224, 24, 64, 64), (128, 128, 256, 24, 64, 64),
+                   (112, 144, 288, 32, 64, 64), (256, 160, 320, 32, 128, 128), None,
+                   (256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128)]:
+        if widths is None:
+            parts.append(nn.MaxPool2d(3, stride=2, padding=1))
+        else:
+            parts.append(Inception(channels, *widths))
+            channels = parts[-1].outputs
+    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], required=True)
+    parser.add_argument("--mode", choices=["eager", "channels_last", "compiled"], required=True)
+    parser.add_argument("--device", default="cuda")
+    options = parser.parse_args()
+
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = options.precision != "fp32"
+    torch.set_float32_matmul_precision("highest" if options.precision == "fp32" else "high")
+    on_gpu = options.device == "cuda"
+    layout = torch.contiguous_format if options.mode == "eager" else torch.channels_last
+
+    net = google_net().to(options.device, memory_format=layout)
+    parameters = sum(p.numel() for p in net.parameters())
+    assert parameters == PARAMETERS, f"{parameters} parameters, not {PARAMETERS}"
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9, fused=on_gpu)
+    loss_of = nn.CrossEntropyLoss()
+    x_host = torch.rand(options.batch, 3, 32, 32) - 0.5
+    y_host = torch.arange(options.batch) % 10
+    if on_gpu:
+        x_host, y_host = x_host.pin_memory(), y_host.pin_memory()
+
+    def loss_at(x, y):
+        return loss_of(net(x), y)
+
+    if options.mode == "compiled":
+        loss_at = torch.compile(loss_at, mode="reduce-overhead" if on_gpu else "default")
+
+    def step():
+        if options.mode == "compiled":
+            torch.compiler.cudagraph_mark_step_begin()
+        x = x_host.to(options.device, non_blocking=True).contiguous(memory_format=layout)
+        y = y_host.to(options.device, non_blocking=True)
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
+            loss = loss_at(x, y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def wait():
+        if on_gpu:
+            torch.cuda.synchronize()
+
+    for _ in range(12):
+        loss = step()
+    wait()
+    print(json.dumps({
+        "parameters": parameters,
+        "loss": loss.item(),
+        "torch": torch.__version__,
+        "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
+    }), flush=True)
+    for line in sys.stdin:
+        steps = int(line.split()[1])
+        begin = time.perf_counter()
+        for _ in range(steps):
+            step()
+        wait()
+        print(json.dumps({"step_s": (time.perf_counter() - begin) / steps}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

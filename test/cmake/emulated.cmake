@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# The library `cuda_emulator`: what links it is compiled for the emulator, and linked with it instead of the CUDA
+# libraries. Of those only the headers are needed; cudnn*.cpp and nccl*.cpp are left out where theirs are not found.
+find_package(CUDAToolkit 13.0 REQUIRED)
+set(emulator ${CMAKE_CURRENT_LIST_DIR}/../emulator)
+cmake_path(NORMAL_PATH emulator)
+file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulator}/*.cpp)
+foreach(name cudnn nccl)
+  string(TOUPPER TANDEM_${name} option)
+  if(NOT ${option}_INCLUDE_DIR)
+    list(FILTER emulator_sources EXCLUDE REGEX "/${name}[^/]*$")
+  endif()
+endforeach()
+set(emulator_tests ${emulator_sources})
+list(FILTER emulator_sources EXCLUDE REGEX "_test\\.cpp$")
+list(FILTER emulator_tests INCLUDE REGEX "_test\\.cpp$")
+
+add_library(cuda_emulator STATIC ${emulator_sources})
+target_compile_features(cuda_emulator PUBLIC cxx_std_20)
+# Before the library's own headers, since it replaces launch.cuh, and the toolkit's, since it replaces CUB.
+target_include_directories(cuda_emulator BEFORE PUBLIC ${emulator}/include)
+target_include_directories(cuda_emulator PUBLIC ${PROJECT_SOURCE_DIR}/test)
+foreach(folder ${CUDAToolkit_INCLUDE_DIRS})
+  target_include_directories(cuda_emulator SYSTEM PUBLIC ${folder} ${folder}/cccl)
+endforeach()
+foreach(option TANDEM_CUDNN TANDEM_NCCL)
+  if(${option}_INCLUDE_DIR)
+    target_include_directories(cuda_emulator SYSTEM PUBLIC ${${option}_INCLUDE_DIR})
+    target_compile_definitions(cuda_emulator PUBLIC ${option}=1)
+  endif()
+endforeach()
+# Device code reads arrays in packs of 16 bytes, which g++ could take for accesses to something else.
+target_compile_options(cuda_emulator PUBLIC "SHELL:-include ${emulator}/emulator.hpp" -fno-strict-aliasing
+                       $<$<CONFIG:Release>:-O1>)  # half the time of compilation that -O3 takes
+target_link_libraries(cuda_emulator PUBLIC tandem::tandem PRIVATE tandem_build_flags)
+
+# What the emulator promises to show, it shows.
+add_executable(emulator ${emulator_tests} $<TARGET_OBJECTS:doctest_main>)
+target_link_libraries(emulator PRIVATE cuda_emulator doctest::doctest tandem_build_flags)
+add_test(NAME emulator COMMAND emulator)
+set_tests_properties(emulator PROPERTIES TIMEOUT 300 LABELS emulated)

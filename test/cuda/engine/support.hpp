@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Trainers of the tests' networks on a GPU, several ranks on one where there are several.
+
+#include <cstdint>
+#include <vector>
+
+#include <tandem/cuda.cuh>
+
+#include <compare.hpp>
+#include <tiny_network.hpp>
+
+namespace tandem::test {
+
+template <class S, class Precision = Fp32, class Net = TinyNet>
+using OnGpu = Trainer<Net, S, BasicCuda<Portable, Precision>, SoftmaxCrossEntropy<>, Accuracy,
+                      VirtualTransport>;
+
+template <class S, class Precision = Fp32, class Net = TinyNet>
+using OnHost = Trainer<Net, S, BasicHost<Portable, Precision>>;
+
+inline constexpr int largest_batch = 13;  // a multiple of no number of ranks but 1
+
+inline TrainerOptions engine_options() {
+  return {.batch = largest_batch,
+          .optimizer = Sgd{.learning_rate = 0.05F, .momentum = 0.9F, .weight_decay = 1e-3F},
+          .clip_norm = 2.0,
+          .seed = 7,
+          .threads_per_device = 1};
+}
+
+/// Step @p step on a batch of its own; sizes come again, so that recorded steps are replayed.
+template <class Trainer>
+StepResult engine_step(Trainer& trainer, int step) {
+  static constexpr int sizes[] = {largest_batch, 12, largest_batch, largest_batch, 12, 9};
+  using T = typename Trainer::T;
+  Samples<T> const data{Trainer::input, static_cast<int>(Trainer::output.elements()),
+                        sizes[step % 6], static_cast<std::uint64_t>(step)};
+  return trainer.step(data.x, data.y);
+}
+
+}  // namespace tandem::test

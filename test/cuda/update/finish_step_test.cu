@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tandem/kernels/cuda/finish_step.cuh>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/core/config.hpp>
+#include <tandem/core/philox.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+#include <device_array.hpp>
+
+namespace finish_step_test {
+
+struct Result {
+  double loss, metric, gradient_norm;
+  int non_finite, samples;
+};
+
+/// Notes the scale of each run.
+struct Note {
+  double* scales;
+  TANDEM_HOST_DEVICE void operator()(int run, double scale) const { scales[run] = scale + run; }
+};
+
+}  // namespace finish_step_test
+
+namespace tandem {
+namespace {
+
+using finish_step_test::Note;
+using finish_step_test::Result;
+using test::DeviceArray;
+
+cuda::RankDevice& gpu() {
+  static cuda::RankDevice device{cuda::Device{0}};
+  return device;
+}
+
+std::vector<double> numbers(int n, std::uint64_t seed) {
+  std::vector<double> x;
+  for (int i = 0; i < n; ++i) {
+    x.push_back(uniform(philox(seed, RandomUse::user, static_cast<std::uint64_t>(i), 0).word[0]));
+  }
+  return x;
+}
+
+Result finish(std::vector<double> const& sums, int samples, int* stopped = nullptr) {
+  DeviceArray<double> const in{gpu(), sums};
+  DeviceArray<Result> const result{gpu(), 1};
+  cuda::finish_step(gpu().compute,
+                    cuda::StepEnd<Result>{.sums = in.data(),
+                                          .microbatches = static_cast<int>(sums.size() / 2),
+                                          .samples = samples,
+                                          .result = result.data(),
+                                          .stopped = stopped},
+                    cuda::PrepareNothing{}, 0);
+  return result.host()[0];
+}
+
+TEST_CASE("finish_step: the means have the bits of sums in the order of the microbatches") {
+  for (int microbatches : {1, 2, 5, 127, 128, 129, 300}) {
+    auto const sums = numbers(2 * microbatches, 1);
+    double loss = 0;
+    double metric = 0;
+    for (std::size_t i = 0; i < sums.size(); i += 2) {
+      loss += sums[i];
+      metric += sums[i + 1];
+    }
+    Result const result = finish(sums, 7);
+    CHECK(result.loss == loss / 7);
+    CHECK(result.metric == metric / 7);
+    CHECK(result.gradient_norm == 0);
+    CHECK(result.non_finite == -1);
+    CHECK(result.samples == 7);
+  }
+}
+
+TEST_CASE("finish_step: the first microbatch whose loss is not finite; the flag stays raised") {
+  DeviceArray<int> const stopped{gpu(), std::vector<int>{0}};
+  auto sums = numbers(600, 1);
+  CHECK(finish(sums, 1, stopped.data()).non_finite == -1);
+  CHECK(stopped.host()[0] == 0);
+  sums[2 * 10 + 1] = NAN;  // a metric
+  CHECK(finish(sums, 1, stopped.data()).non_finite == -1);
+  CHECK(stopped.host()[0] == 0);
+  sums[2 * 299] = NAN;
+  CHECK(finish(sums, 1).non_finite == 299);  // in evaluation
+  CHECK(stopped.host()[0] == 0);
+  sums[2 * 130] = -INFINITY;
+  CHECK(finish(sums, 1, stopped.data()).non_finite == 130);
+  CHECK(stopped.host()[0] == 1);
+  CHECK(finish(numbers(4, 1), 1, stopped.data()).non_finite == -1);
+  CHECK(stopped.host()[0] == 1);
+  CHECK(finish({1e308, 0, 1e308, 0}, 1).non_finite == 0);  // only the sum overflows
+}
+
+TEST_CASE("finish_step: the norm, and the scale that clips it, for each run") {
+  for (int count : {0, 1, 5, 256, 1000}) {
+    for (double clip : {0.5, 1e9}) {
+      auto const squares = numbers(count, 2);
+      double sum = 0;
+      for (double const s : squares) {
+        sum += s;
+      }
+      double const norm = std::sqrt(sum);
+      DeviceArray<double> const in{gpu(), squares};
+      DeviceArray<double> const sums{gpu(), numbers(4, 1)};
+      DeviceArray<double> const clip_norm{gpu(), std::vector<double>{clip}};
+      DeviceArray<Result> const result{gpu(), 1};
+      DeviceArray<double> const scales{gpu(), 300};
+      cuda::finish_step(gpu().compute,
+                        cuda::StepEnd<Result>{.sums = sums.data(),
+                                              .microbatches = 2,
+                                              .samples = 1,
+                                              .squares = in.data(),
+                                              .squares_count = count,
+                                              .clip_norm = clip_norm.data(),
+                                              .result = result.data()},
+                        Note{scales.data()}, 300);
+      CHECK(std::abs(result.host()[0].gradient_norm - norm) <= 1e-13 * norm);
+      double const scale = norm > clip ? clip / norm : 1.0;
+      auto const noted = scales.host();
+      for (std::size_t r = 0; r < noted.size(); ++r) {
+        CHECK(std::abs(noted[r] - static_cast<double>(r) - scale) <= 1e-12);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem

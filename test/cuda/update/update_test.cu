@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tandem/ops/cuda/update.cuh>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/core/bfloat16.hpp>
+
+#include "cuda/update/on_device.cuh"
+
+namespace tandem {
+namespace {
+
+using update_test::Arrays;
+using update_test::gpu;
+using update_test::norm_of;
+using update_test::numbers;
+using update_test::OnDevice;
+using update_test::Result;
+using update_test::runs;
+using update_test::size;
+using update_test::step_on_host;
+
+/// On a GPU products and sums are fused, and pow() may differ in its last bit.
+#if defined(TANDEM_CUDA_EMULATED)
+constexpr bool fuses = false;
+#else
+constexpr bool fuses = true;
+#endif
+
+template <class P>
+bool close(std::vector<P> const& a, std::vector<P> const& b, double ulps) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    double const bound = ulps * static_cast<double>(std::numeric_limits<P>::epsilon()) *
+                         (1 + std::abs(double{b[i]}));
+    if (!(std::abs(double{a[i]} - double{b[i]}) <= bound)) {
+      MESSAGE("element ", i, ": ", a[i], " against ", b[i]);
+      return false;
+    }
+  }
+  return a.size() == b.size();
+}
+
+Optimizer const optimizers[] = {
+    Sgd{.learning_rate = 0.1F}, Sgd{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.01F},
+    Sgd{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.01F, .nesterov = true},
+    Adam{.learning_rate = 0.01F, .weight_decay = 0.01F}, AdamW{.learning_rate = 0.01F}};
+
+TEST_CASE("the update: three steps of every optimizer as Host's functors") {
+  auto const check = [](auto p, auto t, int unaligned) {
+    using P = decltype(p);
+    using T = decltype(t);
+    for (Optimizer const& optimizer : optimizers) {
+      for (double clip : {0.0, 20.0, 1e6}) {
+        CAPTURE(optimizer.index());
+        CAPTURE(clip);
+        Arrays<P> expected{};
+        OnDevice<P, T> device{optimizer, expected, unaligned};
+        auto const untouched = device.rounded.host();
+        for (std::int64_t step = 0; step < 3; ++step) {
+          auto gradient = numbers<P>(10 + static_cast<std::uint64_t>(step));
+          StepState const state{.step = step,
+                                .learning_rate = 0.1 / static_cast<double>(step + 1),
+                                .clip_norm = clip};
+          step_on_host(optimizer, state, gradient, expected);
+          Result const result = device.step(state, gradient);
+          double const norm = clip > 0 ? norm_of(gradient) : 0;
+          CHECK(std::abs(result.gradient_norm - norm) <= 1e-14 * norm);
+          CHECK(result.non_finite == -1);
+        }
+        auto const parameters = device.parameters.host();
+        // The norm has some 40 roundings in double. Adam divides by the root of v, and at first
+        // that is the gradient's own size.
+        double const ulps = optimizer.index() == 0 && clip == 0 ? (fuses ? 8 : 0) : 64;
+        CHECK(close(parameters, expected.parameters, ulps));
+        for (int s = 0; s < states_of(optimizer); ++s) {
+          CHECK(close(device.state[s].host(), expected.state[s], ulps));
+        }
+        auto rounded = untouched;
+        for (UpdateRun const& r : runs()) {
+          for (auto i = r.begin; i < r.end && !r.frozen && !std::is_same_v<P, T>; ++i) {
+            rounded[static_cast<std::size_t>(i)] =
+                static_cast<T>(parameters[static_cast<std::size_t>(i)]);
+          }
+        }
+        auto const got = device.rounded.host();
+        CHECK(std::memcmp(got.data(), rounded.data(), sizeof(T) * got.size()) == 0);
+      }
+    }
+  };
+  check(float{}, float{}, 0);
+  check(double{}, double{}, 0);
+  for (int unaligned : {0, 1, 2, 4, 8, 15}) {
+    check(float{}, BFloat16{}, unaligned);
+  }
+}
+
+TEST_CASE("the update: what belongs to no run, or to a frozen one, keeps its bits") {
+  Arrays<float> const before{};
+  OnDevice<float, float> device{AdamW{}, before};
+  device.step({.learning_rate = 1}, numbers<float>(2));
+  auto const after = device.parameters.host();
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    bool const trained = i < 5004 || (i >= 5024 && i < 5100) || (i >= 5200 && i < 14000);
+    CHECK((trained || after[i] == before.parameters[i]));
+    changed += after[i] != before.parameters[i] ? 1U : 0U;
+  }
+  CHECK(changed > 13800);
+}
+
+TEST_CASE("the update: a step that is not finite stops itself and all later ones") {
+  Arrays<float> expected{};
+  Optimizer const optimizer = optimizers[2];
+  OnDevice<float, BFloat16> device{optimizer, expected};
+  auto const gradient = numbers<float>(2);
+  StepState const state{.learning_rate = 0.1};
+  device.step(state, gradient);
+  step_on_host(optimizer, state, gradient, expected);
+  auto const before = device.parameters.host();
+  CHECK(close(before, expected.parameters, 8));
+  auto const momentum = device.state[0].host();
+
+  Result const bad = device.step(state, gradient, {1, 0, 2, 0, NAN, 0, INFINITY, 0}, 8);
+  CHECK(bad.non_finite == 2);
+  CHECK(std::isnan(bad.loss));
+  CHECK(device.stopped.host()[0] == 1);
+  CHECK(device.parameters.host() == before);
+  Result const good = device.step(state, gradient);
+  CHECK(good.non_finite == -1);
+  CHECK(device.stopped.host()[0] == 1);
+  CHECK(device.parameters.host() == before);
+  CHECK(device.state[0].host() == momentum);
+
+  OnDevice<float, BFloat16>::write(device.stopped, {0});
+  device.step(state, gradient);
+  step_on_host(optimizer, state, gradient, expected);
+  CHECK(close(device.parameters.host(), expected.parameters, 8));
+}
+
+TEST_CASE("refresh_rounded: all parameters, those of no run too") {
+  Arrays<float> const arrays{};
+  OnDevice<float, BFloat16> device{Sgd{}, arrays};
+  device.kernels.refresh_rounded(gpu().compute);
+  auto const rounded = device.rounded.host();
+  for (std::size_t i = 0; i < size; ++i) {
+    CHECK(rounded[i].bits == BFloat16{arrays.parameters[i]}.bits);
+  }
+  OnDevice<float, float> same{Sgd{}, arrays};
+  auto const before = same.rounded.host();
+  same.kernels.refresh_rounded(gpu().compute);
+  CHECK(std::memcmp(before.data(), same.rounded.host().data(), size * sizeof(float)) == 0);
+}
+
+TEST_CASE("the update: nothing to train queues nothing") {
+  cuda::UpdateKernels<float, float> const kernels{Sgd{}, {}};
+  kernels.gradient_norm(gpu().compute);
+  kernels.apply(gpu().compute);
+  gpu().compute.synchronize();
+}
+
+}  // namespace
+}  // namespace tandem

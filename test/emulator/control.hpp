@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What tests may set and ask of the emulator. Each setting has an environment variable too.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace cuda_emulator {
+
+/// When work on streams runs. The environment says EMULATED_STREAMS=eager or lazy.
+enum class Schedule : unsigned char {
+  lazy,  ///< as late as possible: when something waits for it
+  eager  ///< as early as possible: when it is enqueued, unless it must wait
+};
+
+void set_schedule(Schedule schedule);
+
+/// Chooses the order of threads, blocks and graph nodes from now on (EMULATED_SEED). Launches under
+/// one seed alternate between forward, backward and shuffled orders.
+void set_seed(std::uint64_t seed);
+
+/// Bytes that each device has (EMULATED_MEMORY, default 4 GiB).
+void set_memory_limit(std::size_t bytes);
+
+/// The text of the last report of misuse, empty if there was none since clear_errors().
+[[nodiscard]] std::string last_report();
+
+/// Forgets the last report and the failures of devices, so that a test can go on after a provoked
+/// one.
+void clear_errors();
+
+/// Silences reports on stderr, for tests that provoke them.
+void set_quiet(bool quiet);
+
+/// Allocations that have not been freed: device and pinned memory.
+[[nodiscard]] std::size_t live_allocations();
+
+/// Streams, events and graphs that have not been destroyed.
+[[nodiscard]] std::size_t live_handles();
+
+/// Kernels that have run so far, replays included.
+[[nodiscard]] std::uint64_t kernels_run();
+
+/// Items on all streams that have not run yet.
+[[nodiscard]] std::size_t pending_work();
+
+}  // namespace cuda_emulator

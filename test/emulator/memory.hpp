@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Emulated device memory and pinned host memory: every allocation is known by its addresses.
+///
+/// Fresh memory is poisoned. Freed memory is poisoned and kept for a while, so that a stale read
+/// gives NaN and a stale write is reported. The bytes around an allocation are checked when it is
+/// freed. Internal; all under lock().
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+namespace cuda_emulator {
+
+/// What kind of memory an allocation is; registered memory belongs to the host program.
+enum class Kind : unsigned char { device, pinned, registered };
+
+struct Allocation {
+  std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+  std::byte* block = nullptr;  ///< of malloc, with the bytes around it
+  Kind kind = Kind::device;
+  int device = 0;
+  void const* pool = nullptr;
+  bool leaving = false;  ///< its free is queued: the host may not use it any more
+
+  [[nodiscard]] std::byte* end() const { return begin + bytes; }
+};
+
+/// Makes an allocation, or returns null if the device has not that much memory.
+Allocation* allocate(Kind kind, std::size_t bytes, int device, void const* pool = nullptr);
+
+/// The same; where memory is short, runs what is queued on the device, for the frees in it.
+Allocation* allocate_or_drain(Kind kind, std::size_t bytes, int device, void const* pool);
+
+/// Registers host memory as pinned. Null if it overlaps an allocation.
+Allocation* register_host(void* begin, std::size_t bytes, int device);
+
+/// The live allocation in which [pointer, pointer + bytes) lies, or null.
+Allocation* find_allocation(void const* pointer, std::size_t bytes);
+
+/// Takes the allocation that begins at @p pointer out of use, poisons it and quarantines it.
+/// @return false if there is none
+bool release(void const* pointer);
+
+/// Bytes in live device allocations of @p device, or of one pool.
+[[nodiscard]] std::size_t used_bytes(int device);
+[[nodiscard]] std::size_t used_bytes_of_pool(void const* pool);
+
+/// The size of each device's memory.
+[[nodiscard]] std::size_t memory_limit();
+
+/// What was freed lately, for the text of a report: "which was freed" or "which is host memory".
+[[nodiscard]] char const* describe_foreign(void const* pointer);
+
+}  // namespace cuda_emulator
