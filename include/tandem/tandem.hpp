@@ -23,8 +23,11 @@
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/subsample2d.hpp>
 #include <tandem/models/googlenet.hpp>
+#include <tandem/models/inception_v3.hpp>
 #include <tandem/models/resnet_cifar.hpp>
+#include <tandem/models/resnet_imagenet.hpp>
 #include <tandem/models/small_cnn.hpp>
+#include <tandem/models/vgg.hpp>
 #include <tandem/ops/check_layer.hpp>
 #include <tandem/ops/host/all.hpp>
 #include <tandem/ops/null.hpp>

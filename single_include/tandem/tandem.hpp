@@ -3575,6 +3575,17 @@ struct Float16 {
     return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
   }
 
+  /// One rounding; what reductions of 16-bit messages need.
+  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
+    return Float16{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
+    return static_cast<float>(a) > static_cast<float>(b);
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+
  private:
   TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
     auto const word = __builtin_bit_cast(std::uint32_t, value);
@@ -3656,6 +3667,7 @@ enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
 
 /// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
 /// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
+/// Float16 has fewer bits below 6e-5 and none below 6e-8, and it ends at 65,504.
 template <class E>
 struct Wire {
   static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
@@ -4306,6 +4318,9 @@ struct Device {
   static double microseconds(Stamp from, Stamp to) {
     return std::chrono::duration<double, std::micro>(to - from).count();
   }
+
+  /// All that was computed is done.
+  static void finish() {}
 
   /// Host memory is everybody's.
   static void share_with(DeviceSpec const& /*other*/) {}
@@ -7407,6 +7422,7 @@ class Rank {
         debug_{!options.record} {
     device_.scratch = memory_.scratch();
     device_.scratch_bytes = ops_.scratch_bytes();
+    device_.finish();
   }
 
   /// One training step on @p batch. The result is the same on every rank.
@@ -7473,7 +7489,7 @@ class Rank {
     mirror_.upload(device_, memory_);
     update_.refresh(device_);
   }
-  /// What the op of each node asked for, from which memory was planned.
+  /// What each node's op asked for.
   [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] Communicator& communicator() { return gradients_.communicator(); }
@@ -7489,7 +7505,6 @@ class Rank {
   template <class R>
   friend bool act(Action, R&);
 
-  // What Stage calls.
   [[nodiscard]] Operands<T, P> const& operands(int node) const { return memory_.operands(node); }
   [[nodiscard]] T const* const* forks(int node) const { return memory_.forks(node); }
   [[nodiscard]] T* gradient_of(int node) const { return memory_.gradient_of(node); }
@@ -7498,8 +7513,8 @@ class Rank {
   void bucket_ready(int bucket) { gradients_.bucket_ready(device_, memory_, bucket, microbatch_); }
 
   static FeedSizes feed_sizes(RankOptions const& options) {
-    return {.samples = std::int64_t{options.largest_microbatch} * batching.microbatches,
-            .targets_per_sample = LossType::targets(graph.output().out)};
+    return {std::int64_t{options.largest_microbatch} * batching.microbatches,
+            LossType::targets(graph.output().out)};
   }
 
   void begin(StepState const& state, Batch const& batch, bool training) {
@@ -8446,6 +8461,130 @@ struct GoogLeNet : Network<Image<3, 32, 32>,
 
 }  // namespace tandem::models
 
+// ---- tandem/models/inception_v3.hpp
+
+/// @file
+/// Inception-V3 for 299×299 images, without the auxiliary classifier.
+///
+///   top   layer                        output          parameters
+///    0    3×3 32, stride 2             (32, 149, 149)         928
+///    1    3×3 32                       (32, 147, 147)       9,280
+///    2    3×3 64, padding 1            (64, 147, 147)      18,560
+///    3    3×3 max pool, stride 2       (64, 73, 73)
+///    4    1×1 80                       (80, 73, 73)         5,280
+///    5    3×3 192                      (192, 71, 71)      138,624
+///    6    3×3 max pool, stride 2       (192, 35, 35)
+///    7    A, pool 32                   (256, 35, 35)      255,904
+///    8    A, pool 64                   (288, 35, 35)      277,472
+///    9    A, pool 64                   (288, 35, 35)      285,152
+///   10    B                            (768, 17, 17)    1,153,280
+///   11    C, 128                       (768, 17, 17)    1,297,408
+///   12    C, 160                       (768, 17, 17)    1,691,008
+///   13    C, 160                       (768, 17, 17)    1,691,008
+///   14    C, 192                       (768, 17, 17)    2,141,952
+///   15    D                            (1280, 8, 8)     1,698,304
+///   16    E                            (2048, 8, 8)     5,044,608
+///   17    E                            (2048, 8, 8)     6,076,800
+///   18    average of each channel      (2048)
+///   19    dropout                      (2048)
+///   20    linear                       (1000)           2,049,000
+///
+/// Source: Szegedy, Vanhoucke, Ioffe, Shlens, Wojna, arXiv:1512.00567; widths, order of the
+/// branches, and epsilon of the batch norms (1/1000) as in the widely used PyTorch implementation.
+
+namespace tandem::models {
+
+namespace detail::inception_v3 {
+
+/// A convolution without bias, batch norm and ReLU.
+template <int Out, class... Options>
+struct Conv : Sequential<Conv2d<Out, Options..., NoBias>, BatchNorm2d<Epsilon<1, 1000>>, ReLU> {};
+
+// Convolutions that keep height and width, by their kernel.
+template <int Out>
+struct Conv3x3 : Conv<Out, Kernel<3>, Padding<1>> {};
+template <int Out>
+struct Conv5x5 : Conv<Out, Kernel<5>, Padding<2>> {};
+template <int Out>
+struct Conv1x3 : Conv<Out, Kernel<1, 3>, Padding<0, 1>> {};
+template <int Out>
+struct Conv3x1 : Conv<Out, Kernel<3, 1>, Padding<1, 0>> {};
+template <int Out>
+struct Conv1x7 : Conv<Out, Kernel<1, 7>, Padding<0, 3>> {};
+template <int Out>
+struct Conv7x1 : Conv<Out, Kernel<7, 1>, Padding<3, 0>> {};
+
+/// Halves height and width, rounded down: 35 to 17, 17 to 8.
+template <int Out>
+struct Halve : Conv<Out, Kernel<3>, Stride<2>> {};
+using HalvePool = MaxPool2d<Kernel<3>, Stride<2>>;
+
+/// Averages that count the padding as zeros, then a 1×1 convolution.
+template <int Out>
+struct PoolBranch : Sequential<AvgPool2d<Kernel<3>, Stride<1>, Padding<1>>, Conv<Out>> {};
+
+/// 35×35: 1×1; 5×5; two 3×3; pool. Gives 224 + Pool channels. Figure 5 of the paper.
+template <int Pool>
+struct BlockA : Concat<Conv<64>,                                        //
+                       Sequential<Conv<48>, Conv5x5<64>>,               //
+                       Sequential<Conv<64>, Conv3x3<96>, Conv3x3<96>>,  //
+                       PoolBranch<Pool>> {};
+
+/// 35×35 to 17×17: 3×3; two 3×3; max pool. Gives 480 more channels.
+struct BlockB : Concat<Halve<384>,                                    //
+                       Sequential<Conv<64>, Conv3x3<96>, Halve<96>>,  //
+                       HalvePool> {};
+
+/// 17×17: 1×1; 7×7 as 1×7 and 7×1; the same twice; pool. Gives 768 channels. Figure 6.
+template <int Width>
+struct BlockC : Concat<Conv<192>,                                               //
+                       Sequential<Conv<Width>, Conv1x7<Width>, Conv7x1<192>>,   //
+                       Sequential<Conv<Width>, Conv7x1<Width>, Conv1x7<Width>,  //
+                                  Conv7x1<Width>, Conv1x7<192>>,                //
+                       PoolBranch<192>> {};
+
+/// 17×17 to 8×8: 3×3; 7×7 and 3×3; max pool. Gives 512 more channels.
+struct BlockD : Concat<Sequential<Conv<192>, Halve<320>>,                              //
+                       Sequential<Conv<192>, Conv1x7<192>, Conv7x1<192>, Halve<192>>,  //
+                       HalvePool> {};
+
+/// A 3×3 whose two halves are not applied one after the other but side by side.
+struct Spread : Concat<Conv1x3<384>, Conv3x1<384>> {};
+
+/// 8×8: 1×1; spread; 3×3 and spread; pool. Gives 2048 channels. Figure 7.
+struct BlockE : Concat<Conv<320>,                                    //
+                       Sequential<Conv<384>, Spread>,                //
+                       Sequential<Conv<448>, Conv3x3<384>, Spread>,  //
+                       PoolBranch<192>> {};
+
+}  // namespace detail::inception_v3
+
+/// Inception-V3 for ImageNet: 23,834,568 parameters and 5.71 G multiply-accumulates a sample with
+/// 1000 classes; 21 top-level layers, 94 convolutions.
+template <int Classes>
+struct InceptionV3 : Network<Image<3, 299, 299>,
+                             Sequential<detail::inception_v3::Conv<32, Kernel<3>, Stride<2>>,  //
+                                        detail::inception_v3::Conv<32, Kernel<3>>,             //
+                                        detail::inception_v3::Conv3x3<64>,                     //
+                                        detail::inception_v3::HalvePool,                       // 3
+                                        detail::inception_v3::Conv<80>,                        //
+                                        detail::inception_v3::Conv<192, Kernel<3>>,            //
+                                        detail::inception_v3::HalvePool,                       // 6
+                                        detail::inception_v3::BlockA<32>,                      //
+                                        detail::inception_v3::BlockA<64>,                      //
+                                        detail::inception_v3::BlockA<64>,                      //
+                                        detail::inception_v3::BlockB,                          // 10
+                                        detail::inception_v3::BlockC<128>,                     //
+                                        detail::inception_v3::BlockC<160>,                     //
+                                        detail::inception_v3::BlockC<160>,                     //
+                                        detail::inception_v3::BlockC<192>,                     //
+                                        detail::inception_v3::BlockD,                          // 15
+                                        detail::inception_v3::BlockE,                          //
+                                        detail::inception_v3::BlockE,                          //
+                                        GlobalAvgPool, Dropout<>, Linear<Classes>>> {};        // 18
+
+}  // namespace tandem::models
+
 // ---- tandem/models/resnet_cifar.hpp
 
 /// @file
@@ -8504,6 +8643,64 @@ struct ResNet18
 
 }  // namespace tandem::models
 
+// ---- tandem/models/resnet_imagenet.hpp
+
+/// @file
+/// ResNet-50 for 224×224 images, stride 2 in the 3×3 convolution of a block ("v1.5").
+///
+///   stage  blocks                                  output          parameters
+///   stem   7×7 stride 2, 3×3 max pool stride 2     (64, 56, 56)         9,536
+///   1      3 of 1×1 64,  3×3 64,  1×1 256          (256, 56, 56)      215,808
+///   2      4 of 1×1 128, 3×3 128, 1×1 512          (512, 28, 28)    1,219,584
+///   3      6 of 1×1 256, 3×3 256, 1×1 1024         (1024, 14, 14)   7,098,368
+///   4      3 of 1×1 512, 3×3 512, 1×1 2048         (2048, 7, 7)    14,964,736
+///   head   average of each channel, linear         (1000)           2,049,000
+///
+/// Source: He, Zhang, Ren, Sun, arXiv:1512.03385, table 1; the place of the stride as in the widely
+/// used implementations, which reach a higher accuracy with it.
+
+namespace tandem::models {
+
+namespace detail {
+
+// 1×1 down to Width channels, 3×3, 1×1 up to four times Width; the ReLU after the sum follows in
+// Bottleneck.
+template <int Width, int Step>
+struct BottleneckBody : Sequential<Conv2d<Width, NoBias>, BatchNorm2d<>, ReLU,  //
+                                   Conv3x3<Width, Step>, BatchNorm2d<>, ReLU,   //
+                                   Conv2d<4 * Width, NoBias>, BatchNorm2d<>> {};
+
+template <int Width, int Step, class Shortcut>
+struct Bottleneck : Sequential<Residual<BottleneckBody<Width, Step>, Shortcut>, ReLU> {};
+
+// The first block of a stage, which changes the shape, and the others.
+template <int Width, int Step>
+struct FirstBottleneck : Bottleneck<Width, Step, Projection<4 * Width, Step>> {};
+template <int Width>
+struct NextBottleneck : Bottleneck<Width, 1, Sequential<>> {};
+
+}  // namespace detail
+
+/// ResNet-50 for ImageNet: 25,557,032 parameters and 4.09 G multiply-accumulates a sample with 1000
+/// classes; 22 top-level layers, each block one.
+template <int Classes>
+struct ResNet50
+    : Network<Image<3, 224, 224>,
+              Sequential<Conv2d<64, Kernel<7>, Stride<2>, Padding<3>, NoBias>, BatchNorm2d<>, ReLU,
+                         MaxPool2d<Kernel<3>, Stride<2>, Padding<1>>,                   // 3
+                         detail::FirstBottleneck<64, 1>, detail::NextBottleneck<64>,    // 4
+                         detail::NextBottleneck<64>,                                    //
+                         detail::FirstBottleneck<128, 2>, detail::NextBottleneck<128>,  // 7
+                         detail::NextBottleneck<128>, detail::NextBottleneck<128>,      //
+                         detail::FirstBottleneck<256, 2>, detail::NextBottleneck<256>,  // 11
+                         detail::NextBottleneck<256>, detail::NextBottleneck<256>,      //
+                         detail::NextBottleneck<256>, detail::NextBottleneck<256>,      //
+                         detail::FirstBottleneck<512, 2>, detail::NextBottleneck<512>,  // 17
+                         detail::NextBottleneck<512>,                                   //
+                         GlobalAvgPool, Linear<Classes>>> {};                           // 20
+
+}  // namespace tandem::models
+
 // ---- tandem/models/small_cnn.hpp
 
 /// @file
@@ -8521,6 +8718,73 @@ struct SmallCnn : Network<Image<1, 28, 28>,
                                      MaxPool2d<Kernel<2>>,  // (32, 7, 7)
                                      Conv2d<48, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>, ReLU,
                                      Flatten, Linear<Classes>>> {};
+
+}  // namespace tandem::models
+
+// ---- tandem/models/vgg.hpp
+
+/// @file
+/// VGG-16: thirteen 3×3 convolutions between five pools; as it is trained on CIFAR-10, with batch
+/// norm and one linear layer, and the original for 224×224 images with its three.
+///
+///   convolutions         image of 32×32        image of 224×224
+///   64, 64, pool         (64, 16, 16)          (64, 112, 112)
+///   128, 128, pool       (128, 8, 8)           (128, 56, 56)
+///   256, 256, 256, pool  (256, 4, 4)           (256, 28, 28)
+///   512, 512, 512, pool  (512, 2, 2)           (512, 14, 14)
+///   512, 512, 512, pool  (512, 1, 1)           (512, 7, 7)
+///   linear               512, Classes          25088, 4096, 4096, Classes
+///
+/// Source: Simonyan, Zisserman, arXiv:1409.1556, table 1, column D.
+
+namespace tandem::models {
+
+namespace detail {
+
+/// A 3×3 convolution that keeps height and width, with bias, and ReLU.
+template <int Out>
+struct VggConv : Sequential<Conv2d<Out, Kernel<3>, Padding<1>>, ReLU> {};
+
+/// The same with batch norm between the two.
+template <int Out>
+struct VggNormConv : Sequential<Conv2d<Out, Kernel<3>, Padding<1>>, BatchNorm2d<>, ReLU> {};
+
+using VggPool = MaxPool2d<Kernel<2>>;
+
+}  // namespace detail
+
+/// VGG-16 with batch norm for CIFAR: 14,728,266 parameters and 313 M multiply-accumulates a sample
+/// with 10 classes; 20 top-level layers. Convolution biases included, as in the widely used
+/// version.
+template <int Classes>
+struct Vgg16Bn
+    : Network<Image<3, 32, 32>, Sequential<detail::VggNormConv<64>, detail::VggNormConv<64>,  // 0
+                                           detail::VggPool,                                   // 2
+                                           detail::VggNormConv<128>, detail::VggNormConv<128>,
+                                           detail::VggPool,  // 5
+                                           detail::VggNormConv<256>, detail::VggNormConv<256>,
+                                           detail::VggNormConv<256>, detail::VggPool,  // 9
+                                           detail::VggNormConv<512>, detail::VggNormConv<512>,
+                                           detail::VggNormConv<512>, detail::VggPool,  // 13
+                                           detail::VggNormConv<512>, detail::VggNormConv<512>,
+                                           detail::VggNormConv<512>, detail::VggPool,  // 17
+                                           Flatten, Linear<Classes>>> {};
+
+/// VGG-16 for ImageNet: 138,357,544 parameters, of which the first linear layer has 102,764,544,
+/// and 15.47 G multiply-accumulates a sample with 1000 classes; 26 top-level layers.
+template <int Classes>
+struct Vgg16 : Network<Image<3, 224, 224>,
+                       Sequential<detail::VggConv<64>, detail::VggConv<64>, detail::VggPool,    // 0
+                                  detail::VggConv<128>, detail::VggConv<128>, detail::VggPool,  // 3
+                                  detail::VggConv<256>, detail::VggConv<256>, detail::VggConv<256>,
+                                  detail::VggPool,  // 9
+                                  detail::VggConv<512>, detail::VggConv<512>, detail::VggConv<512>,
+                                  detail::VggPool,  // 13
+                                  detail::VggConv<512>, detail::VggConv<512>, detail::VggConv<512>,
+                                  detail::VggPool,                         // 17 (512, 7, 7)
+                                  Flatten, Linear<4096>, ReLU, Dropout<>,  // 18
+                                  Linear<4096>, ReLU, Dropout<>,           // 22
+                                  Linear<Classes>>> {};                    // 25
 
 }  // namespace tandem::models
 
@@ -14045,11 +14309,9 @@ class RollCall {
         fault.empty() ? data_ : std::as_bytes(std::span{fault.data(), fault.size()});
     Answer const head{
         .nonce = hello.nonce, .bytes = body.size(), .refused = fault.empty() ? 0U : 1U};
-    std::vector<std::byte> bytes(sizeof head + body.size());
+    std::vector<std::byte> bytes(sizeof head);
     std::memcpy(bytes.data(), &head, sizeof head);
-    if (!body.empty()) {
-      std::memcpy(bytes.data() + sizeof head, body.data(), body.size());
-    }
+    bytes.insert(bytes.end(), body.begin(), body.end());
     return bytes;
   }
 

@@ -23,6 +23,10 @@ A network's file holds, in double unless noted:
     sgd.outputs                     of eval.x in evaluation mode, after the five steps of sgd
     terms.outputs                   (float) sum of |terms| of the outputs eval.outputs
 initial.safetensors holds quantiles of PyTorch's default initial values of some layers.
+
+A model's file (models.py) holds its outputs in evaluation mode only: parameters, statistics and input come
+from a formula that both sides evaluate.
+    outputs, terms.outputs, chain   as eval.outputs and so on above
 """
 
 import copy
@@ -33,6 +37,7 @@ import numpy as np
 import torch
 from torch import nn
 
+import models
 import networks
 from networks import DATA, NETWORKS, OPTIMIZERS
 
@@ -194,6 +199,25 @@ def compute(case):
     return file
 
 
+def compute_model(name):
+    make, shape, parameters = models.MODELS[name]
+    network = make().double().eval()
+    assert sum(p.numel() for p in network.parameters()) == parameters, name
+    x = torch.from_numpy(models.formula("x", shape))
+    terms = Terms(network)
+    last = {}
+    network[-1].register_forward_hook(lambda module, inputs, y: last.update(x=inputs[0]))
+    with torch.no_grad():
+        models.fill(network)
+        outputs = network(x)
+        sums = last["x"].abs() @ network[-1].weight.abs().T + network[-1].bias.abs()
+    chain = float(terms.chain(network))
+    print(f"{name}: chain {chain:.0f}; outputs spread by {(outputs / sums).std():.1e} of the sums of "
+          f"|terms|")
+    return {"outputs": outputs.numpy(), "terms.outputs": sums.numpy().astype(np.float32),
+            "chain": np.array([chain])}
+
+
 def initial():
     """Quantiles 0, 1/16, …, 1 of 30,000 or more of PyTorch's initial values of a parameter."""
     torch.manual_seed(7)
@@ -227,8 +251,9 @@ def main():
     torch.set_num_threads(1)
     checking = sys.argv[1:2] == ["check"]
     metadata = {"torch": torch.__version__, "numpy": np.__version__}
-    for name in [*CASES, "initial"]:
-        file = initial() if name == "initial" else compute(name)
+    files = {case: compute for case in CASES} | {model: compute_model for model in models.MODELS}
+    for name in [*files, "initial"]:
+        file = files[name](name) if name in files else initial()
         path = DATA / f"{name}.safetensors"
         if checking:
             check(name, file, path)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes of the networks against the numbers of their published code (see models/*.hpp).
-#include <cmath>
+// The sizes of the small networks against the numbers of their published code (see models/*.hpp).
 #include <cstdint>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/models/small_cnn.hpp>
+#include <unit/models/top_table.hpp>
 
 namespace {
 
@@ -29,59 +29,22 @@ static_assert(graph<ResNet18>.parameter_elements() == 11'173'962);
 static_assert(graph<SmallCnn>.parameter_elements() == 42'298);
 static_assert(graph<models::GoogLeNet<100>>.parameter_elements() == 6'166'250 + 90 * 1024 + 90);
 
-/// What the nodes of one top-level part have together.
-struct Sums {
-  std::int64_t parameters = 0;
-  std::int64_t macs = 0;
-  Shape out{};
-};
-
-template <class G>
-Sums sums_of_top(G const& g, int top) {
-  Sums sums;
-  for (int n = 1; n < g.nodes; ++n) {
-    Node const& node = g.node[n];
-    if (node.top != top) {
-      continue;
-    }
-    sums.macs += node.macs;
-    sums.out = node.out;
-    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      Parameter const& parameter = g.parameter[p].parameter;
-      sums.parameters += parameter.role == Role::weight ? parameter.shape.elements() : 0;
-    }
-  }
-  return sums;
-}
-
 TEST_CASE("GoogLeNet: parameters, work and shape of each top-level layer") {
-  struct Row {
-    std::int64_t parameters;
-    double mega_macs;  // two digits, as the table has them
-    Shape out;
-  };
-  Row const rows[] = {{5'760, 5.31, image_shape(192, 32, 32)},
-                      {165'552, 168.30, image_shape(256, 32, 32)},
-                      {424'096, 432.01, image_shape(480, 32, 32)},
-                      {0, 0.0, image_shape(480, 16, 16)},
-                      {386'016, 98.30, image_shape(512, 16, 16)},
-                      {462'936, 117.96, image_shape(512, 16, 16)},
-                      {523'912, 133.56, image_shape(512, 16, 16)},
-                      {611'072, 155.84, image_shape(528, 16, 16)},
-                      {952'704, 243.01, image_shape(832, 16, 16)},
-                      {0, 0.0, image_shape(832, 8, 8)},
-                      {1'127'808, 71.96, image_shape(832, 8, 8)},
-                      {1'496'144, 95.49, image_shape(1024, 8, 8)},
-                      {0, 0.0, vector_shape(1024)},
-                      {10'250, 0.01, vector_shape(10)}};
-  int top = 0;
-  for (Row const& row : rows) {
-    CAPTURE(top);
-    Sums const sums = sums_of_top(graph<GoogLeNet>, top++);
-    CHECK(sums.parameters == row.parameters);
-    CHECK(std::abs(static_cast<double>(sums.macs) / 1e6 - row.mega_macs) <= 0.00501);
-    CHECK(sums.out == row.out);
-  }
+  test::TopRow const rows[] = {{5'760, 5.31, image_shape(192, 32, 32)},
+                               {165'552, 168.30, image_shape(256, 32, 32)},
+                               {424'096, 432.01, image_shape(480, 32, 32)},
+                               {0, 0.0, image_shape(480, 16, 16)},
+                               {386'016, 98.30, image_shape(512, 16, 16)},
+                               {462'936, 117.96, image_shape(512, 16, 16)},
+                               {523'912, 133.56, image_shape(512, 16, 16)},
+                               {611'072, 155.84, image_shape(528, 16, 16)},
+                               {952'704, 243.01, image_shape(832, 16, 16)},
+                               {0, 0.0, image_shape(832, 8, 8)},
+                               {1'127'808, 71.96, image_shape(832, 8, 8)},
+                               {1'496'144, 95.49, image_shape(1024, 8, 8)},
+                               {0, 0.0, vector_shape(1024)},
+                               {10'250, 0.01, vector_shape(10)}};
+  test::check_tops(graph<GoogLeNet>, rows);
 }
 
 TEST_CASE("GoogLeNet: nodes and statistics") {
