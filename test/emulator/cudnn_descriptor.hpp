@@ -55,7 +55,9 @@ struct Descriptor {
   void put(int name, cudnnBackendAttributeType_t tag, std::vector<Value> const& values) {
     Attribute a{tag, static_cast<std::int64_t>(values.size())};
     a.bytes.resize(values.size() * sizeof(Value));
-    std::memcpy(a.bytes.data(), values.data(), a.bytes.size());
+    if (!values.empty()) {
+      std::memcpy(a.bytes.data(), values.data(), a.bytes.size());
+    }
     attributes[name] = a;
   }
   void put(int name, std::vector<Shared> values) {

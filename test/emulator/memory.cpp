@@ -88,7 +88,11 @@ void drain_quarantine(std::size_t bytes) {
 
 }  // namespace
 
-void poison(void* pointer, std::size_t bytes) { std::memset(pointer, poison_byte, bytes); }
+void poison(void* pointer, std::size_t bytes) {
+  if (bytes > 0) {
+    std::memset(pointer, poison_byte, bytes);
+  }
+}
 
 Allocation* allocate(Kind kind, std::size_t bytes, int device, void const* pool) {
   Memory& m = memory();

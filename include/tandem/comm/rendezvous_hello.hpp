@@ -116,11 +116,9 @@ class RollCall {
         fault.empty() ? data_ : std::as_bytes(std::span{fault.data(), fault.size()});
     Answer const head{
         .nonce = hello.nonce, .bytes = body.size(), .refused = fault.empty() ? 0U : 1U};
-    std::vector<std::byte> bytes(sizeof head + body.size());
+    std::vector<std::byte> bytes(sizeof head);
     std::memcpy(bytes.data(), &head, sizeof head);
-    if (!body.empty()) {
-      std::memcpy(bytes.data() + sizeof head, body.data(), body.size());
-    }
+    bytes.insert(bytes.end(), body.begin(), body.end());
     return bytes;
   }
 

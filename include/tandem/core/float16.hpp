@@ -30,6 +30,17 @@ struct Float16 {
     return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
   }
 
+  /// One rounding; what reductions of 16-bit messages need.
+  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
+    return Float16{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
+    return static_cast<float>(a) > static_cast<float>(b);
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+
  private:
   TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
     auto const word = __builtin_bit_cast(std::uint32_t, value);

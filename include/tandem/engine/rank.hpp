@@ -64,6 +64,7 @@ class Rank {
         debug_{!options.record} {
     device_.scratch = memory_.scratch();
     device_.scratch_bytes = ops_.scratch_bytes();
+    device_.finish();
   }
 
   /// One training step on @p batch. The result is the same on every rank.
@@ -130,7 +131,7 @@ class Rank {
     mirror_.upload(device_, memory_);
     update_.refresh(device_);
   }
-  /// What the op of each node asked for, from which memory was planned.
+  /// What each node's op asked for.
   [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] Communicator& communicator() { return gradients_.communicator(); }
@@ -146,7 +147,6 @@ class Rank {
   template <class R>
   friend bool act(Action, R&);
 
-  // What Stage calls.
   [[nodiscard]] Operands<T, P> const& operands(int node) const { return memory_.operands(node); }
   [[nodiscard]] T const* const* forks(int node) const { return memory_.forks(node); }
   [[nodiscard]] T* gradient_of(int node) const { return memory_.gradient_of(node); }
@@ -155,8 +155,8 @@ class Rank {
   void bucket_ready(int bucket) { gradients_.bucket_ready(device_, memory_, bucket, microbatch_); }
 
   static FeedSizes feed_sizes(RankOptions const& options) {
-    return {.samples = std::int64_t{options.largest_microbatch} * batching.microbatches,
-            .targets_per_sample = LossType::targets(graph.output().out)};
+    return {std::int64_t{options.largest_microbatch} * batching.microbatches,
+            LossType::targets(graph.output().out)};
   }
 
   void begin(StepState const& state, Batch const& batch, bool training) {

@@ -188,7 +188,8 @@ TEST_CASE("the engine's verbs work on arrays of either element type of a precisi
   DeviceArray<float> const c{device, n};
   DeviceArray<BFloat16> const narrow{device, n};
   DeviceArray<double> const norm{device, 1};
-  DeviceArray<std::byte> const scratch{device, cuda::sum_of_squares_scratch_bytes(n)};
+  DeviceArray<std::byte> const scratch{
+      device, cuda::sum_of_squares_scratch_bytes<BFloat16>(device.compute, n)};
   device.scratch = scratch.data();
   Verbs::zero(device, b.data(), n);
   Verbs::copy(device, a.data(), c.data(), n);

@@ -11,15 +11,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 
 #include <cuda_runtime_api.h>
 
+#include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/engine/feed.hpp>
 #include <tandem/kernels/cuda/layout.cuh>
 #include <tandem/kernels/cuda/take_batch.cuh>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
+#include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/pinned.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
@@ -48,6 +51,19 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
                     outputs_.bytes()},
                Slot{device, sample_bytes(sizes.samples), target_bytes(sizes.samples),
                     outputs_.bytes()}} {}
+
+  Feed(Feed const&) = delete;
+  Feed& operator=(Feed const&) = delete;
+
+  /// Page-locked memory may not go while a copy is on its way to or from it. After an error steps
+  /// may be queued still; communicators have been aborted, so that they end soon.
+  ~Feed() {
+    for (Slot& slot : slots_) {
+      for (int look = 0; look < 5000 && slot.busy(); ++look) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      }
+    }
+  }
 
   template <class Wait>
   void begin(Device& device, StepState const& state, Batch const& batch,
@@ -155,6 +171,15 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
           outputs{output_bytes_most, device.device},
           staged{device.device},
           done{device.device} {}
+
+    // Whether a copy may be on its way. An error on the device has ended it.
+    [[nodiscard]] bool busy() const noexcept {
+      try {
+        return !staged.reached() || !done.reached();
+      } catch (cuda::CudaError const&) {
+        return false;
+      }
+    }
 
     Staging samples;
     Staging targets;

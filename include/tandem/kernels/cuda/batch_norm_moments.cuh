@@ -23,12 +23,13 @@ namespace tandem::cuda {
 
 namespace detail {
 
-/// Count, means and sums of squared distances of one thread's columns.
+/// Count, means and sums of squared distances of one thread's columns. An odd number of words, so
+/// that neighbours in shared memory do not share a bank.
 template <class Real, int N>
 struct Moments {
-  Real count = 0;
-  Real mean[N] = {};
-  Real squares[N] = {};
+  Real count;
+  Real mean[N];
+  Real squares[N];
 
   /// @p used values of each column, value[used][N], are added.
   ///
@@ -51,6 +52,21 @@ struct Moments {
       squares[v] += q - s * move;
     }
   }
+
+  /// Adds other values of the same columns: Chan's formula.
+  TANDEM_HOST_DEVICE void join(Moments const& other) {
+    if (!(other.count > Real{0})) {
+      return;
+    }
+    Real const together = count + other.count;
+    Real const part = other.count / together;
+    for (int v = 0; v < N; ++v) {
+      Real const d = other.mean[v] - mean[v];
+      squares[v] += other.squares[v] + d * d * (count * part);
+      mean[v] += d * part;
+    }
+    count = together;
+  }
 };
 
 /// partial (2, chunks, columns): each chunk's mean, from its first row's value, and squares.
@@ -59,9 +75,7 @@ TANDEM_KERNEL void column_moments_kernel(T const* x, bool whole, ColumnTiles til
                                          ComputeType<T>* partial) {
   using Real = ComputeType<T>;
   constexpr int together = 4;
-  __shared__ Real shared_count[column_threads];
-  __shared__ Real shared_mean[N][column_threads];
-  __shared__ Real shared_squares[N][column_threads];
+  __shared__ Moments<Real, N> shared[column_threads];
   int const thread = static_cast<int>(threadIdx.x);
   ColumnPlace const place{tiles, thread, static_cast<int>(blockIdx.x),
                           static_cast<int>(blockIdx.y)};
@@ -94,37 +108,15 @@ TANDEM_KERNEL void column_moments_kernel(T const* x, bool whole, ColumnTiles til
       moments.add(value, used);
     }
   }
-  shared_count[thread] = moments.count;
-  for (int v = 0; v < N; ++v) {
-    shared_mean[v][thread] = moments.mean[v];
-    shared_squares[v][thread] = moments.squares[v];
-  }
-  __syncthreads();
-  for (int rest = tiles.down; rest > 1;) {
-    int const half = (rest + 1) / 2;
-    int const other = thread + half * tiles.across;
-    if (place.down + half < rest && shared_count[other] > Real{0}) {
-      Real const theirs = shared_count[other];
-      Real const count = shared_count[thread] + theirs;
-      Real const part = theirs / count;
-      for (int v = 0; v < N; ++v) {
-        Real const d = shared_mean[v][other] - shared_mean[v][thread];
-        shared_squares[v][thread] +=
-            shared_squares[v][other] + d * d * (shared_count[thread] * part);
-        shared_mean[v][thread] += d * part;
-      }
-      shared_count[thread] = count;
-    }
-    __syncthreads();
-    rest = half;
-  }
+  shared[thread] = moments;
+  merge_down(tiles, place, [&](int to, int from) { shared[to].join(shared[from]); });
   if (place.down != 0 || !place.works) {
     return;
   }
   std::int64_t const out = static_cast<std::int64_t>(blockIdx.y) * tiles.columns + place.column;
   for (int v = 0; v < N; ++v) {
-    partial[out + v] = shared_mean[v][thread];
-    partial[out + std::int64_t{tiles.chunks} * tiles.columns + v] = shared_squares[v][thread];
+    partial[out + v] = shared[thread].mean[v];
+    partial[out + std::int64_t{tiles.chunks} * tiles.columns + v] = shared[thread].squares[v];
   }
 }
 
@@ -133,17 +125,17 @@ template <class T, class P>
 TANDEM_KERNEL void moments_combine_kernel(T const* x, ComputeType<T> const* partial,
                                           ColumnTiles tiles, P epsilon, P* mean,
                                           P* inverse_deviation, P* variance) {
-  __shared__ double shared[1][combine_columns * combine_lanes];
+  __shared__ double middles[combine_columns];  // of the columns, from the origin
   int const thread = static_cast<int>(threadIdx.x);
   int const lane = thread / combine_columns;
-  int const column = static_cast<int>(blockIdx.x) * combine_columns + thread % combine_columns;
-  bool const works = column < tiles.columns;
-  int const chunks = works ? tiles.chunks : 0;
-  double const origin = works ? static_cast<double>(load(x[column])) : 0.0;
+  int const first = static_cast<int>(blockIdx.x) * combine_columns;
+  int const column = first + thread % combine_columns;
+  int const chunks = column < tiles.columns ? tiles.chunks : 0;
+  double const origin = chunks > 0 ? static_cast<double>(load(x[column])) : 0.0;
   // From the first row of all to the mean of a chunk.
   auto const distance = [=](int chunk) {
-    std::int64_t const first = chunk * tiles.chunk_rows * tiles.columns + column;
-    return static_cast<double>(load(x[first])) - origin +
+    std::int64_t const at = chunk * tiles.chunk_rows * tiles.columns + column;
+    return static_cast<double>(load(x[at])) - origin +
            static_cast<double>(partial[std::int64_t{chunk} * tiles.columns + column]);
   };
   auto const count = [=](int chunk) {
@@ -154,24 +146,26 @@ TANDEM_KERNEL void moments_combine_kernel(T const* x, ComputeType<T> const* part
   for (int chunk = lane; chunk < chunks; chunk += combine_lanes) {
     sum += count(chunk) * distance(chunk);
   }
-  shared[0][thread] = sum;
-  add_combine_lanes(shared);
-  double const middle = shared[0][thread % combine_columns] / static_cast<double>(tiles.rows);
+  double const total = sum_combine_lanes(sum);
+  int const warp = thread / combine_lanes;
+  if (thread % combine_lanes == 0) {
+    middles[warp] = total / static_cast<double>(tiles.rows);
+  }
   __syncthreads();
   double squares = 0;
   for (int chunk = lane; chunk < chunks; chunk += combine_lanes) {
-    double const d = distance(chunk) - middle;
+    double const d = distance(chunk) - middles[thread % combine_columns];
     std::int64_t const row = std::int64_t{tiles.chunks} + chunk;
     squares += static_cast<double>(partial[row * tiles.columns + column]) + count(chunk) * d * d;
   }
-  shared[0][thread] = squares;
-  add_combine_lanes(shared);
-  if (works && lane == 0) {
+  double const all_squares = sum_combine_lanes(squares);
+  int const c = first + warp;
+  if (thread % combine_lanes == 0 && c < tiles.columns) {
     using std::sqrt;
-    double const spread = shared[0][thread] / static_cast<double>(tiles.rows);
-    mean[column] = static_cast<P>(origin + middle);
-    variance[column] = static_cast<P>(spread);
-    inverse_deviation[column] = static_cast<P>(1.0 / sqrt(spread + static_cast<double>(epsilon)));
+    double const spread = all_squares / static_cast<double>(tiles.rows);
+    mean[c] = static_cast<P>(static_cast<double>(load(x[c])) + middles[warp]);
+    variance[c] = static_cast<P>(spread);
+    inverse_deviation[c] = static_cast<P>(1.0 / sqrt(spread + static_cast<double>(epsilon)));
   }
 }
 
@@ -188,7 +182,7 @@ constexpr std::int64_t batch_norm_moments_scratch_bytes(std::int64_t rows, int c
 /// Shapes: x (rows, columns); mean, inverse_deviation, variance (columns).
 /// Cost:   reads x once; bound by memory. Two launches.
 /// Order:  a thread takes every down-th row of its chunk in groups of four; then the threads of a
-///         block as a binary tree; then 32 lanes the chunks, in double; then the lanes as a tree.
+///         block as a binary tree; then 32 lanes the chunks, in double; then CUB adds the warp.
 /// @pre    rows >= 1; scratch has batch_norm_moments_scratch_bytes<T>(rows, columns)
 template <class T, class P>
 void batch_norm_moments(Stream const& stream, T const* x, std::int64_t rows, int columns, P epsilon,

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <cub/warp/warp_reduce.cuh>
+
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/column_tiles.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
@@ -25,47 +27,57 @@ namespace detail {
 inline constexpr int combine_columns = 8;
 inline constexpr int combine_lanes = 32;
 
-/// shared[0] of each column becomes the sum of its lanes, as a binary tree.
-template <int Sums>
-__device__ void add_combine_lanes(double (&shared)[Sums][combine_columns * combine_lanes]) {
+/// Sums over each column's lanes: thread lane * combine_columns + column gives @p own; the first
+/// thread of warp `column` gets the column's sum, the others nothing of use.
+/// @pre all threads of the block call it
+__device__ inline double sum_combine_lanes(double own) {
+  using Reduce = cub::WarpReduce<double>;
+  __shared__ double cell[combine_columns][combine_lanes + 1];
+  __shared__ Reduce::TempStorage storage[combine_columns];
   int const thread = static_cast<int>(threadIdx.x);
-  int const lane = thread / combine_columns;
+  int const warp = thread / combine_lanes;
+  __syncthreads();  // after an earlier call
+  cell[thread % combine_columns][thread / combine_columns] = own;
   __syncthreads();
-  for (int half = combine_lanes / 2; half > 0; half /= 2) {
-    if (lane < half) {
-      for (int s = 0; s < Sums; ++s) {
-        shared[s][thread] += shared[s][thread + half * combine_columns];
-      }
-    }
-    __syncthreads();
-  }
+  return Reduce{storage[warp]}.Sum(cell[warp][thread % combine_lanes]);
 }
 
 /// Adds the chunks' sums, partial (Sums, chunks, columns), and hands them to @p result.
 template <int Sums, class Real, class Result>
 TANDEM_KERNEL void column_combine_kernel(Real const* partial, ColumnTiles tiles, Result result) {
-  __shared__ double shared[Sums][combine_columns * combine_lanes];
   int const thread = static_cast<int>(threadIdx.x);
-  int const lane = thread / combine_columns;
-  int const column = static_cast<int>(blockIdx.x) * combine_columns + thread % combine_columns;
-  bool const works = column < tiles.columns;
+  int const first = static_cast<int>(blockIdx.x) * combine_columns;
+  int const column = first + thread % combine_columns;
+  int const chunks = column < tiles.columns ? tiles.chunks : 0;
+  double total[Sums];
   for (int s = 0; s < Sums; ++s) {
     double sum = 0;
-    if (works) {
-      for (int chunk = lane; chunk < tiles.chunks; chunk += combine_lanes) {
-        std::int64_t const row = std::int64_t{s} * tiles.chunks + chunk;
-        sum += static_cast<double>(partial[row * tiles.columns + column]);
-      }
+    for (int chunk = thread / combine_columns; chunk < chunks; chunk += combine_lanes) {
+      std::int64_t const row = std::int64_t{s} * tiles.chunks + chunk;
+      sum += static_cast<double>(partial[row * tiles.columns + column]);
     }
-    shared[s][thread] = sum;
+    total[s] = sum_combine_lanes(sum);
   }
-  add_combine_lanes(shared);
-  if (works && lane == 0) {
-    double total[Sums];
-    for (int s = 0; s < Sums; ++s) {
-      total[s] = shared[s][thread];
+  int const summed = first + thread / combine_lanes;
+  if (thread % combine_lanes == 0 && summed < tiles.columns) {
+    result(summed, total);
+  }
+}
+
+/// Calls merge(thread, other) so that the threads below one another end in the topmost: a binary
+/// tree. Its results lie beside one another, one a column, where a collective of CUB has one.
+/// @pre all threads of the block call it, after they wrote what is merged
+template <class Merge>
+__device__ void merge_down(ColumnTiles const& tiles, ColumnPlace const& place, Merge const& merge) {
+  int const thread = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  for (int rest = tiles.down; rest > 1;) {
+    int const half = (rest + 1) / 2;
+    if (place.down + half < rest) {
+      merge(thread, thread + half * tiles.across);
     }
-    result(column, total);
+    __syncthreads();
+    rest = half;
   }
 }
 
@@ -105,19 +117,13 @@ TANDEM_KERNEL void column_sums_kernel(Term term, ColumnTiles tiles, Real* partia
       shared[s][v][thread] = sum[s][v];
     }
   }
-  __syncthreads();
-  for (int rest = tiles.down; rest > 1;) {
-    int const half = (rest + 1) / 2;
-    if (place.down + half < rest) {
-      for (int s = 0; s < sums; ++s) {
-        for (int v = 0; v < N; ++v) {
-          shared[s][v][thread] += shared[s][v][thread + half * tiles.across];
-        }
+  merge_down(tiles, place, [&](int to, int from) {
+    for (int s = 0; s < sums; ++s) {
+      for (int v = 0; v < N; ++v) {
+        shared[s][v][to] += shared[s][v][from];
       }
     }
-    __syncthreads();
-    rest = half;
-  }
+  });
   if (place.down != 0 || !place.works) {
     return;
   }
@@ -151,7 +157,7 @@ constexpr std::int64_t column_reduction_scratch_bytes(std::int64_t rows, int col
 ///
 /// T is the type of the elements that are read.
 /// Order: a thread adds every down-th row of its chunk, in ComputeType<T>; then the threads of a
-///        block as a binary tree; then 32 lanes the chunks, in double; then the lanes as a tree.
+///        block as a binary tree; then 32 lanes the chunks, in double; then CUB adds the warp.
 /// @pre   scratch has column_reduction_scratch_bytes<T>(rows, columns, sums)
 template <class T, class Make, class Result>
 void column_reduction(Stream const& stream, std::int64_t rows, int columns, std::byte* scratch,

@@ -72,7 +72,7 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
       squares += end.squares[i];
     }
   }
-  double const norm = sqrt(merge_lanes<row_threads>(squares, shared, AddLanes{}));
+  double const norm = sqrt(sum_lanes<row_threads>(squares));  // of thread 0
   if (thread == 0) {
     int const sum_overflows = is_finite(loss) ? -1 : 0;
     int const non_finite = first < 0 ? sum_overflows : first;
@@ -99,7 +99,7 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
 /// is not finite; raises the flag; and calls prepare(run, scale of the gradient) for each run.
 ///
 /// Cost:  one block.
-/// Order: the microbatches in order; square i to lane i mod 256, the lanes as a binary tree.
+/// Order: the microbatches in order; square i to thread i mod 256, then as in join_lanes().
 template <class Result, class Prepare>
 void finish_step(Stream const& stream, StepEnd<Result> const& end, Prepare const& prepare,
                  int runs) {

@@ -18,6 +18,7 @@ inline constexpr int map_lines = 8;     // interleaved sums of each
 inline constexpr int map_run = 8;       // pixels that one thread of the gradient writes
 
 /// One block for 32 packs of a sample: a warp reads 32 neighbouring packs of one pixel at a time.
+/// Each pack has a sum of its own, across the warps, which no collective of CUB adds.
 template <int N, class T>
 TANDEM_KERNEL void global_avg_pool_kernel(Divider groups, int packs, int pixels, T const* x, T* y) {
   using C = ComputeType<T>;

@@ -14,14 +14,19 @@ namespace tandem::cuda {
 
 namespace detail {
 
-inline constexpr int tile = 32;  // rows and columns of a tile in shared memory
-inline constexpr int tile_threads = 256;
-inline constexpr int narrow = 8;  // up to this many rows or columns, no tile is used
+struct TransposeTile {
+  static constexpr int size = 32;  ///< rows and columns in shared memory
+  static constexpr int threads = 256;
+  static constexpr int narrow = 8;  ///< up to this many rows or columns, no tile is used
+};
 
-/// One tile a block: read along the columns, written along the rows.
+/// One tile a block: read along the columns, written along the rows. CUB exchanges the items of
+/// threads, but has no tile of rows that lie apart.
 template <class T, class U>
 TANDEM_KERNEL void transpose_kernel(int rows, int columns, Divider row_tiles, Divider column_tiles,
                                     T const* x, U* y) {
+  constexpr int tile = TransposeTile::size;
+  constexpr int lines = TransposeTile::threads / tile;
   __shared__ ComputeType<T> cell[tile][tile + 1];  // one more: no two of a column share a bank
   std::uint32_t column_tile = blockIdx.x;
   std::uint32_t row_tile = column_tiles.split(column_tile);
@@ -31,14 +36,14 @@ TANDEM_KERNEL void transpose_kernel(int rows, int columns, Divider row_tiles, Di
   int const lane = static_cast<int>(threadIdx.x) % tile;
   int const line = static_cast<int>(threadIdx.x) / tile;
   T const* const from = x + sample * rows * columns;
-  for (int r = line; r < tile; r += tile_threads / tile) {
+  for (int r = line; r < tile; r += lines) {
     if (first_row + r < rows && first_column + lane < columns) {
       cell[r][lane] = load(from[std::int64_t{first_row + r} * columns + first_column + lane]);
     }
   }
   __syncthreads();
   U* const to = y + sample * rows * columns;
-  for (int c = line; c < tile; c += tile_threads / tile) {
+  for (int c = line; c < tile; c += lines) {
     if (first_column + c < columns && first_row + lane < rows) {
       to[std::int64_t{first_column + c} * rows + first_row + lane] = store<U>(cell[lane][c]);
     }
@@ -66,12 +71,13 @@ TANDEM_KERNEL void transpose_narrow_kernel(std::uint32_t count, ImageThreads thr
 
 template <class T, class U>
 void transpose_tiles(Stream const& stream, int batch, int rows, int columns, T const* x, U* y) {
+  constexpr int tile = TransposeTile::size;
   std::int64_t const row_tiles = (rows + tile - 1) / tile;
   std::int64_t const column_tiles = (columns + tile - 1) / tile;
   std::int64_t const size = std::int64_t{rows} * columns;
   for_chunks(batch, row_tiles * column_tiles, [&](std::int64_t first, std::int64_t samples) {
     launch(transpose_kernel<T, U>, Grid{blocks_for(samples * row_tiles * column_tiles, 1)},
-           tile_threads, stream, rows, columns, Divider{row_tiles}, Divider{column_tiles},
+           TransposeTile::threads, stream, rows, columns, Divider{row_tiles}, Divider{column_tiles},
            x + first * size, y + first * size);
   });
 }
@@ -93,9 +99,9 @@ template <class T, class U>
 void transpose(Stream const& stream, int batch, int rows, int columns, T const* x, U* y) {
   if (rows == 1 || columns == 1) {
     cast(stream, x, y, std::int64_t{batch} * rows * columns);
-  } else if (rows <= detail::narrow && rows <= columns) {
+  } else if (rows <= detail::TransposeTile::narrow && rows <= columns) {
     detail::transpose_narrow<true>(stream, batch, rows, columns, x, y);
-  } else if (columns <= detail::narrow) {
+  } else if (columns <= detail::TransposeTile::narrow) {
     detail::transpose_narrow<false>(stream, batch, rows, columns, x, y);
   } else {
     detail::transpose_tiles(stream, batch, rows, columns, x, y);

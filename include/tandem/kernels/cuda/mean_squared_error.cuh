@@ -42,7 +42,6 @@ constexpr unsigned squared_error_blocks(std::int64_t n) {
 template <class T>
 TANDEM_KERNEL void squared_errors_kernel(T const* y, float const* t, TargetOrder order,
                                          std::int64_t n, double divisor, double* sums) {
-  __shared__ double shared[row_threads];
   double own = 0;
   std::int64_t const all = static_cast<std::int64_t>(gridDim.x) * row_threads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * row_threads + threadIdx.x; i < n;
@@ -50,7 +49,7 @@ TANDEM_KERNEL void squared_errors_kernel(T const* y, float const* t, TargetOrder
     double const error = static_cast<double>(load(y[i])) - static_cast<double>(t[order.at(i)]);
     own += error * error;
   }
-  double const total = merge_lanes<row_threads>(own, shared, AddLanes{});
+  double const total = sum_lanes<row_threads>(own);
   if (threadIdx.x == 0) {
     sums[blockIdx.x] = total / divisor;
   }
@@ -77,7 +76,8 @@ constexpr std::int64_t mean_squared_error_scratch_bytes(std::int64_t n) {
 ///
 /// Shapes: y, t (n), t in its own order.
 /// Cost:   reads y and t once; bound by memory. One launch, or two where n > 4096.
-/// Order:  element i goes to thread i mod (256 blocks), in double; then binary trees.
+/// Order:  element i goes to thread i mod (256 blocks), in double; then as in join_lanes(), and the
+///         blocks as in ordered_sum().
 /// @pre    scratch has mean_squared_error_scratch_bytes(n)
 template <class T>
 void mean_squared_error_forward(Stream const& stream, T const* y, float const* t, TargetOrder order,

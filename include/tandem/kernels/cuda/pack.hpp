@@ -27,15 +27,24 @@ struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack {
   T value[N];
 };
 
-/// The N elements at @p x, which is aligned as their Pack is.
+/// The elements from @p x on, which is aligned as their Pack is, N at a time.
+template <int N, class T>
+TANDEM_HOST_DEVICE Pack<T, N>* packs_at(T* x) {
+  return reinterpret_cast<Pack<T, N>*>(x);
+}
+template <int N, class T>
+TANDEM_HOST_DEVICE Pack<T, N> const* packs_at(T const* x) {
+  return reinterpret_cast<Pack<T, N> const*>(x);
+}
+
 template <int N, class T>
 TANDEM_HOST_DEVICE Pack<T, N> load_pack(T const* x) {
-  return *reinterpret_cast<Pack<T, N> const*>(x);
+  return *packs_at<N>(x);
 }
 
 template <int N, class T>
 TANDEM_HOST_DEVICE void store_pack(T* y, Pack<T, N> const& pack) {
-  *reinterpret_cast<Pack<T, N>*>(y) = pack;
+  *packs_at<N>(y) = pack;
 }
 
 /// @p pack in the type that kernels compute in.

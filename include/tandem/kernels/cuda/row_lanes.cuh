@@ -10,6 +10,7 @@
 
 #include <cub/block/block_reduce.cuh>
 #include <cub/warp/warp_reduce.cuh>
+#include <cuda/std/functional>
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
@@ -38,34 +39,32 @@ struct RowPlace {
 
 namespace detail {
 
-/// Joins the values of a row's lanes; a __shared__ variable of the kernel, for one use.
+/// Joins the values of a row's lanes; the result is in lane 0, the others get nothing of use.
 ///
 /// Order: CUB's: in a warp lane i takes in lane i + d, d = 1, 2, 4, 8, 16; then warps in order.
-template <int Lanes, class Value>
-struct RowReduce {
+/// @pre   all threads of the block call it, once
+template <int Lanes, class Value, class Merge>
+__device__ Value join_lanes(Value const& own, Merge const& merge) {
   static_assert(Lanes == 32 || Lanes == row_threads);
-  using Reduce = std::conditional_t<Lanes == 32, cub::WarpReduce<Value>,
-                                    cub::BlockReduce<Value, row_threads>>;
+  using Reduce =
+      std::conditional_t<Lanes == 32, cub::WarpReduce<Value>, cub::BlockReduce<Value, row_threads>>;
+  __shared__ typename Reduce::TempStorage storage[row_threads / Lanes];
+  return Reduce{storage[threadIdx.x / Lanes]}.Reduce(own, merge);
+}
 
-  typename Reduce::TempStorage storage[row_threads / Lanes];
-
-  /// The result in lane 0, nothing of use in the others.
-  /// @pre all threads of the block call it
-  template <class Merge>
-  __device__ Value operator()(Value const& own, Merge const& merge) {
-    return Reduce{storage[threadIdx.x / Lanes]}.Reduce(own, merge);
-  }
-};
+/// join_lanes() by addition.
+template <int Lanes, class Value>
+__device__ Value sum_lanes(Value own) {
+  return join_lanes<Lanes>(own, ::cuda::std::plus<>{});
+}
 
 template <class T>
 TANDEM_KERNEL void ordered_sum_kernel(T const* x, std::int64_t n, T divisor, T* out) {
-  using Reduce = cub::BlockReduce<T, row_threads>;
-  __shared__ typename Reduce::TempStorage storage;
   T own = 0;
   for (std::int64_t i = static_cast<int>(threadIdx.x); i < n; i += row_threads) {
     own += x[i];
   }
-  T const total = Reduce{storage}.Sum(own);
+  T const total = sum_lanes<row_threads>(own);
   if (threadIdx.x == 0) {
     *out = total / divisor;
   }
@@ -77,7 +76,7 @@ TANDEM_KERNEL void ordered_sum_kernel(T const* x, std::int64_t n, T divisor, T* 
 ///
 /// Cost:   one block; for the few thousand partial results of another kernel.
 /// Order:  a function of n only, unlike that of cub::DeviceReduce: element i goes to thread i mod
-///         256; then as in RowReduce.
+///         256; then as in join_lanes().
 template <class T>
 void ordered_sum(Stream const& stream, T const* x, std::int64_t n, T divisor, T* out) {
   launch(detail::ordered_sum_kernel<T>, 1, row_threads, stream, x, n, divisor, out);

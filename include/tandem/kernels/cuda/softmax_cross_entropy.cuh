@@ -58,12 +58,11 @@ struct MergeSoftmax {
   }
 };
 
-/// What all of a row's losses and gradients share, for all of its lanes. Reads the row once: where
-/// a larger logit comes, the sums so far are moved to it.
+/// What a row's losses and gradients share, in its lane 0. Reads the row once: where a larger logit
+/// comes, the sums so far are moved to it.
 template <int Lanes, class T>
-__device__ SoftmaxPart<ComputeType<T>> softmax_row(
-    T const* z, int classes, int lane, bool works, ComputeType<T> lowest,
-    SoftmaxPart<ComputeType<T>> (&shared)[row_threads]) {
+__device__ SoftmaxPart<ComputeType<T>> softmax_row(T const* z, int classes, int lane, bool works,
+                                                   ComputeType<T> lowest) {
   using Real = ComputeType<T>;
   Real largest = lowest;
   Real total = 0;
@@ -84,7 +83,7 @@ __device__ SoftmaxPart<ComputeType<T>> softmax_row(
   }
   SoftmaxPart<Real> const own{largest, static_cast<double>(total), static_cast<double>(distance),
                               count};
-  return merge_lanes<Lanes>(own, shared, MergeSoftmax<Real>{lowest});
+  return join_lanes<Lanes>(own, MergeSoftmax<Real>{lowest});
 }
 
 template <int Lanes, class T>
@@ -92,10 +91,9 @@ TANDEM_KERNEL void softmax_cross_entropy_kernel(T const* logits, std::int32_t co
                                                 std::int64_t rows, int classes, double smoothing,
                                                 ComputeType<T> lowest, double* losses) {
   using std::log;
-  __shared__ SoftmaxPart<ComputeType<T>> shared[row_threads];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
   T const* const z = logits + (place.works ? place.row * classes : 0);
-  auto const part = softmax_row<Lanes>(z, classes, place.lane, place.works, lowest, shared);
+  auto const part = softmax_row<Lanes>(z, classes, place.lane, place.works, lowest);
   if (place.works && place.lane == 0) {
     double const normaliser = log(part.total);  // from the largest logit
     double const own = static_cast<double>(load(z[labels[place.row]]));
@@ -115,14 +113,18 @@ TANDEM_KERNEL void softmax_cross_entropy_gradient_kernel(T const* logits,
                                                          ComputeType<T> off, ComputeType<T> scale,
                                                          T* dlogits) {
   using Real = ComputeType<T>;
-  __shared__ SoftmaxPart<Real> shared[row_threads];
+  __shared__ SoftmaxPart<Real> parts[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
   std::int64_t const first = place.works ? place.row * classes : 0;
-  auto const part =
-      softmax_row<Lanes>(logits + first, classes, place.lane, place.works, lowest, shared);
+  auto const own = softmax_row<Lanes>(logits + first, classes, place.lane, place.works, lowest);
+  if (place.lane == 0) {
+    parts[threadIdx.x / Lanes] = own;
+  }
+  __syncthreads();
   if (!place.works) {
     return;
   }
+  SoftmaxPart<Real> const part = parts[threadIdx.x / Lanes];
   Real const total = static_cast<Real>(part.total);
   int const label = labels[place.row];
   for (int c = place.lane; c < classes; c += Lanes) {
@@ -138,7 +140,7 @@ TANDEM_KERNEL void softmax_cross_entropy_gradient_kernel(T const* logits,
 /// Shapes: logits (B, C), labels (B); losses (B), scratch.
 /// Cost:   reads the logits once. Two launches.
 /// Order:  a warp takes a row, or a block where C > 1024: every 32nd (256th) class in
-///         ComputeType<T>, then the lanes as a binary tree in double; samples as in ordered_sum().
+///         ComputeType<T>, then join_lanes() in double; the samples as in ordered_sum().
 /// @pre    0 <= labels[s] < C. A row with a NaN has the loss NaN.
 /// Source: Szegedy, Vanhoucke, Ioffe, Shlens, Wojna, arXiv:1512.00567, section 7 (smoothing)
 template <class T>

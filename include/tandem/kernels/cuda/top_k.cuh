@@ -20,7 +20,6 @@ template <int Lanes, class T>
 TANDEM_KERNEL void top_k_kernel(T const* outputs, std::int32_t const* labels, std::int64_t rows,
                                 int classes, int k, double* right) {
   using Real = ComputeType<T>;
-  __shared__ int shared[row_threads];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
   int ahead = 0;  // outputs that come before the label's
   if (place.works) {
@@ -33,7 +32,7 @@ TANDEM_KERNEL void top_k_kernel(T const* outputs, std::int32_t const* labels, st
       ahead += is_first ? 1 : 0;
     }
   }
-  int const all = merge_lanes<Lanes>(ahead, shared, AddLanes{});
+  int const all = sum_lanes<Lanes>(ahead);
   if (place.works && place.lane == 0) {
     Real const own = load(outputs[place.row * classes + labels[place.row]]);
     right[place.row] = own == own && all < k ? 1.0 : 0.0;

@@ -10,6 +10,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <cub/block/block_load.cuh>
+#include <cub/block/block_store.cuh>
+
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
@@ -33,55 +36,22 @@ namespace detail {
 template <class P, class Settings>
 TANDEM_KERNEL void gradient_squares_kernel(UpdateChunk const* chunks, Settings const* runs,
                                            P const* gradients, double* squares) {
-  __shared__ double shared[row_threads];
+  constexpr int items = 8;
+  using Load = cub::BlockLoad<P, row_threads, items, cub::BLOCK_LOAD_STRIPED>;
   UpdateChunk const chunk = chunks[blockIdx.x];
+  int const count = runs[chunk.run].statistic ? 0 : chunk.count;
   double own = 0;
-  if (!runs[chunk.run].statistic) {
-    for (int i = static_cast<int>(threadIdx.x); i < chunk.count; i += row_threads) {
-      double const g = static_cast<double>(gradients[chunk.begin + i]);
+  for (int first = 0; first < count; first += items * row_threads) {
+    P gradient[items];
+    Load{}.Load(gradients + chunk.begin + first, gradient, count - first, P{0});
+    for (int i = 0; i < items; ++i) {
+      double const g = static_cast<double>(gradient[i]);
       own += g * g;
     }
   }
-  double const total = merge_lanes<row_threads>(own, shared, AddLanes{});
+  double const total = sum_lanes<row_threads>(own);
   if (threadIdx.x == 0) {
     squares[blockIdx.x] = total;
-  }
-}
-
-/// Updates N neighbours from element @p at on.
-template <int N, class Update, class T>
-TANDEM_HOST_DEVICE void update_pack(Update const& update, std::int64_t at, T* rounded) {
-  auto const& run = update.run;
-  using P = std::remove_pointer_t<decltype(run.parameter)>;
-  Pack<P, N> p = load_pack<N>(run.parameter + at);
-  Pack<P, N> const g = load_pack<N>(run.gradient + at);
-  Pack<P, N> first{};
-  Pack<P, N> second{};
-  if (run.state[0] != nullptr) {
-    first = load_pack<N>(run.state[0] + at);
-  }
-  if (run.state[1] != nullptr) {
-    second = load_pack<N>(run.state[1] + at);
-  }
-  for (int i = 0; i < N; ++i) {
-    P state[2] = {first.value[i], second.value[i]};
-    p.value[i] = update.next(p.value[i], g.value[i], state);
-    first.value[i] = state[0];
-    second.value[i] = state[1];
-  }
-  store_pack(run.parameter + at, p);
-  if (run.state[0] != nullptr) {
-    store_pack(run.state[0] + at, first);
-  }
-  if (run.state[1] != nullptr) {
-    store_pack(run.state[1] + at, second);
-  }
-  if (rounded != nullptr) {
-    Pack<T, N> result;
-    for (int i = 0; i < N; ++i) {
-      result.value[i] = store<T>(static_cast<ComputeType<T>>(p.value[i]));
-    }
-    store_pack(rounded + at, result);
   }
 }
 
@@ -91,21 +61,60 @@ TANDEM_HOST_DEVICE bool starts_pack(T const* x, std::int64_t at) {
   return x == nullptr || reinterpret_cast<std::uintptr_t>(x + at) % 16 == 0;
 }
 
+/// Updates a chunk of whole packs of N: items of 16 bytes, neighbours in neighbouring threads.
+template <int N, class Update, class T>
+__device__ void update_packs(Update const& update, UpdateChunk const& chunk, T* rounded) {
+  auto const& run = update.run;
+  using P = std::remove_pointer_t<decltype(run.parameter)>;
+  for (int begin = 0; begin < chunk.count; begin += N * row_threads) {
+    int const packs = (chunk.count - begin) / N;
+    std::int64_t const at = chunk.begin + begin;
+    auto const read = [=](P const* x) {
+      using Load = cub::BlockLoad<Pack<P, N>, row_threads, 1, cub::BLOCK_LOAD_STRIPED>;
+      Pack<P, N> item[1] = {};
+      if (x != nullptr) {
+        Load{}.Load(packs_at<N>(x + at), item, packs);
+      }
+      return item[0];
+    };
+    auto const write = [=](auto* x, auto const& pack) {
+      using Item = std::remove_cvref_t<decltype(pack)>;
+      using Store = cub::BlockStore<Item, row_threads, 1, cub::BLOCK_STORE_STRIPED>;
+      Item item[1] = {pack};
+      if (x != nullptr) {
+        Store{}.Store(packs_at<N>(x + at), item, packs);
+      }
+    };
+    Pack<P, N> p = read(run.parameter);
+    Pack<P, N> const g = read(run.gradient);
+    Pack<P, N> first = read(run.state[0]);
+    Pack<P, N> second = read(run.state[1]);
+    Pack<T, N> result;
+    for (int i = 0; i < N; ++i) {
+      P state[2] = {first.value[i], second.value[i]};
+      p.value[i] = update.next(p.value[i], g.value[i], state);
+      first.value[i] = state[0];
+      second.value[i] = state[1];
+      result.value[i] = store<T>(static_cast<ComputeType<T>>(p.value[i]));
+    }
+    write(run.parameter, p);
+    write(run.state[0], first);
+    write(run.state[1], second);
+    write(rounded, result);
+  }
+}
+
 template <class Update, class T>
-TANDEM_HOST_DEVICE void update_all(Update const& update, UpdateChunk const& chunk, int thread,
-                                   T* rounded) {
+__device__ void update_all(Update const& update, UpdateChunk const& chunk, T* rounded) {
   auto const& run = update.run;
   constexpr int n = full_pack<std::remove_pointer_t<decltype(run.parameter)>>;
   std::int64_t const at = chunk.begin;
-  bool const whole = starts_pack(run.parameter, at) && starts_pack(run.gradient, at) &&
-                     starts_pack(run.state[0], at) && starts_pack(run.state[1], at) &&
-                     reinterpret_cast<std::uintptr_t>(rounded + at) % (n * sizeof(T)) == 0;
-  int const packed = whole ? chunk.count - chunk.count % n : 0;
-  for (int i = n * thread; i < packed; i += n * row_threads) {
-    update_pack<n>(update, at + i, rounded);
-  }
-  for (int i = packed + thread; i < chunk.count; i += row_threads) {
-    update_pack<1>(update, at + i, rounded);
+  if (chunk.count % n == 0 && starts_pack(run.parameter, at) && starts_pack(run.gradient, at) &&
+      starts_pack(run.state[0], at) && starts_pack(run.state[1], at) &&
+      reinterpret_cast<std::uintptr_t>(rounded + at) % (n * sizeof(T)) == 0) {
+    update_packs<n>(update, chunk, rounded);
+  } else {
+    update_packs<1>(update, chunk, rounded);
   }
 }
 
@@ -117,11 +126,10 @@ TANDEM_KERNEL void apply_update_kernel(UpdateChunk const* chunks, Run const* run
   }
   UpdateChunk const chunk = chunks[blockIdx.x];
   Run const run = runs[chunk.run];
-  int const thread = static_cast<int>(threadIdx.x);
   if (run.statistic) {
-    update_all(run.average, chunk, thread, rounded);
+    update_all(run.average, chunk, rounded);
   } else {
-    update_all(run.weight, chunk, thread, rounded);
+    update_all(run.weight, chunk, rounded);
   }
 }
 
@@ -132,7 +140,8 @@ TANDEM_KERNEL void apply_update_kernel(UpdateChunk const* chunks, Run const* run
 ///
 /// Shapes: chunks, squares (count); runs by UpdateChunk::run, of a type with a bool `statistic`.
 /// Cost:   reads the gradients once; bound by memory.
-/// Order:  element i of a chunk goes to lane i mod 256; the lanes are added as a binary tree.
+/// Order:  element i of a chunk goes to thread i mod 256; then as in join_lanes(). The same on any
+///         device, unlike that of cub::DeviceSegmentedReduce: ranks must agree on the norm.
 template <class P, class Settings>
 void gradient_squares(Stream const& stream, UpdateChunk const* chunks, std::int64_t count,
                       Settings const* runs, P const* gradients, double* squares) {

@@ -43,7 +43,7 @@ struct Verbs<BasicCuda<Kernels, Precision>> {
     cuda::sum(d.compute, in, k, out, n);
   }
   /// The result is written to device memory. Uses the device's scratch memory, of which
-  /// cuda::sum_of_squares_scratch_bytes(n) bytes.
+  /// cuda::sum_of_squares_scratch_bytes<T>(d.compute, n) bytes.
   template <class T>
   static void sum_of_squares(cuda::RankDevice& d, T const* x, std::int64_t n, double* result) {
     cuda::sum_of_squares(d.compute, x, n, result, d.scratch);

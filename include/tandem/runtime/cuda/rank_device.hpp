@@ -141,6 +141,10 @@ struct RankDevice {
     return 1000.0 * static_cast<double>(elapsed(from, to).count());
   }
 
+  /// Blocks until all that was queued for computing is done. Buffers are made in the order of the
+  /// compute stream: other streams may use them from then on.
+  void finish() const { compute.synchronize(); }
+
   /// Lets another rank's GPU, of this process, read and write this one's memory.
   void share_with(DeviceSpec const& other) { pool.share_with(Device{other.ordinal}); }
 
@@ -173,7 +177,7 @@ struct RankDevice {
     using Clock = std::chrono::steady_clock;
     constexpr int spins = 1000;
     constexpr std::chrono::microseconds shortest{20};
-    constexpr std::chrono::microseconds longest{1000};
+    constexpr std::chrono::microseconds longest{200};
     auto const begin = Clock::now();
     auto pause = shortest;
     for (int look = 0; !event.reached(); ++look) {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients that are rounded to 16 bits on their way between replicas.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <parity.hpp>
+#include <tiny_network.hpp>
+
+namespace tandem::test {
+namespace {
+
+template <class S>
+using OnThreads = Trainer<TinyNet, S, Host>;
+
+// The largest error of a gradient in units of what a rounding to E may cost it: half a unit in the
+// last place of the tensor's largest number, or of the smallest number that E has.
+template <class E>
+double error_of(double half_unit, double smallest) {
+  Watchdog const watchdog{"rounded gradients"};
+  OnThreads<DataParallel<2>> exact{parity_options()};
+  OnThreads<DataParallel<2, Wire<E>>> rounded{parity_options()};
+  parity_step(exact, 0);
+  parity_step(rounded, 0);
+  CHECK(first_difference(rounded.parameters(0), rounded.parameters(1)) == "");
+  CHECK(rounded.memory().wire == 2 * decltype(rounded)::ProgramType::layout.trained);
+  CHECK(exact.memory().wire == 0);
+  double worst = 0.0;
+  auto const wanted = exact.parameters();
+  auto const got = rounded.parameters();
+  for (std::size_t p = 0; p < wanted.size(); ++p) {
+    double largest = 0.0;
+    double error = 0.0;
+    for (std::size_t i = 0; i < wanted[p].gradient.size(); ++i) {
+      double const value = double{wanted[p].gradient[i]};
+      largest = std::fmax(largest, std::fabs(value));
+      error = std::fmax(error, std::fabs(double{got[p].gradient[i]} - value));
+    }
+    worst = std::fmax(worst, error / (half_unit * largest + smallest / 2));
+  }
+  return worst;
+}
+
+// Each replica's sum is rounded, and so is the sum of the two: three half units in the last place.
+TEST_CASE("bfloat16 has 8 bits, float16 has 11") {
+  double const brain = error_of<BFloat16>(std::ldexp(1.0, -9), 0.0);
+  CHECK(brain <= 3);
+  CHECK(brain > 0.1);
+  double const half = error_of<Float16>(std::ldexp(1.0, -12), std::ldexp(1.0, -24));
+  CHECK(half <= 3);
+  CHECK(half > 0.1);
+}
+
+TEST_CASE("what goes over the wire has half the bytes") {
+  using S = DataParallel<2, Wire<BFloat16>, BucketBytes<64, 256>>;
+  Trainer<TinyNet, S, Host, SoftmaxCrossEntropy<>, Accuracy, RecordingTransport> trainer{
+      parity_options()};
+  parity_step(trainer, 0);
+  std::int64_t bytes = 0;
+  for (Record const& record : trainer.workers().rank(0).communicator().log()) {
+    bytes += record.label.index >= 0 ? record.bytes : 0;  // buckets, not losses
+  }
+  CHECK(bytes == 2 * decltype(trainer)::ProgramType::layout.trained);
+}
+
+TEST_CASE("one replica sends nothing, so nothing is rounded") {
+  OnThreads<DataParallel<1, Wire<BFloat16>>> one{parity_options()};
+  OnThreads<SingleDevice<>> plain{parity_options()};
+  parity_step(one, 0);
+  parity_step(plain, 0);
+  CHECK(first_difference(one.parameters(), plain.parameters()) == "");
+}
+
+}  // namespace
+}  // namespace tandem::test
