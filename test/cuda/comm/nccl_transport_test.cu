@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// NcclTransport and groups of several processes: who takes which GPU, how they meet and part.
+
+#if defined(TANDEM_NCCL)
+
+#include <tandem/comm/nccl/transport.hpp>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/comm/reduction.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+#include "nccl_support.hpp"
+#include "support.hpp"
+
+namespace tandem::nccl_test {
+namespace {
+
+TEST_CASE("NCCL transport: which GPUs a process takes") {
+  World world{.processes = 4, .process = 3, .local_process = 1};
+  CHECK(detail::first_device(world, 2, 4) == 2);
+  CHECK(detail::first_device(world, 2, 2) == 0);  // the launcher has dealt them
+  CHECK(detail::first_device(world, 1, 1) == 0);
+  std::string message;
+  try {
+    static_cast<void>(detail::first_device(world, 2, 3));
+  } catch (Error const& error) {
+    message = error.what();
+  }
+  CHECK(message ==
+        "process 3 has 2 ranks and is number 1 on its machine, so there must be 4 GPUs, but it "
+        "sees 3; use a strategy with fewer ranks, more machines, or look at CUDA_VISIBLE_DEVICES");
+  message.clear();
+  try {
+    static_cast<void>(detail::first_device(World{}, 4, 1));
+  } catch (Error const& error) {
+    message = error.what();
+  }
+  CHECK(message ==
+        "a strategy of 4 ranks needs 4 GPUs, but this process sees 1; use a strategy with fewer "
+        "ranks, or look at CUDA_VISIBLE_DEVICES");
+}
+
+TEST_CASE("NCCL transport: one rank makes no call") {
+  NcclTransport<1> one{TransportOptions{}};
+  CHECK(one.communicator(0).size() == 1);
+  CHECK(one.progress(0) == nullptr);
+  CHECK(NcclTransport<1>::capturable);
+  CHECK_THROWS_AS(NcclTransport<1>{TransportOptions{.world = {.processes = 2}}}, ContractError);
+}
+
+TEST_CASE("NCCL transport: two processes meet and connect") {
+  test::Watchdog const watchdog{"NCCL transport"};
+  if (sizes(2).empty()) {
+    return;
+  }
+  auto const folder =
+      std::filesystem::temp_directory_path() / ("tandem-nccl-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  auto const errors = test::on_threads(2, [&](int process) {
+    NcclTransport<2> transport{
+        {.world = {.processes = 2,
+                   .process = process,
+                   .local_process = process,
+                   .rendezvous = {.address = "file:" + (folder / "meet").string()}}}};
+    CHECK(transport.first_rank() == process);
+    CHECK(transport.local_ranks() == 1);
+    CHECK(transport.device_of(0) == process);
+    cuda::RankDevice device{cuda::Device{transport.device_of(0)}};
+    auto comm = transport.communicator(process);
+    test::Fleeting<float> data{device, std::vector<float>(3, 2.0F)};
+    data.fill();
+    comm.all_reduce(data.span(), data.span(), Sum{}, device.communication);
+    data.keep_and_spoil();
+    CHECK(data.result() == std::vector<float>(3, 4.0F));
+    transport.poll(process);
+    CHECK(transport.progress(process) != nullptr);
+  });
+  CHECK(test::first_message(errors) == "");
+  std::filesystem::remove_all(folder);
+}
+
+#if defined(TANDEM_CUDA_EMULATED)
+
+TEST_CASE("NCCL: several processes") {
+  test::Watchdog const watchdog{"NCCL processes"};
+  Tidy const tidy;
+  test::check_all_reduce<float>(Run{2}, 4, test::Numbers::small, Sum{}, {1, 1000});
+  test::check_messages<float>(Run{4}, 4);
+}
+
+TEST_CASE("NCCL: after finish() no call is possible, and nothing is aborted") {
+  test::Watchdog const watchdog{"NCCL finish"};
+  Tidy const tidy;
+  std::size_t const aborted = emu::aborted_nccl_communicators();
+  Ranks all{2, {}, 2};
+  auto const errors = all.run([&](auto& comm, cuda::RankDevice& device) {
+    comm.barrier(device.communication);
+    all.wait(comm.rank());
+    all.group(comm.rank()).finish();
+    CHECK_THROWS_AS(comm.barrier(device.communication), ContractError);
+  });
+  CHECK(test::message_of<ContractError>(errors[0]).find("used after finish()") !=
+        std::string::npos);
+  CHECK(emu::aborted_nccl_communicators() == aborted);
+}
+
+#endif  // TANDEM_CUDA_EMULATED
+
+}  // namespace
+}  // namespace tandem::nccl_test
+
+#endif  // TANDEM_NCCL

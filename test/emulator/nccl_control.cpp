@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of the emulated NCCL, and what tests ask of it.
+
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nccl_state.hpp"
+
+namespace cuda_emulator {
+namespace nccl {
+
+State& state() {
+  static auto& instance = *new State;
+  return instance;
+}
+
+Group& group() {
+  thread_local Group instance;
+  return instance;
+}
+
+std::string& last_error() {
+  thread_local std::string instance;
+  return instance;
+}
+
+ncclResult_t misuse(std::string const& text, ncclResult_t code) {
+  ++state().misuses;
+  last_error() = text;
+  report("NCCL: " + text);
+  return code;
+}
+
+std::shared_ptr<Comm> find(ncclComm_t comm) {
+  auto const found = state().comms.find(comm);
+  return found == state().comms.end() ? nullptr : found->second;
+}
+
+}  // namespace nccl
+
+using nccl::state;
+
+std::vector<NcclCall> nccl_calls(int rank) {
+  auto const held = lock();
+  std::vector<NcclCall> result;
+  for (NcclCall const& call : state().log) {
+    if (rank < 0 || call.rank == rank) {
+      result.push_back(call);
+    }
+  }
+  return result;
+}
+
+void clear_nccl_calls() {
+  auto const held = lock();
+  state().log.clear();
+}
+
+std::string to_string(NcclCall const& call) {
+  std::string text = call.operation + " " + std::to_string(call.count);
+  char const* const names[] = {"int8",   "uint8",   "int32",   "uint32",  "int64",
+                               "uint64", "float16", "float32", "float64", "bfloat16"};
+  text.append(" ").append(static_cast<std::size_t>(call.type) < std::size(names)
+                              ? names[call.type]
+                              : "of another type");
+  if (call.operation == "ncclAllReduce" || call.operation == "ncclReduceScatter") {
+    text += call.op == ncclSum ? " sum" : call.op == ncclMax ? " max" : " other";
+  }
+  if (call.peer >= 0) {
+    text += (call.operation == "ncclSend" ? " to " : " from ") + std::to_string(call.peer);
+  }
+  return text;
+}
+
+void break_nccl(int rank, ncclResult_t error) {
+  auto const held = lock();
+  for (auto const& [handle, comm] : state().comms) {
+    if (comm->rank == rank) {
+      comm->async = error;
+    }
+  }
+  notify_changed();
+}
+
+void set_nccl_polls(int polls) {
+  auto const held = lock();
+  state().polls = polls;
+}
+
+std::size_t live_nccl_communicators() {
+  auto const held = lock();
+  return state().comms.size();
+}
+
+std::size_t aborted_nccl_communicators() {
+  auto const held = lock();
+  return state().aborted;
+}
+
+std::size_t nccl_misuses() {
+  auto const held = lock();
+  return state().misuses;
+}
+
+}  // namespace cuda_emulator
