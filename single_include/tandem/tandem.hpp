@@ -14309,9 +14309,12 @@ class RollCall {
         fault.empty() ? data_ : std::as_bytes(std::span{fault.data(), fault.size()});
     Answer const head{
         .nonce = hello.nonce, .bytes = body.size(), .refused = fault.empty() ? 0U : 1U};
-    std::vector<std::byte> bytes(sizeof head);
+    std::vector<std::byte> bytes(sizeof head + body.size());
     std::memcpy(bytes.data(), &head, sizeof head);
-    bytes.insert(bytes.end(), body.begin(), body.end());
+    std::size_t at = sizeof head;
+    for (std::byte const byte : body) {  // g++ 12 sees memcpy() overflow here
+      bytes[at++] = byte;
+    }
     return bytes;
   }
 
