@@ -5376,9 +5376,11 @@ class Tracer {
     device.stamp_communication(entry.end);
   }
 
-  /// Turns it off again. @pre everything that was queued is done
-  std::vector<TraceEvent> end(Device& device, int rank) {
-    on_ = false;
+  /// Turns it off again; what has been stamped stays for events().
+  void end() { on_ = false; }
+
+  /// @pre everything that was queued is done
+  std::vector<TraceEvent> events(Device& device, int rank) {
     std::vector<TraceEvent> events;
     for (Entry const& entry : entries_) {
       events.push_back({.name = entry.name,
@@ -7451,15 +7453,15 @@ class Rank {
     return result;
   }
 
-  /// A training step that is walked, so that end_trace() can say when each action began and ended.
+  /// A step that is walked; once it is collected, traced() says when each action began and ended.
   void queue_traced(StepState const& state, Batch const& batch) {
     begin(state, batch, true);
     tracer_.begin(device_);
     training_step();
+    tracer_.end();
     feed_.end(device_);
   }
-  /// @pre the traced step has been collected
-  std::vector<TraceEvent> end_trace() { return tracer_.end(device_, rank_); }
+  std::vector<TraceEvent> traced() { return tracer_.events(device_, rank_); }
 
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
   StepResult forward(StepState const& state, Batch const& batch) {
@@ -13933,7 +13935,8 @@ class Trainer {
                          .drop_last = options_.drop_last,
                          .first = position_.position}};
     EpochResult result;
-    ProgressLine line{progress, epoch, data.size() - position_.position};
+    ProgressLine line{leads() ? progress : Progress::none(), epoch,
+                      data.size() - position_.position};
     auto const start = std::chrono::steady_clock::now();
     auto const collect = [&] {
       add(result, collect_step(), start);
@@ -14002,14 +14005,18 @@ class Trainer {
     collect_step();
     Trace trace;
     for (int local = 0; local < workers_.size(); ++local) {
-      std::vector<TraceEvent> const own = workers_.rank(local).end_trace();
+      std::vector<TraceEvent> const own = workers_.rank(local).traced();
       trace.events.insert(trace.events.end(), own.begin(), own.end());
     }
     return trace;
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
+  /// Of several processes the first writes.
   void save(std::string const& path) const {
+    if (!leads()) {
+      return;
+    }
     save_checkpoint(path, parameters(), state_names(options_.optimizer), position_,
                     optimizer_name(options_.optimizer));
   }
@@ -14066,6 +14073,9 @@ class Trainer {
   static TransportOptions transport_options(TrainerOptions const& options) {
     return {.timeout = options.timeout, .world = options.world};
   }
+
+  // Whether this process is the one that prints and writes.
+  [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
   using Verb = typename StepQueue<Workers>::Verb;
 

@@ -93,15 +93,15 @@ class Rank {
     return result;
   }
 
-  /// A training step that is walked, so that end_trace() can say when each action began and ended.
+  /// A step that is walked; once it is collected, traced() says when each action began and ended.
   void queue_traced(StepState const& state, Batch const& batch) {
     begin(state, batch, true);
     tracer_.begin(device_);
     training_step();
+    tracer_.end();
     feed_.end(device_);
   }
-  /// @pre the traced step has been collected
-  std::vector<TraceEvent> end_trace() { return tracer_.end(device_, rank_); }
+  std::vector<TraceEvent> traced() { return tracer_.events(device_, rank_); }
 
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
   StepResult forward(StepState const& state, Batch const& batch) {

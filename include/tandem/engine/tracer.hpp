@@ -63,9 +63,11 @@ class Tracer {
     device.stamp_communication(entry.end);
   }
 
-  /// Turns it off again. @pre everything that was queued is done
-  std::vector<TraceEvent> end(Device& device, int rank) {
-    on_ = false;
+  /// Turns it off again; what has been stamped stays for events().
+  void end() { on_ = false; }
+
+  /// @pre everything that was queued is done
+  std::vector<TraceEvent> events(Device& device, int rank) {
     std::vector<TraceEvent> events;
     for (Entry const& entry : entries_) {
       events.push_back({.name = entry.name,

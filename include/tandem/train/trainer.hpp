@@ -98,7 +98,8 @@ class Trainer {
                          .drop_last = options_.drop_last,
                          .first = position_.position}};
     EpochResult result;
-    ProgressLine line{progress, epoch, data.size() - position_.position};
+    ProgressLine line{leads() ? progress : Progress::none(), epoch,
+                      data.size() - position_.position};
     auto const start = std::chrono::steady_clock::now();
     auto const collect = [&] {
       add(result, collect_step(), start);
@@ -167,14 +168,18 @@ class Trainer {
     collect_step();
     Trace trace;
     for (int local = 0; local < workers_.size(); ++local) {
-      std::vector<TraceEvent> const own = workers_.rank(local).end_trace();
+      std::vector<TraceEvent> const own = workers_.rank(local).traced();
       trace.events.insert(trace.events.end(), own.begin(), own.end());
     }
     return trace;
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
+  /// Of several processes the first writes.
   void save(std::string const& path) const {
+    if (!leads()) {
+      return;
+    }
     save_checkpoint(path, parameters(), state_names(options_.optimizer), position_,
                     optimizer_name(options_.optimizer));
   }
@@ -231,6 +236,9 @@ class Trainer {
   static TransportOptions transport_options(TrainerOptions const& options) {
     return {.timeout = options.timeout, .world = options.world};
   }
+
+  // Whether this process is the one that prints and writes.
+  [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
   using Verb = typename StepQueue<Workers>::Verb;
 

@@ -227,6 +227,20 @@ TEST_CASE("a trace shows buckets on their way while backward goes on") {
   }
 }
 
+TEST_CASE("debugging: what CUDA complains of names the action") {
+  tandem::cuda::RankDevice device{tandem::cuda::Device{0}};
+  auto const wait = [](auto& own, auto const& event) {
+    own.wait(
+        event, [] {}, std::chrono::milliseconds{1000});
+  };
+  bool done = false;
+  device.debug("0F1", wait, [&] { done = true; });
+  CHECK(done);
+  std::string const text = message<Error>(
+      [&] { device.debug("0B3", wait, [] { tandem::cuda::check(cudaErrorInvalidValue); }); });
+  CHECK(contains(text, "action 0B3: "));
+}
+
 TEST_CASE("debugging: a walk that waits after each action trains alike") {
   TrainerOptions options = engine_options();
   options.record = false;

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,20 @@ TEST_CASE("a bucket is on its way while backward goes on") {
   CHECK(find("bucket 5").begin_us >= find("bucket 0").begin_us);
   CHECK(find("bucket 0").begin_us >= find("0B0").begin_us);
   CHECK(find("0U").begin_us >= find("bucket 5").end_us);
+}
+
+TEST_CASE("a traced step whose loss is no number leaves the trainer as it was") {
+  test::Watchdog const watchdog{"trace"};
+  Two trainer{options()};
+  Two untouched{options()};
+  test::Samples<float> bad{Two::input, 5, 8};
+  bad.x[0] = std::numeric_limits<float>::quiet_NaN();
+  CHECK_THROWS_AS(trainer.trace_step(bad.x, bad.y), NonFiniteLoss);
+  test::Samples<float> const good{Two::input, 5, 8};
+  trainer.step(good.x, good.y);
+  untouched.step(good.x, good.y);
+  CHECK(test::first_difference(trainer.parameters(), untouched.parameters()) == "");
+  CHECK(names(trainer.trace_step(good.x, good.y), 0, Lane::communication).size() == 7);
 }
 
 TEST_CASE("the file is the Trace Event Format") {
