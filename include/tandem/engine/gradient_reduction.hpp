@@ -20,6 +20,7 @@
 #include <tandem/engine/rank_memory.hpp>
 #include <tandem/engine/tracer.hpp>
 #include <tandem/ops/verbs.hpp>
+#include <tandem/strategy/options.hpp>
 
 namespace tandem {
 
