@@ -3478,9 +3478,7 @@ class TensorDataset<T> {
 // ---- tandem/engine/rank.hpp
 
 /// @file
-/// Rank: one device's program, a loop over its constexpr row of actions.
-///
-/// A rank knows nothing of other ranks but its communicator. All memory is planned and allocated by
+/// Rank: one device's program, a loop over its constexpr row of actions. All memory is allocated by
 /// the constructor; a step allocates nothing, looks up nothing and calls nothing virtually.
 
 // ---- tandem/engine/feed.hpp
@@ -3907,6 +3905,610 @@ struct StepResult {
 
 }  // namespace tandem
 
+// ---- tandem/graph/rewrite.hpp
+
+/// @file
+/// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
+///
+/// They keep every node, its index, its parameters and its edges, so that names, random numbers and
+/// buckets are those of the network as the user wrote it; only what a node's op does, and where its
+/// output stands, changes.
+
+// ---- tandem/graph/graph.hpp
+
+/// @file
+/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
+///
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
+/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
+/// limits.
+
+// ---- tandem/graph/layer.hpp
+
+/// @file
+/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
+///
+/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
+/// (ops/ has them), so that planners and tables need no machine.
+
+namespace tandem {
+
+/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
+enum class Role : std::uint8_t { weight, statistic };
+
+/// Initial values of one parameter.
+struct Init {
+  enum class Law : std::uint8_t { constant, uniform_fan_in };
+  Law law = Law::constant;
+  float value = 0.0F;       ///< constant: every element
+  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
+
+  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
+  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
+    return {Law::uniform_fan_in, 0.0F, fan_in};
+  }
+};
+
+/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
+struct Parameter {
+  char const* name = "";
+  Shape shape{};
+  Init init{};
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
+};
+
+/// The parameters of a layer, in the order in which its op sees them; at most four.
+struct Parameters {
+  int count = 0;
+  Parameter item[4] = {};
+
+  constexpr Parameters() = default;
+
+  template <std::same_as<Parameter>... Items>
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
+  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
+};
+
+/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
+enum class Fault : std::uint8_t {
+  none,
+  reported,          ///< its sentence stands where the type is
+  no_input,          ///< the network's input has no elements
+  rejected,          ///< the layer's output(shape) is no shape
+  not_an_image,      ///< wants (C, H, W)
+  not_a_vector,      ///< wants (N)
+  window_too_large,  ///< kernel larger than the padded input
+  groups,            ///< channels are no multiple of the groups
+  padding,           ///< a pool's padding exceeds half of its kernel
+  concat_shapes,     ///< branches differ in height or width
+  residual_shapes,   ///< body and shortcut differ in shape
+  channels,          ///< a shortcut that would drop channels
+};
+
+/// What a rewrite of a graph must know a layer to be.
+enum class LayerKind : std::uint8_t { other, batch_norm, relu, flatten, pool, pointwise };
+
+/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
+/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
+/// and `kind`.
+template <class L>
+concept Layer = requires(Shape in) {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(in) } -> std::same_as<Shape>;
+};
+
+template <class L>
+constexpr Parameters parameters_of(Shape in) {
+  if constexpr (requires { L::parameters(in); }) {
+    return L::parameters(in);
+  } else {
+    return {};
+  }
+}
+
+/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
+template <class L>
+constexpr std::int64_t macs_of(Shape in) {
+  if constexpr (requires { L::macs(in); }) {
+    return L::macs(in);
+  } else {
+    return 0;
+  }
+}
+
+template <class L>
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
+    }
+  }
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
+}
+
+template <class L>
+constexpr LayerKind kind_of() {
+  if constexpr (requires { L::kind; }) {
+    return L::kind;
+  } else {
+    return LayerKind::other;
+  }
+}
+
+template <class L>
+inline constexpr bool is_view = [] {
+  if constexpr (requires { L::is_view; }) {
+    return bool{L::is_view};
+  } else {
+    return false;
+  }
+}();
+
+}  // namespace tandem
+
+namespace tandem {
+
+enum class NodeKind : std::uint8_t { input, layer, concat, add };
+
+/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
+struct Path {
+  static constexpr int body = -1;
+  static constexpr int shortcut = -2;
+  static constexpr int most = 12;
+  int depth = 0;
+  std::int16_t part[most] = {};
+
+  constexpr void push(int index) {
+    expects(depth < most, "a network may be nested at most 12 deep");
+    part[depth++] = static_cast<std::int16_t>(index);
+  }
+  constexpr void pop() { --depth; }
+};
+
+/// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
+struct Node {
+  NodeKind kind = NodeKind::input;
+  LayerKind layer = LayerKind::other;
+  bool frozen = false;          ///< its parameters are constants
+  bool needs_gradient = false;  ///< something at or before it is trained
+  bool view = false;            ///< output is the input's memory under another shape
+  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
+  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
+  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
+  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
+  int leaf = -1;                ///< which layer type, in the order of the leaves
+  int top = 0;                  ///< index of its top-level part, what Split counts
+  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
+  int edges = 0;
+  int first_parameter = 0;
+  int parameters = 0;
+  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
+  int first_channel = 0;  ///< of that slice
+  int width = 0;          ///< channels of its own memory, where they are more than out's
+  Shape in{};             ///< of the first input
+  Shape out{};
+  std::int64_t macs = 0;  ///< of one sample's forward pass
+  std::string_view name{};
+  Path path{};
+
+  /// Whether it has an op.
+  [[nodiscard]] constexpr bool computes() const {
+    return kind != NodeKind::input && !view && !merged && !placed;
+  }
+};
+
+/// A parameter, the node it belongs to, and whether it is trained.
+struct GraphParameter {
+  Parameter parameter{};
+  int node = 0;
+  bool frozen = false;
+};
+
+/// Sizes of a Graph.
+struct GraphSize {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+};
+
+/// A network's dataflow graph. Node 0 is the input; node `nodes - 1` gives the output.
+template <GraphSize Size>
+struct Graph {
+  static constexpr GraphSize size = Size;
+  static constexpr int nodes = Size.nodes;
+  static constexpr int edges = Size.edges;
+  static constexpr int parameters = Size.parameters;
+
+  Node node[Size.nodes] = {};
+  int source[Size.edges > 0 ? Size.edges : 1] =
+      {};  ///< of an edge: the node whose output it carries
+  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
+  int tops = 0;  ///< top-level parts
+  Fault fault = Fault::none;
+  int fault_node = 0;
+  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
+  int fault_b = 0;
+
+  [[nodiscard]] constexpr Node const& output() const { return node[nodes - 1]; }
+
+  /// Elements of all weights (statistics are not counted).
+  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
+    std::int64_t sum = 0;
+    for (int p = 0; p < parameters; ++p) {
+      sum +=
+          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
+    }
+    return sum;
+  }
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    std::int64_t sum = 0;
+    for (int n = 0; n < nodes; ++n) {
+      sum += node[n].macs;
+    }
+    return sum;
+  }
+
+  /// Elements of all the nodes' outputs for one sample; views count once.
+  [[nodiscard]] constexpr std::int64_t activation_elements() const {
+    std::int64_t sum = 0;
+    for (int n = 1; n < nodes; ++n) {
+      sum += node[n].view ? 0 : node[n].out.elements();
+    }
+    return sum;
+  }
+
+  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
+    return activation_elements() * element_bytes;
+  }
+};
+
+/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
+/// theirs on in place; below the first trained layer none is wanted.
+template <GraphSize Size>
+constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool wanted = false;
+  for (int e = 0; e < node.edges; ++e) {
+    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
+  }
+  return wanted && node.kind != NodeKind::add && node.computes();
+}
+
+/// The node whose memory has the output of @p n: through views, and the homes of slices.
+template <GraphSize Size>
+constexpr int root_of(Graph<Size> const& graph, int n) {
+  for (;;) {
+    Node const& node = graph.node[n];
+    if (node.home < 0 && !node.view) {
+      return n;
+    }
+    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+  }
+}
+
+/// Where in the pixels of that memory the output of @p n begins.
+template <GraphSize Size>
+constexpr int first_channel_of(Graph<Size> const& graph, int n) {
+  int first = 0;
+  for (;;) {
+    Node const& node = graph.node[n];
+    if (node.home < 0 && !node.view) {
+      return first;
+    }
+    first += node.first_channel;
+    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+  }
+}
+
+/// Channels of a pixel of that memory.
+template <GraphSize Size>
+constexpr int stored_channels(Graph<Size> const& graph, int n) {
+  Node const& root = graph.node[root_of(graph, n)];
+  return root.width > 0 ? root.width : root.out[0];
+}
+
+/// "2.0.1", "4.body.0"; "" for the input.
+inline std::string to_string(Path const& path) {
+  std::string text;
+  for (int i = 0; i < path.depth; ++i) {
+    text += i > 0 ? "." : "";
+    text += path.part[i] == Path::body       ? "body"
+            : path.part[i] == Path::shortcut ? "shortcut"
+                                             : std::to_string(path.part[i]);
+  }
+  return text;
+}
+
+/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
+template <GraphSize Size>
+std::string parameter_name(Graph<Size> const& graph, int p) {
+  GraphParameter const& parameter = graph.parameter[p];
+  std::string const path = to_string(graph.node[parameter.node].path);
+  return (path.empty() ? path : path + ".") + parameter.parameter.name;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Which rewrites a backend wants.
+struct Rewrites {
+  bool fuse_relu = false;        ///< a ReLU behind a batch norm becomes part of it
+  bool channels_last = false;    ///< activations are stored (B, H, W, C)
+  bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
+  bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
+};
+
+namespace detail {
+
+/// For each node, how many edges carry its output, and the node that the last of them leads to.
+template <GraphSize Size>
+struct Readers {
+  int count[Size.nodes] = {};
+  int last[Size.nodes] = {};
+
+  constexpr explicit Readers(Graph<Size> const& graph) {
+    for (int n = 0; n < Size.nodes; ++n) {
+      for (int e = 0; e < graph.node[n].edges; ++e) {
+        int const source = graph.source[graph.node[n].first_edge + e];
+        ++count[source];
+        last[source] = n;
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
+  detail::Readers<Size> const readers{graph};
+  for (int n = 1; n < Size.nodes; ++n) {
+    int const source = graph.source[graph.node[n].first_edge];
+    Node& before = graph.node[source];
+    if (graph.node[n].layer == LayerKind::relu && before.layer == LayerKind::batch_norm &&
+        readers.count[source] == 1) {
+      before.relu = true;
+      graph.node[n].view = true;
+    }
+  }
+  return graph;
+}
+
+/// Makes each Flatten that would change the order of elements in memory a copy: (H, W, C) is not
+/// (C, H, W) where there are several channels and several pixels.
+template <GraphSize Size>
+constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
+  for (int n = 1; n < Size.nodes; ++n) {
+    Node& node = graph.node[n];
+    if (node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
+        node.in[1] * node.in[2] > 1) {
+      node.view = false;
+    }
+  }
+  return graph;
+}
+
+/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
+/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
+/// is what reads slices.
+/// @param most  convolutions that become one, at most
+template <GraphSize Size>
+constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
+  detail::Readers<Size> const readers{graph};
+  auto const fits = [&](int n) {
+    Node const& node = graph.node[n];
+    return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
+           readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
+  };
+  for (int first = 1; first < Size.nodes; ++first) {
+    if (!fits(first)) {
+      continue;
+    }
+    Node& leader = graph.node[first];
+    int width = leader.out[0];
+    int count = 1;
+    for (int n = first + 1; n < Size.nodes && count < most; ++n) {
+      Node& node = graph.node[n];
+      if (fits(n) && graph.source[node.first_edge] == graph.source[leader.first_edge] &&
+          node.parameters == leader.parameters && node.frozen == leader.frozen) {
+        node.merged = true;
+        node.home = first;
+        node.first_channel = width;
+        width += node.out[0];
+        ++count;
+      }
+    }
+    leader.width = count > 1 ? width : 0;
+  }
+  return graph;
+}
+
+/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
+/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
+template <GraphSize Size>
+constexpr Graph<Size> place_concat(Graph<Size> graph) {
+  detail::Readers<Size> const readers{graph};
+  // The node that writes the output of n, or -1.
+  auto const writer = [&](int n) {
+    for (; graph.node[n].view; n = graph.source[graph.node[n].first_edge]) {
+      if (readers.count[n] != 1) {
+        return -1;
+      }
+    }
+    Node const& node = graph.node[n];
+    bool const writes_slices =
+        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
+    return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
+  };
+  for (int n = 1; n < Size.nodes; ++n) {
+    Node& join = graph.node[n];
+    bool all = join.kind == NodeKind::concat && join.out.rank == 3;
+    for (int e = 0; all && e < join.edges; ++e) {
+      all = writer(graph.source[join.first_edge + e]) >= 0;
+    }
+    if (!all) {
+      continue;
+    }
+    join.placed = true;
+    int channel = 0;
+    for (int e = 0; e < join.edges; ++e) {
+      Node& node = graph.node[writer(graph.source[join.first_edge + e])];
+      node.home = n;
+      node.first_channel = channel;
+      channel += node.out[0];
+    }
+  }
+  return graph;
+}
+
+/// All that @p rewrites asks for.
+template <GraphSize Size>
+constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
+  if (rewrites.fuse_relu) {
+    graph = fuse_relu(graph);
+  }
+  if (rewrites.channels_last) {
+    graph = materialise_flatten(graph);
+  }
+  if (rewrites.merge_pointwise) {
+    graph = merge_pointwise(graph);
+  }
+  if (rewrites.place_concat) {
+    graph = place_concat(graph);
+  }
+  return graph;
+}
+
+/// The rewrites of a backend: its member `rewrites`, or none.
+template <class Backend>
+constexpr Rewrites rewrites_of() {
+  if constexpr (requires { Backend::rewrites; }) {
+    return Backend::rewrites;
+  } else {
+    return {};
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/ops/op.hpp
+
+/// @file
+/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
+///
+/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
+/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
+/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
+/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
+
+namespace tandem {
+
+/// The convolutions that one op computes together, side by side in one wide output.
+struct MergedOutputs {
+  static constexpr int most = 8;
+  int count = 1;
+  int channels[most] = {};   ///< outputs of each, in the order of their slices
+  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
+};
+
+/// What an op is prepared for.
+struct OpSetup {
+  Node node{};
+  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
+  Shape const* inputs = nullptr;  ///< of each input
+  int batch = 0;                  ///< samples in the largest microbatch
+  int threads = 1;                ///< of its device
+  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
+  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
+  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
+  int y_stride = 0;  ///< the same of the output
+  MergedOutputs merged{};
+};
+
+/// The memory that an op wants for a microbatch of OpSetup::batch samples.
+struct OpNeeds {
+  bool input = false;              ///< backward reads x
+  bool output = false;             ///< backward reads y
+  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
+  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
+  std::int64_t packed_bytes = 0;   ///< parameters in a layout of the op's own, kept between steps
+};
+
+/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
+/// activations, P that of parameters and of their gradients.
+template <class T, class P = T>
+struct Operands {
+  T const* const* x = nullptr;       ///< each input, (B, its shape)
+  T* y = nullptr;                    ///< (B, out)
+  T const* dy = nullptr;             ///< gradient of y
+  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
+  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
+  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
+  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
+  std::byte* saved = nullptr;
+  std::byte* packed = nullptr;
+};
+
+/// What a pass over one microbatch may depend on.
+template <class Device>
+struct Pass {
+  Device& device;
+  int batch = 0;                     ///< samples in this microbatch
+  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
+  double share = 1.0;                ///< its samples over those of the global batch
+  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
+  bool training = true;
+  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
+};
+
+namespace detail {
+
+template <class L, class Backend>
+inline constexpr bool has_op = false;  // what the primary template's assert depends on
+
+}  // namespace detail
+
+/// The primary template is the error path.
+template <class L, class Backend>
+struct Op {
+  static_assert(detail::has_op<L, Backend>,
+                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
+                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+};
+
+/// The joins of a graph, which are no layers of the user's.
+struct ConcatJoin {};
+struct AddJoin {};
+
+/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
+template <class Backend>
+struct Border;
+
+/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
+template <class L, class Backend>
+struct LossOp {
+  static_assert(detail::has_op<L, Backend>,
+                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
+                "value(output, target) and gradient(output, target, dy), both of one sample");
+};
+
+/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
+template <class M, class L, class Backend>
+struct MetricOp {
+  static_assert(
+      detail::has_op<M, Backend>,
+      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+      "has no kernels for this backend; give it static value(output, target) of one sample");
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/verbs.hpp
 
 /// @file
@@ -4284,6 +4886,65 @@ class Buffer {
 
 }  // namespace tandem::host
 
+// ---- tandem/runtime/host/cpus.hpp
+
+/// @file
+/// usable_cpus(): how many threads can really run at once here, which in a container or under a
+/// batch system is not how many CPUs the machine has.
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace tandem::host {
+
+/// Whole CPUs, at least one, of a quota as cgroup v2 writes it in cpu.max: "200000 100000" is two;
+/// "max 100000", or what is no quota, is the largest int.
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] int cpus_of_quota(char const* text) {
+  constexpr int most = std::numeric_limits<int>::max();
+  long long quota = 0;
+  long long period = 0;
+  if (std::sscanf(text, "%18lld %18lld", &quota, &period) != 2 || quota <= 0 || period <= 0) {
+    return most;
+  }
+  return static_cast<int>(std::clamp<long long>(quota / period, 1, most));
+}
+
+/// CPUs in the calling thread's affinity mask (taskset, cpusets of containers, batch systems);
+/// where that cannot be asked, the machine's. At least one.
+template <class = void>
+[[nodiscard]] int cpus_in_mask() {
+  auto cpus = static_cast<int>(std::thread::hardware_concurrency());
+#if defined(__linux__)
+  bool known = false;
+  for (std::size_t size = CPU_SETSIZE; !known && size <= 1024 * CPU_SETSIZE; size *= 2) {
+    cpu_set_t* const mask = CPU_ALLOC(size);
+    std::size_t const bytes = CPU_ALLOC_SIZE(size);
+    known = mask != nullptr && sched_getaffinity(0, bytes, mask) == 0;  // fails if it is too small
+    if (known) {
+      cpus = CPU_COUNT_S(bytes, mask);
+    }
+    CPU_FREE(mask);
+  }
+#endif
+  return std::max(cpus, 1);
+}
+
+/// CPUs that this process may use at a time: cpus_in_mask(), or fewer if its container has a quota
+/// of CPU time (docker --cpus, Kubernetes limits; cgroup v2).
+template <class = void>
+[[nodiscard]] int usable_cpus() {
+  char text[64] = "";
+  if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {  // a container's own
+    static_cast<void>(std::fgets(text, sizeof text, file));
+    static_cast<void>(std::fclose(file));
+  }
+  return std::min(cpus_in_mask(), cpus_of_quota(text));
+}
+
+}  // namespace tandem::host
+
 namespace tandem {
 
 namespace host {
@@ -4340,9 +5001,10 @@ struct Device {
   }
 };
 
-/// Threads for each of @p devices, so that together they do not exceed the machine's.
+/// Threads for each of @p devices, so that together they do not exceed the CPUs that this process
+/// may use.
 inline int threads_of_each(int devices) {
-  auto const all = static_cast<int>(std::thread::hardware_concurrency());
+  int const all = usable_cpus();
   return all > devices ? all / devices : 1;
 }
 
@@ -4351,20 +5013,46 @@ inline int threads_of_each(int devices) {
 /// The kernels written in portable C++: no library needed, the reference for every other.
 struct Portable {
   static constexpr char const* name = "portable";
+  static constexpr bool packs_weights = false;
+  static constexpr Rewrites rewrites{};
 };
 
+/// Convolutions and matrix products by oneDNN; needs TANDEM_ONEDNN=1 and the library. Activations
+/// are stored channels-last, weights in the layouts that the primitives want.
+struct OneDnn {
+  static constexpr char const* name = "onednn";
+  static constexpr bool packs_weights = true;
+  static constexpr Rewrites rewrites{
+      .fuse_relu = true, .channels_last = true, .merge_pointwise = true, .place_concat = true};
+};
+
+#if defined(TANDEM_ONEDNN)
+using DefaultHostKernels = OneDnn;
+#else
+using DefaultHostKernels = Portable;
+#endif
+
 /// Plain CPUs; a device is a worker thread with a team of its own.
-template <class Kernels = Portable, class Precision = Fp32>
+/// @tparam Kernels    Portable or OneDnn
+/// @tparam Precision  Fp32; Bf16 (OneDnn only), Fp64 (Portable only)
+template <class Kernels = DefaultHostKernels, class Precision = Fp32>
 struct BasicHost {
+  static_assert(!std::is_same_v<Kernels, OneDnn> || !std::is_same_v<Precision, Fp64>,
+                "BasicHost<OneDnn, Fp64>: oneDNN computes in fp32 and bf16; take "
+                "BasicHost<Portable, Fp64>");
+  static_assert(!std::is_same_v<Kernels, Portable> || !std::is_same_v<Precision, Bf16>,
+                "BasicHost<Portable, Bf16>: the portable kernels compute in fp32 and fp64; take "
+                "BasicHost<OneDnn, Bf16>");
   using Scalar = typename Precision::Scalar;
   using Master = typename Precision::Master;
   using Device = host::Device;
   using Buffer = host::Buffer;
   using Stream = host::Queue;
+  static constexpr Rewrites rewrites = Kernels::rewrites;
   static constexpr char const* name = "host";
 };
 
-/// The default CPU backend.
+/// The default CPU backend: with oneDNN where CMake has found it.
 using Host = BasicHost<>;
 
 }  // namespace tandem
@@ -4423,27 +5111,46 @@ struct FeedSizes {
   std::int64_t targets_per_sample = 1;
 };
 
-/// The primary template is for devices that read the caller's memory: nothing is copied, and a step
-/// is over when its last action is.
+/// Whether arrays of @p shape are of another type, or in another order, than users have them.
+template <class Backend>
+constexpr bool converts(Shape shape) {
+  bool const reorders = rewrites_of<Backend>().channels_last && shape.rank == 3 && shape[0] > 1 &&
+                        shape[1] * shape[2] > 1;
+  return reorders || !std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+}
+
+/// The primary template is for devices that read the caller's memory: nothing is copied unless the
+/// backend stores it otherwise, and a step is over when its last action is.
 template <class Program, class Backend, class Target>
 class Feed {
  public:
   using T = typename Backend::Scalar;
-  using Batch = StepBatch<typename Backend::Master, Target>;
+  using P = typename Backend::Master;
+  using Batch = StepBatch<P, Target>;
   using Device = typename Backend::Device;
-  static constexpr std::int64_t inputs = Program::graph.node[0].out.elements();
-  static constexpr std::int64_t outputs = Program::graph.output().out.elements();
+  static constexpr Shape in = Program::graph.node[0].out;
+  static constexpr Shape out = Program::graph.output().out;
+  static constexpr std::int64_t inputs = in.elements();
+  static constexpr std::int64_t outputs = out.elements();
+  /// Whether the caller's elements are of another type, or in another order, than the backend's.
+  static constexpr bool converts_input = converts<Backend>(in);
+  static constexpr bool converts_output = converts<Backend>(out);
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
 
-  Feed(Device& /*device*/, FeedSizes const& sizes) : targets_{sizes.targets_per_sample} {}
+  Feed(Device& device, FeedSizes const& sizes)
+      : targets_{sizes.targets_per_sample},
+        samples_{device, converts_input
+                             ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
+                             : 0} {}
 
   /// Begins a step. @p batch is the global one, of which the rank has @p own.
   template <class Wait>
   void begin(Device& /*device*/, StepState const& state, Batch const& batch,
-             RankMicrobatches const& /*own*/, Wait const& /*wait*/) {
+             RankMicrobatches const& own, Wait const& /*wait*/) {
     state_ = state;
     batch_ = batch;
+    first_ = own.begin();
     result_ = {};
   }
 
@@ -4452,17 +5159,33 @@ class Feed {
   [[nodiscard]] StepResult* result() { return &result_; }
 
   /// What is queued first in every step.
-  void load(Device& /*device*/, RankMicrobatches const& /*own*/) {}
+  void load(Device& device, RankMicrobatches const& own) {
+    if constexpr (converts_input) {
+      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), in,
+                            batch_.x + first_ * inputs, samples_.template as<T>());
+    }
+  }
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
-  [[nodiscard]] T const* input(Microbatch const& m) const { return batch_.x + m.first * inputs; }
+  [[nodiscard]] T const* input(Microbatch const& m) const {
+    if constexpr (converts_input) {
+      return samples_.template as<T>() + (m.first - first_) * inputs;
+    } else {
+      return batch_.x + m.first * inputs;
+    }
+  }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
     return batch_.targets + m.first * targets_;
   }
 
   /// Gives the caller a microbatch's outputs.
   void store(Device& device, T const* y, Microbatch const& m) {
-    Verbs<Backend>::copy(device, y, batch_.outputs + m.first * outputs, m.size * outputs);
+    P* const to = batch_.outputs + m.first * outputs;
+    if constexpr (converts_output) {
+      Border<Backend>::store(device, m.size, out, y, to);
+    } else {
+      Verbs<Backend>::copy(device, y, to, m.size * outputs);
+    }
   }
 
   /// Ends a step that begin() began; all of it has been queued.
@@ -4478,10 +5201,12 @@ class Feed {
   }
 
   /// Bytes of the device's memory that this has.
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
 
  private:
   std::int64_t targets_;
+  typename Backend::Buffer samples_;
+  std::int64_t first_ = 0;  // of the rank's samples in the global batch
   StepState state_{};
   Batch batch_{};
   StepResult result_{};
@@ -4509,391 +5234,12 @@ class Feed {
 /// Two regions. *kept* holds what backward reads, once for each live microbatch. *transient* holds
 /// what lives within one pass; buffers whose lives do not meet share memory (first fit).
 
-// ---- tandem/graph/graph.hpp
+// ---- tandem/engine/first_fit.hpp
 
 /// @file
-/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
-///
-/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
-/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
-/// limits.
-
-// ---- tandem/graph/layer.hpp
-
-/// @file
-/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
-///
-/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
-/// (ops/ has them), so that planners and tables need no machine.
+/// FirstFit: places buffers in one region of memory by when they live.
 
 namespace tandem {
-
-/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
-enum class Role : std::uint8_t { weight, statistic };
-
-/// Initial values of one parameter.
-struct Init {
-  enum class Law : std::uint8_t { constant, uniform_fan_in };
-  Law law = Law::constant;
-  float value = 0.0F;       ///< constant: every element
-  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
-
-  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
-  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
-    return {Law::uniform_fan_in, 0.0F, fan_in};
-  }
-};
-
-/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
-struct Parameter {
-  char const* name = "";
-  Shape shape{};
-  Init init{};
-  Role role = Role::weight;
-  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
-};
-
-/// The parameters of a layer, in the order in which its op sees them; at most four.
-struct Parameters {
-  int count = 0;
-  Parameter item[4] = {};
-
-  constexpr Parameters() = default;
-
-  template <std::same_as<Parameter>... Items>
-    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
-  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
-};
-
-/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
-enum class Fault : std::uint8_t {
-  none,
-  reported,          ///< its sentence stands where the type is
-  no_input,          ///< the network's input has no elements
-  rejected,          ///< the layer's output(shape) is no shape
-  not_an_image,      ///< wants (C, H, W)
-  not_a_vector,      ///< wants (N)
-  window_too_large,  ///< kernel larger than the padded input
-  groups,            ///< channels are no multiple of the groups
-  padding,           ///< a pool's padding exceeds half of its kernel
-  concat_shapes,     ///< branches differ in height or width
-  residual_shapes,   ///< body and shortcut differ in shape
-  channels,          ///< a shortcut that would drop channels
-};
-
-/// What a rewrite of a graph must know a layer to be.
-enum class LayerKind : std::uint8_t { other, batch_norm, relu, flatten };
-
-/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
-/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
-/// and `kind`.
-template <class L>
-concept Layer = requires(Shape in) {
-  { L::name } -> std::convertible_to<std::string_view>;
-  { L::output(in) } -> std::same_as<Shape>;
-};
-
-template <class L>
-constexpr Parameters parameters_of(Shape in) {
-  if constexpr (requires { L::parameters(in); }) {
-    return L::parameters(in);
-  } else {
-    return {};
-  }
-}
-
-/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
-template <class L>
-constexpr std::int64_t macs_of(Shape in) {
-  if constexpr (requires { L::macs(in); }) {
-    return L::macs(in);
-  } else {
-    return 0;
-  }
-}
-
-template <class L>
-constexpr Fault fault_of(Shape in) {
-  if constexpr (requires { L::fault(in); }) {
-    if (L::fault(in) != Fault::none) {
-      return L::fault(in);
-    }
-  }
-  return L::output(in).valid() ? Fault::none : Fault::rejected;
-}
-
-template <class L>
-constexpr LayerKind kind_of() {
-  if constexpr (requires { L::kind; }) {
-    return L::kind;
-  } else {
-    return LayerKind::other;
-  }
-}
-
-template <class L>
-inline constexpr bool is_view = [] {
-  if constexpr (requires { L::is_view; }) {
-    return bool{L::is_view};
-  } else {
-    return false;
-  }
-}();
-
-}  // namespace tandem
-
-namespace tandem {
-
-enum class NodeKind : std::uint8_t { input, layer, concat, add };
-
-/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
-struct Path {
-  static constexpr int body = -1;
-  static constexpr int shortcut = -2;
-  static constexpr int most = 12;
-  int depth = 0;
-  std::int16_t part[most] = {};
-
-  constexpr void push(int index) {
-    expects(depth < most, "a network may be nested at most 12 deep");
-    part[depth++] = static_cast<std::int16_t>(index);
-  }
-  constexpr void pop() { --depth; }
-};
-
-/// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
-struct Node {
-  NodeKind kind = NodeKind::input;
-  LayerKind layer = LayerKind::other;
-  bool frozen = false;          ///< its parameters are constants
-  bool needs_gradient = false;  ///< something at or before it is trained
-  bool view = false;            ///< output is the input's memory under another shape
-  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
-  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
-  int leaf = -1;                ///< which layer type, in the order of the leaves
-  int top = 0;                  ///< index of its top-level part, what Split counts
-  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
-  int edges = 0;
-  int first_parameter = 0;
-  int parameters = 0;
-  Shape in{};  ///< of the first input
-  Shape out{};
-  std::int64_t macs = 0;  ///< of one sample's forward pass
-  std::string_view name{};
-  Path path{};
-};
-
-/// A parameter, the node it belongs to, and whether it is trained.
-struct GraphParameter {
-  Parameter parameter{};
-  int node = 0;
-  bool frozen = false;
-};
-
-/// Sizes of a Graph.
-struct GraphSize {
-  int nodes = 0;
-  int edges = 0;
-  int parameters = 0;
-};
-
-/// A network's dataflow graph. Node 0 is the input; node `nodes - 1` gives the output.
-template <GraphSize Size>
-struct Graph {
-  static constexpr GraphSize size = Size;
-  static constexpr int nodes = Size.nodes;
-  static constexpr int edges = Size.edges;
-  static constexpr int parameters = Size.parameters;
-
-  Node node[Size.nodes] = {};
-  int source[Size.edges > 0 ? Size.edges : 1] =
-      {};  ///< of an edge: the node whose output it carries
-  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
-  int tops = 0;  ///< top-level parts
-  Fault fault = Fault::none;
-  int fault_node = 0;
-  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
-  int fault_b = 0;
-
-  [[nodiscard]] constexpr Node const& output() const { return node[nodes - 1]; }
-
-  /// Elements of all weights (statistics are not counted).
-  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
-    std::int64_t sum = 0;
-    for (int p = 0; p < parameters; ++p) {
-      sum +=
-          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
-    }
-    return sum;
-  }
-
-  /// Multiply-accumulates of one sample's forward pass.
-  [[nodiscard]] constexpr std::int64_t macs() const {
-    std::int64_t sum = 0;
-    for (int n = 0; n < nodes; ++n) {
-      sum += node[n].macs;
-    }
-    return sum;
-  }
-
-  /// Elements of all the nodes' outputs for one sample; views count once.
-  [[nodiscard]] constexpr std::int64_t activation_elements() const {
-    std::int64_t sum = 0;
-    for (int n = 1; n < nodes; ++n) {
-      sum += node[n].view ? 0 : node[n].out.elements();
-    }
-    return sum;
-  }
-
-  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
-    return activation_elements() * element_bytes;
-  }
-};
-
-/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
-/// theirs on in place; below the first trained layer none is wanted.
-template <GraphSize Size>
-constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
-  Node const& node = graph.node[n];
-  bool wanted = false;
-  for (int e = 0; e < node.edges; ++e) {
-    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
-  }
-  return wanted && node.kind != NodeKind::add && !node.view;
-}
-
-/// "2.0.1", "4.body.0"; "" for the input.
-inline std::string to_string(Path const& path) {
-  std::string text;
-  for (int i = 0; i < path.depth; ++i) {
-    text += i > 0 ? "." : "";
-    text += path.part[i] == Path::body       ? "body"
-            : path.part[i] == Path::shortcut ? "shortcut"
-                                             : std::to_string(path.part[i]);
-  }
-  return text;
-}
-
-/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
-template <GraphSize Size>
-std::string parameter_name(Graph<Size> const& graph, int p) {
-  GraphParameter const& parameter = graph.parameter[p];
-  std::string const path = to_string(graph.node[parameter.node].path);
-  return (path.empty() ? path : path + ".") + parameter.parameter.name;
-}
-
-}  // namespace tandem
-
-// ---- tandem/ops/op.hpp
-
-/// @file
-/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
-///
-/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
-/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
-/// communicator. Gradients of activations are overwritten; the engine adds where a value forks.
-
-namespace tandem {
-
-/// What an op is prepared for.
-struct OpSetup {
-  Node node{};
-  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
-  Shape const* inputs = nullptr;  ///< of each input
-  int batch = 0;                  ///< samples in the largest microbatch
-  int threads = 1;                ///< of its device
-  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
-  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
-};
-
-/// The memory that an op wants for a microbatch of OpSetup::batch samples.
-struct OpNeeds {
-  bool input = false;              ///< backward reads x
-  bool output = false;             ///< backward reads y
-  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
-  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
-};
-
-/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
-/// activations, P that of parameters and of their gradients.
-template <class T, class P = T>
-struct Operands {
-  T const* const* x = nullptr;       ///< each input, (B, its shape)
-  T* y = nullptr;                    ///< (B, out)
-  T const* dy = nullptr;             ///< gradient of y
-  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
-  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
-  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
-  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
-  std::byte* saved = nullptr;
-};
-
-/// What a pass over one microbatch may depend on.
-template <class Device>
-struct Pass {
-  Device& device;
-  int batch = 0;                     ///< samples in this microbatch
-  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
-  double share = 1.0;                ///< its samples over those of the global batch
-  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
-  bool training = true;
-  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
-};
-
-namespace detail {
-
-template <class L, class Backend>
-inline constexpr bool has_op = false;  // what the primary template's assert depends on
-
-}  // namespace detail
-
-/// The primary template is the error path.
-template <class L, class Backend>
-struct Op {
-  static_assert(detail::has_op<L, Backend>,
-                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
-                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
-};
-
-/// The joins of a graph, which are no layers of the user's.
-struct ConcatJoin {};
-struct AddJoin {};
-
-/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
-template <class L, class Backend>
-struct LossOp {
-  static_assert(detail::has_op<L, Backend>,
-                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
-                "value(output, target) and gradient(output, target, dy), both of one sample");
-};
-
-/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
-template <class M, class L, class Backend>
-struct MetricOp {
-  static_assert(
-      detail::has_op<M, Backend>,
-      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
-      "has no kernels for this backend; give it static value(output, target) of one sample");
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Offsets in bytes; -1 where there is no such buffer.
-struct MemoryPlan {
-  static constexpr std::int64_t none = -1;
-
-  std::vector<int> root;                    ///< of a node: whose memory its output is (views)
-  std::vector<bool> kept;                   ///< of a root: in the kept region
-  std::vector<std::int64_t> value;          ///< of a root
-  std::vector<std::int64_t> saved;          ///< of a node, in the kept region
-  std::vector<std::int64_t> node_gradient;  ///< of a node, in the transient region
-  std::vector<std::int64_t> edge_gradient;  ///< of an edge, likewise
-  std::int64_t loss_gradient = none;        ///< where the loss writes
-  std::int64_t kept_bytes = 0;              ///< for each live microbatch
-  std::int64_t transient_bytes = 0;
-};
 
 namespace detail {
 
@@ -4930,6 +5276,27 @@ constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 
 
 }  // namespace detail
 
+}  // namespace tandem
+
+namespace tandem {
+
+/// Offsets in bytes; -1 where there is no such buffer.
+struct MemoryPlan {
+  static constexpr std::int64_t none = -1;
+
+  std::vector<int> root;                    ///< of a node: whose memory its output is
+  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
+  std::vector<bool> kept;                   ///< of a root: in the kept region
+  std::vector<std::int64_t> value;          ///< of a root
+  std::vector<std::int64_t> saved;          ///< of a node, in the kept region
+  std::vector<std::int64_t> node_gradient;  ///< of a node, in the transient region
+  std::vector<std::int64_t> edge_gradient;  ///< of an edge, likewise
+  std::int64_t loss_gradient = none;        ///< where the loss writes
+  std::int64_t kept_bytes = 0;              ///< for each live microbatch
+  std::int64_t transient_bytes = 0;
+  std::int64_t logical_bytes = 0;  ///< all outputs and gradients, had each a memory of its own
+};
+
 /// Plans for microbatches of at most @p batch samples.
 template <GraphSize Size>
 class MemoryPlanner {
@@ -4947,19 +5314,63 @@ class MemoryPlanner {
   }
 
  private:
+  [[nodiscard]] OpNeeds const& needs(int node) const {
+    return needs_[static_cast<std::size_t>(node)];
+  }
   [[nodiscard]] std::int64_t bytes(int node) const {
     return detail::aligned(graph_.node[node].out.elements() * batch_ * element_bytes_);
   }
+  // Of a root, which may be wider than what it is named after.
+  [[nodiscard]] std::int64_t stored_bytes(int node) const {
+    Node const& n = graph_.node[node];
+    std::int64_t const wider = n.width > 0 ? n.width : 1;
+    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    return detail::aligned(n.out.elements() / own * wider * batch_ * element_bytes_);
+  }
 
   void find_roots() {
-    plan_.root.resize(Size.nodes);
     for (int n = 0; n < Size.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      auto const source = static_cast<std::size_t>(graph_.source[node.first_edge]);
-      plan_.root[static_cast<std::size_t>(n)] = node.view ? plan_.root[source] : n;
+      plan_.root.push_back(root_of(graph_, n));
+      plan_.slice.push_back(first_channel_of(graph_, n) * element_bytes_);
+    }
+    for (int n = 1; n < Size.nodes; ++n) {
+      int const over = overwritten_by(n);
+      if (over >= 0) {
+        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
+      }
     }
   }
   [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+
+  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
+  [[nodiscard]] int overwritten_by(int n) const {
+    Node const& node = graph_.node[n];
+    for (int e = node.first_edge; needs(n).in_place && e < node.first_edge + node.edges; ++e) {
+      int const source = graph_.source[e];
+      if (root(n) == n && root(source) != 0 && bytes(source) == bytes(n) &&
+          stored_bytes(root(source)) == bytes(n) && is_over(root(source), n)) {
+        return source;
+      }
+    }
+    return -1;
+  }
+
+  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
+  [[nodiscard]] bool is_over(int r, int n) const {
+    for (int m = 1; m < Size.nodes; ++m) {
+      Node const& node = graph_.node[m];
+      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
+        return false;
+      }
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const backward = node.needs_gradient && needs(m).input;
+        if (root(graph_.source[e]) == r && root(m) != r && m != n && (m > n || backward)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
 
   void find_kept() {
     plan_.kept.assign(Size.nodes, false);
@@ -4978,24 +5389,30 @@ class MemoryPlanner {
   }
 
   void place_values() {
-    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read last in forward
+    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read or written last in forward
     for (int n = 0; n < Size.nodes; ++n) {
+      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
+      used(n);
       for (int e = 0; e < graph_.node[n].edges; ++e) {
-        last[static_cast<std::size_t>(root(graph_.source[graph_.node[n].first_edge + e]))] = n;
+        used(graph_.source[graph_.node[n].first_edge + e]);
       }
     }
     plan_.value.assign(Size.nodes, MemoryPlan::none);
     plan_.saved.assign(Size.nodes, MemoryPlan::none);
     detail::FirstFit transient;
     for (int n = 1; n < Size.nodes; ++n) {
-      auto const i = static_cast<std::size_t>(n);
-      if (root(n) == n) {
-        plan_.value[i] = plan_.kept[i] ? keep_bytes(bytes(n))
-                                       : transient.place(bytes(n), n, std::max(n, last[i]));
+      auto const r = static_cast<std::size_t>(root(n));
+      if (r != 0 && plan_.value[r] == MemoryPlan::none) {  // whoever writes there first
+        std::int64_t const size = stored_bytes(root(n));
+        plan_.value[r] = plan_.kept[r] ? keep_bytes(size) : transient.place(size, n, last[r]);
       }
-      if (needs_[i].saved_bytes > 0) {
-        plan_.saved[i] = keep_bytes(detail::aligned(needs_[i].saved_bytes));
+      if (needs(n).saved_bytes > 0) {
+        plan_.saved[static_cast<std::size_t>(n)] =
+            keep_bytes(detail::aligned(needs(n).saved_bytes));
       }
+      Node const& node = graph_.node[n];
+      bool const written = !node.view || node.layer == LayerKind::relu;
+      plan_.logical_bytes += written ? bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
     }
     plan_.transient_bytes = transient.peak();
   }
@@ -5010,55 +5427,89 @@ class MemoryPlanner {
   void place_gradients() {
     plan_.node_gradient.assign(Size.nodes, MemoryPlan::none);
     plan_.edge_gradient.assign(static_cast<std::size_t>(Size.edges), MemoryPlan::none);
-    std::vector<int> dies(Size.nodes);  // of a node's gradient, through joins that pass it on
+    wide_gradient_.assign(Size.nodes, MemoryPlan::none);
+    dies_.resize(Size.nodes);  // of a node's gradient, through nodes that pass it on
+    own_.assign(Size.nodes, true);
     for (int n = 0; n < Size.nodes; ++n) {
       Node const& node = graph_.node[n];
-      int& death = dies[static_cast<std::size_t>(n)];
-      death = time(n);
-      for (int e = 0; passes_on(node) && e < node.edges; ++e) {
-        death = std::max(death, dies[static_cast<std::size_t>(graph_.source[node.first_edge + e])]);
+      int& death = dies_[static_cast<std::size_t>(n)];
+      death = time(node.merged ? node.home : n);
+      for (int e = 0; passes_on(n) && e < node.edges; ++e) {
+        int const source = graph_.source[node.first_edge + e];
+        death = std::max(death, dies_[static_cast<std::size_t>(source)]);
       }
     }
-    detail::FirstFit transient;
     for (int n = Size.nodes - 1; n > 0; --n) {
       if (graph_.node[n].needs_gradient) {
-        place_gradients_of(n, dies, transient);
+        place_node_gradient(n);
+        place_edge_gradients(n);
       }
     }
-    plan_.transient_bytes = std::max(plan_.transient_bytes, transient.peak());
+    plan_.transient_bytes = std::max(plan_.transient_bytes, gradients_.peak());
   }
 
-  void place_gradients_of(int n, std::vector<int> const& dies, detail::FirstFit& transient) {
-    Node const& node = graph_.node[n];
+  // The gradient of its only reader's input, or a sum of several in memory of its own.
+  void place_node_gradient(int n) {
     auto const i = static_cast<std::size_t>(n);
     int users = 0;
     std::int64_t only = MemoryPlan::none;
-    for (int e = 0; e < Size.edges; ++e) {
-      if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
-        ++users;
-        only = plan_.edge_gradient[static_cast<std::size_t>(e)];
+    for (int m = n + 1; m < Size.nodes; ++m) {
+      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
+        if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
+          ++users;
+          only = plan_.edge_gradient[static_cast<std::size_t>(e)];
+          own_[i] = graph_.node[m].kind != NodeKind::add &&
+                    (own_[static_cast<std::size_t>(m)] || !passes_on(m));
+        }
       }
     }
     if (n == Size.nodes - 1) {
-      only = plan_.loss_gradient = transient.place(bytes(n), time(n), dies[i]);
+      only = plan_.loss_gradient = gradients_.place(bytes(n), time(n), dies_[i]);
       users = 1;
     }
-    plan_.node_gradient[i] = users == 1 ? only : transient.place(bytes(n), time(n), dies[i]);
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+    if (users != 1) {
+      own_[i] = true;
+      only = gradients_.place(bytes(n), time(n), dies_[i]);
+    }
+    plan_.node_gradient[i] = only;
+  }
+
+  void place_edge_gradients(int n) {
+    Node const& node = graph_.node[n];
+    std::int64_t channel = 0;
+    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
       int const source = graph_.source[e];
+      std::int64_t const offset = node.placed ? channel * element_bytes_ : 0;
+      channel += graph_.node[source].out[0];
       if (graph_.node[source].needs_gradient) {
         plan_.edge_gradient[static_cast<std::size_t>(e)] =
-            passes_on(node)
-                ? plan_.node_gradient[i]
-                : transient.place(bytes(source), time(n), dies[static_cast<std::size_t>(source)]);
+            passes_on(n) ? plan_.node_gradient[static_cast<std::size_t>(n)] + offset
+                         : place_edge_gradient(n, source);
       }
     }
   }
 
+  // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
+  std::int64_t place_edge_gradient(int n, int source) {
+    Node const& node = graph_.node[source];
+    int const leader = node.merged ? node.home : source;
+    if (graph_.node[leader].width == 0) {
+      return gradients_.place(bytes(source), time(n), dies_[static_cast<std::size_t>(source)]);
+    }
+    std::int64_t& wide = wide_gradient_[static_cast<std::size_t>(leader)];
+    if (wide == MemoryPlan::none) {
+      wide =
+          gradients_.place(stored_bytes(leader), time(n), dies_[static_cast<std::size_t>(leader)]);
+    }
+    return wide + node.first_channel * element_bytes_;
+  }
+
   [[nodiscard]] static int time(int node) { return Size.nodes - node; }
-  // The gradient of its output is that of its inputs, in the same memory.
-  [[nodiscard]] static bool passes_on(Node const& node) {
-    return node.kind == NodeKind::add || node.view;
+  // The gradient of its output and those of its inputs are in the same memory.
+  [[nodiscard]] bool passes_on(int n) const {
+    Node const& node = graph_.node[n];
+    return node.kind == NodeKind::add || node.view || node.placed ||
+           (needs(n).in_place && own_[static_cast<std::size_t>(n)]);
   }
 
   Graph<Size> const& graph_;
@@ -5066,6 +5517,10 @@ class MemoryPlanner {
   std::int64_t batch_;
   std::int64_t element_bytes_;
   MemoryPlan plan_;
+  detail::FirstFit gradients_;
+  std::vector<std::int64_t> wide_gradient_;  // of the first of merged nodes
+  std::vector<int> dies_;
+  std::vector<bool> own_;  // of a node: nobody else has its gradient's memory
 };
 
 }  // namespace tandem
@@ -5080,17 +5535,28 @@ struct MemoryReport {
   std::int64_t kept = 0;       ///< activations that backward reads, for each live microbatch
   std::int64_t transient = 0;  ///< other activations and their gradients, sharing memory
   std::int64_t scratch = 0;
-  std::int64_t weights = 0;  ///< parameters rounded to the type of activations, where that differs
+  std::int64_t weights = 0;  ///< parameters as products read them, where that is another form
   std::int64_t wire = 0;     ///< gradients rounded for the way, where the strategy asks for that
   std::int64_t feed =
       0;  ///< batches and results on their way, where the device has a memory of its own
-  std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
+  std::int64_t tables = 0;   ///< of the update, and sums of losses, likewise
+  std::int64_t logical = 0;  ///< what kept and transient would be if nothing shared memory
 
   [[nodiscard]] std::int64_t total() const {
     return parameters + gradients + optimizer_state + kept + transient + scratch + weights + wire +
            feed + tables;
   }
 };
+
+/// Whether a backend's ops keep parameters in layouts of their own.
+template <class Backend>
+inline constexpr bool packs_weights = [] {
+  if constexpr (requires { Backend::packs_weights; }) {
+    return bool{Backend::packs_weights};
+  } else {
+    return false;
+  }
+}();
 
 template <class Program, class Backend>
 class RankMemory {
@@ -5099,34 +5565,42 @@ class RankMemory {
   using P = typename Backend::Master;
   using Buffer = typename Backend::Buffer;
   using Device = typename Backend::Device;
-  /// Whether products read parameters of another type than the optimizer keeps.
-  static constexpr bool mixed = !std::is_same_v<T, P>;
+  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
+  /// them.
+  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
   static constexpr auto const& graph = Program::graph;
   static constexpr auto const& layout = Program::layout;
   /// Sums of finished leaves that wait for their sibling in the tree.
   static constexpr int waiting_leaves =
       std::bit_width(static_cast<unsigned>(Program::batching.leaves)) - 1;
 
-  RankMemory(Device& device, MemoryPlan const& plan, std::int64_t scratch_bytes, int states)
-      : plan_{plan},
+  /// @param ops  have plan(), needs() and scratch_bytes(), as PreparedOps
+  template <class Ops>
+  RankMemory(Device& device, Ops const& ops, int states)
+      : plan_{ops.plan()},
         parameters_{device, bytes(layout.elements)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
         gradients_{device, bytes(layout.trained) * (1 + waiting_leaves)},
         states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
-        kept_{device, static_cast<std::size_t>(plan.kept_bytes)},
-        transient_{device, static_cast<std::size_t>(plan.transient_bytes)},
-        scratch_{device, static_cast<std::size_t>(scratch_bytes)} {
+        kept_{device, static_cast<std::size_t>(plan_.kept_bytes)},
+        transient_{device, static_cast<std::size_t>(plan_.transient_bytes)},
+        scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
+        packed_{device, packed_bytes(ops.needs())} {
     point_parameters();
     point_activations();
+    point_packed(ops.needs());
   }
 
   [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
-  /// The parameters as products read them; where the types agree, the parameters themselves.
+  /// The parameters as products read them; where the types agree, the parameters themselves. Null
+  /// where ops pack them.
   [[nodiscard]] T* weights() const {
     if constexpr (mixed) {
       return weights_.template as<T>();
-    } else {
+    } else if constexpr (std::is_same_v<T, P>) {
       return parameters();
+    } else {
+      return nullptr;
     }
   }
   /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
@@ -5167,17 +5641,13 @@ class RankMemory {
             .kept = size(kept_),
             .transient = size(transient_),
             .scratch = size(scratch_),
-            .weights = size(weights_)};
+            .weights = size(weights_) + size(packed_),
+            .logical = plan_.logical_bytes};
   }
 
  private:
   // Whether a node's output is the network's input, perhaps under another shape.
-  static constexpr bool is_input(int node) {
-    while (graph.node[node].view) {
-      node = graph.source[graph.node[node].first_edge];
-    }
-    return node == 0;
-  }
+  static constexpr bool is_input(int node) { return root_of(graph, node) == 0; }
   static constexpr int input_edges = [] {
     int count = 0;
     for (int e = 0; e < graph.edges; ++e) {
@@ -5193,14 +5663,17 @@ class RankMemory {
     return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + offset);
   }
   [[nodiscard]] T* value_of(int node) const {
-    auto const root = static_cast<std::size_t>(plan_.root[static_cast<std::size_t>(node)]);
-    return at(plan_.kept[root] ? kept_ : transient_, plan_.value[root]);
+    auto const n = static_cast<std::size_t>(node);
+    auto const root = static_cast<std::size_t>(plan_.root[n]);
+    return plan_.value[root] < 0
+               ? nullptr
+               : at(plan_.kept[root] ? kept_ : transient_, plan_.value[root] + plan_.slice[n]);
   }
 
   void point_parameters() {
     for (int p = 0; p < graph.parameters; ++p) {
       parameter_.push_back(parameters() + layout.offset[p]);
-      weight_.push_back(weights() + layout.offset[p]);
+      weight_.push_back(weights() != nullptr ? weights() + layout.offset[p] : nullptr);
       gradient_.push_back(graph.parameter[p].frozen ? nullptr : gradients() + layout.offset[p]);
     }
   }
@@ -5218,9 +5691,11 @@ class RankMemory {
     for (int n = 0; n < graph.nodes; ++n) {
       Node const& node = graph.node[n];
       first_fork_.push_back(forks_.size());
-      for (int e = 0; e < graph.edges; ++e) {
-        if (graph.source[e] == n) {
-          forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
+      for (int m = n + 1; m < graph.nodes; ++m) {
+        for (int e = graph.node[m].first_edge, end = e + graph.node[m].edges; e < end; ++e) {
+          if (graph.source[e] == n && !graph.node[m].merged) {
+            forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
+          }
         }
       }
       operands_.push_back({.x = edge_value_.data() + node.first_edge,
@@ -5236,6 +5711,21 @@ class RankMemory {
     output_ = value_of(graph.nodes - 1);
   }
 
+  static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
+    std::int64_t sum = 0;
+    for (OpNeeds const& need : needs) {
+      sum += detail::aligned(need.packed_bytes);
+    }
+    return static_cast<std::size_t>(sum);
+  }
+  void point_packed(std::vector<OpNeeds> const& needs) {
+    std::byte* next = packed_.data();
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      operands_[n].packed = next;
+      next += detail::aligned(needs[n].packed_bytes);
+    }
+  }
+
   MemoryPlan plan_;
   Buffer parameters_;
   Buffer weights_;
@@ -5244,6 +5734,7 @@ class RankMemory {
   Buffer kept_;
   Buffer transient_;
   Buffer scratch_;
+  Buffer packed_;
   std::vector<P*> parameter_;
   std::vector<T const*> weight_;
   std::vector<P*> gradient_;
@@ -5852,32 +6343,32 @@ namespace tandem {
 
 namespace detail {
 
-/// Inputs and views compute nothing.
+/// Inputs, views and what another node's op does compute nothing.
 struct NoOp {
   explicit NoOp(OpSetup const&) {}
   [[nodiscard]] static OpNeeds needs() { return {}; }
 };
 
-template <NodeKind Kind, bool View, class Net, class Backend, int LeafIndex>
+template <NodeKind Kind, bool Computes, class Net, class Backend, int LeafIndex>
 struct SelectOp {
   using type = NoOp;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, true, Net, Backend, LeafIndex> {
   using type = Op<Leaf<Net, LeafIndex>, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::concat, true, Net, Backend, LeafIndex> {
   using type = Op<ConcatJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::add, true, Net, Backend, LeafIndex> {
   using type = Op<AddJoin, Backend>;
 };
 
 template <class Program, class Backend, int I>
 using OpAt =
-    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].view,
+    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].computes(),
                       typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
 
 template <int I, class O>
@@ -5939,15 +6430,32 @@ class OpTable {
     std::vector<OpSetup> list;
     for (int n = 0; n < Program::graph.nodes; ++n) {
       Node const& node = Program::graph.node[n];
-      list.push_back({.node = node,
-                      .index = n,
-                      .inputs = inputs.data() + node.first_edge,
-                      .batch = batch,
-                      .threads = threads,
-                      .wants_input_gradient = gives_input_gradient(Program::graph, n),
-                      .reproducible = Program::batching.reproducible});
+      list.push_back(
+          {.node = node,
+           .index = n,
+           .inputs = inputs.data() + node.first_edge,
+           .batch = batch,
+           .threads = threads,
+           .wants_input_gradient = gives_input_gradient(Program::graph, n),
+           .reproducible = Program::batching.reproducible,
+           .x_stride = node.edges > 0 ? stored_channels(Program::graph, source(node)) : 0,
+           .y_stride = stored_channels(Program::graph, n),
+           .merged = merged_into(n)});
     }
     return list;
+  }
+  static int source(Node const& node) { return Program::graph.source[node.first_edge]; }
+  static MergedOutputs merged_into(int leader) {
+    Node const& first = Program::graph.node[leader];
+    MergedOutputs merged{.count = 0};
+    for (int n = leader; n < Program::graph.nodes; ++n) {
+      Node const& node = Program::graph.node[n];
+      if (n == leader || (node.merged && node.home == leader)) {
+        merged.channels[merged.count] = node.out[0];
+        merged.parameter[merged.count++] = node.first_parameter - first.first_parameter;
+      }
+    }
+    return merged;
   }
   static std::vector<Shape> input_shapes() {
     std::vector<Shape> shapes;
@@ -6278,6 +6786,7 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
         (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
   };
   int last_trained = -1;
+  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
   for (int n = Size.nodes - 1; n >= 0; --n) {
     Node const& node = graph.node[n];
     layout.closes[n] = -1;
@@ -6288,9 +6797,10 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
       place(p);
     }
     last_trained = n;
+    whole = node.merged && node.home < whole ? node.home : whole;
     std::int64_t const bytes =
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
-    if (bytes >= (layout.buckets == 0 ? first : rest)) {
+    if (n <= whole && bytes >= (layout.buckets == 0 ? first : rest)) {
       layout.closes[n] = static_cast<std::int16_t>(layout.buckets++);
       layout.bucket_begin[layout.buckets] = layout.elements;
     }
@@ -6479,7 +6989,7 @@ struct Watch {
 
 namespace tandem {
 
-/// For each node of a graph, how many edges carry its output.
+/// For each node of a graph, how many gradients its output gets.
 template <int Nodes>
 struct UseCounts {
   int of[Nodes] = {};
@@ -6488,8 +6998,10 @@ struct UseCounts {
 template <GraphSize Size>
 constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
   UseCounts<Size.nodes> uses;
-  for (int e = 0; e < Size.edges; ++e) {
-    ++uses.of[graph.source[e]];
+  for (int n = 0; n < Size.nodes; ++n) {
+    for (int e = 0; e < graph.node[n].edges && !graph.node[n].merged; ++e) {
+      ++uses.of[graph.source[graph.node[n].first_edge + e]];
+    }
   }
   return uses;
 }
@@ -6509,6 +7021,12 @@ struct Stage {
 
   TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass) {
     backward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
+  }
+
+  /// After parameters have changed.
+  TANDEM_NOINLINE static void pack(Rank& rank) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<I>(rank), ...); }
+    (std::make_integer_sequence<int, nodes>{});
   }
 
  private:
@@ -6541,8 +7059,16 @@ struct Stage {
   template <int I>
   static void forward_node(Rank& rank, PassType const& pass) {
     constexpr Node const& node = Program::graph.node[I];
-    if constexpr (node.kind != NodeKind::input && !node.view) {
+    if constexpr (node.computes()) {
       rank.ops_.template get<I>().forward(rank.operands(I), pass);
+    }
+  }
+
+  template <int I>
+  static void pack_node(Rank& rank) {
+    auto& op = rank.ops_.template get<I>();
+    if constexpr (requires { op.pack(rank.operands(I), rank.device_); }) {
+      op.pack(rank.operands(I), rank.device_);
     }
   }
 
@@ -6557,7 +7083,7 @@ struct Stage {
       if constexpr (gives_input_gradient(Program::graph, I)) {
         rank.ops_.template get<I>().input_gradient(rank.operands(I), pass);
       }
-      if constexpr (node.parameters > 0 && !node.frozen) {
+      if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
         rank.ops_.template get<I>().weight_gradient(rank.operands(I), pass);
       }
       if constexpr (Program::layout.closes[I] >= 0) {
@@ -7140,79 +7666,6 @@ inline constexpr auto const& graph = detail::CheckedGraph<Net, unchecked_graph<N
 
 }  // namespace tandem
 
-// ---- tandem/graph/rewrite.hpp
-
-/// @file
-/// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
-///
-/// They keep every node, its index, its parameters and its edges, so that names, random numbers and
-/// buckets are those of the network as the user wrote it; only what a node's op does changes.
-
-namespace tandem {
-
-/// Which rewrites a backend wants.
-struct Rewrites {
-  bool fuse_relu = false;      ///< a ReLU behind a batch norm becomes part of it
-  bool channels_last = false;  ///< activations are stored (B, H, W, C)
-};
-
-/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
-template <GraphSize Size>
-constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
-  int uses[Size.nodes] = {};
-  for (int e = 0; e < Size.edges; ++e) {
-    ++uses[graph.source[e]];
-  }
-  for (int n = 1; n < Size.nodes; ++n) {
-    int const source = graph.source[graph.node[n].first_edge];
-    Node& before = graph.node[source];
-    if (graph.node[n].layer == LayerKind::relu && before.layer == LayerKind::batch_norm &&
-        uses[source] == 1) {
-      before.relu = true;
-      graph.node[n].view = true;
-    }
-  }
-  return graph;
-}
-
-/// Makes each Flatten that would change the order of elements in memory a copy: (H, W, C) is not
-/// (C, H, W) where there are several channels and several pixels.
-template <GraphSize Size>
-constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
-  for (int n = 1; n < Size.nodes; ++n) {
-    Node& node = graph.node[n];
-    if (node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
-        node.in[1] * node.in[2] > 1) {
-      node.view = false;
-    }
-  }
-  return graph;
-}
-
-/// All that @p rewrites asks for.
-template <GraphSize Size>
-constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
-  if (rewrites.fuse_relu) {
-    graph = fuse_relu(graph);
-  }
-  if (rewrites.channels_last) {
-    graph = materialise_flatten(graph);
-  }
-  return graph;
-}
-
-/// The rewrites of a backend: its member `rewrites`, or none.
-template <class Backend>
-constexpr Rewrites rewrites_of() {
-  if constexpr (requires { Backend::rewrites; }) {
-    return Backend::rewrites;
-  } else {
-    return {};
-  }
-}
-
-}  // namespace tandem
-
 // ---- tandem/strategy/data_parallel.hpp
 
 /// @file
@@ -7362,7 +7815,7 @@ inline constexpr auto rewritten = rewrite(tandem::graph<Net>, R);
 
 template <class Net, Rewrites R>
 constexpr auto const& graph_for() {
-  if constexpr (R.fuse_relu || R.channels_last) {
+  if constexpr (R.fuse_relu || R.channels_last || R.merge_pointwise || R.place_concat) {
     return rewritten<Net, R>;
   } else {
     return tandem::graph<Net>;
@@ -7412,7 +7865,7 @@ class Rank {
   Rank(RankOptions const& options, Communicator communicator)
       : device_{options.device},
         ops_{options.largest_microbatch, options.device.threads, device_},
-        memory_{device_, ops_.plan(), ops_.scratch_bytes(), states_of(options.optimizer)},
+        memory_{device_, ops_, states_of(options.optimizer)},
         feed_{device_, feed_sizes(options)},
         update_{device_, memory_, options.optimizer, options.runs},
         mirror_{states_of(options.optimizer)},
@@ -7490,6 +7943,7 @@ class Rank {
   void upload() {
     mirror_.upload(device_, memory_);
     update_.refresh(device_);
+    Passes::pack(*this);
   }
   /// What each node's op asked for.
   [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
@@ -7511,7 +7965,6 @@ class Rank {
   [[nodiscard]] T const* const* forks(int node) const { return memory_.forks(node); }
   [[nodiscard]] T* gradient_of(int node) const { return memory_.gradient_of(node); }
 
-  /// The gradients of @p bucket are whole for this microbatch.
   void bucket_ready(int bucket) { gradients_.bucket_ready(device_, memory_, bucket, microbatch_); }
 
   static FeedSizes feed_sizes(RankOptions const& options) {
@@ -7569,6 +8022,7 @@ class Rank {
         break;
       case ActionKind::update:
         update_.run(device_, memory_, feed_.state(), sums_, key(), feed_.result());
+        Passes::pack(*this);
         break;
       default:
         return false;
@@ -8070,6 +8524,8 @@ struct Conv2d<Out, Options...> {
   static constexpr std::string_view name = "Conv2d";
   static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
   static constexpr bool bias = options.bias;
+  static constexpr LayerKind kind =
+      options.window == Window{} && options.groups == 1 ? LayerKind::pointwise : LayerKind::other;
 
   static constexpr Fault fault(Shape in) {
     if (in.rank != 3) {
@@ -8275,6 +8731,7 @@ namespace detail {
 template <class... Options>
 struct PoolLayer {
   static constexpr LayerOptions options = gather_pool_options<Options...>();
+  static constexpr LayerKind kind = LayerKind::pool;
 
   static constexpr Fault fault(Shape in) {
     if (in.rank != 3) {
@@ -9154,7 +9611,7 @@ class ReluOp {
  public:
   explicit ReluOp(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
 
-  [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
+  [[nodiscard]] OpNeeds needs() const { return {.output = true, .in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
     relu_forward(p.device.team, o.x[0], o.y, p.batch * elements_);
@@ -9175,7 +9632,7 @@ class DropoutOp {
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)} {}
 
-  [[nodiscard]] OpNeeds needs() const { return {}; }
+  [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
     dropout_forward(p.device.team, p.batch, elements_, place(p), p.training ? rate_ : 0.0F, o.x[0],
@@ -10616,7 +11073,7 @@ class Op<AddJoin, BasicHost<Portable, Precision>> {
  public:
   explicit Op(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
 
-  [[nodiscard]] OpNeeds needs() const { return {}; }
+  [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
     host::sum(p.device.team, o.x, 2, o.y, p.batch * elements_);

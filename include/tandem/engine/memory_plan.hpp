@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/engine/first_fit.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/op.hpp>
 
@@ -21,7 +22,8 @@ namespace tandem {
 struct MemoryPlan {
   static constexpr std::int64_t none = -1;
 
-  std::vector<int> root;                    ///< of a node: whose memory its output is (views)
+  std::vector<int> root;                    ///< of a node: whose memory its output is
+  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
   std::vector<bool> kept;                   ///< of a root: in the kept region
   std::vector<std::int64_t> value;          ///< of a root
   std::vector<std::int64_t> saved;          ///< of a node, in the kept region
@@ -30,42 +32,8 @@ struct MemoryPlan {
   std::int64_t loss_gradient = none;        ///< where the loss writes
   std::int64_t kept_bytes = 0;              ///< for each live microbatch
   std::int64_t transient_bytes = 0;
+  std::int64_t logical_bytes = 0;  ///< all outputs and gradients, had each a memory of its own
 };
-
-namespace detail {
-
-/// Buffers placed by first fit in the order of their births.
-class FirstFit {
- public:
-  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  template <class = void>  // compiled where it is called, not by every include
-  std::int64_t place(std::int64_t bytes, int birth, int death) {
-    std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
-    std::int64_t offset = 0;
-    auto at = live_.begin();
-    for (; at != live_.end() && at->offset - offset < bytes; ++at) {
-      offset = at->offset + at->bytes;
-    }
-    live_.insert(at, {offset, bytes, death});
-    peak_ = std::max(peak_, offset + bytes);
-    return offset;
-  }
-
-  [[nodiscard]] std::int64_t peak() const { return peak_; }
-
- private:
-  struct Block {
-    std::int64_t offset;
-    std::int64_t bytes;
-    int death;
-  };
-  std::vector<Block> live_;  // by offset
-  std::int64_t peak_ = 0;
-};
-
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace detail
 
 /// Plans for microbatches of at most @p batch samples.
 template <GraphSize Size>
@@ -84,19 +52,63 @@ class MemoryPlanner {
   }
 
  private:
+  [[nodiscard]] OpNeeds const& needs(int node) const {
+    return needs_[static_cast<std::size_t>(node)];
+  }
   [[nodiscard]] std::int64_t bytes(int node) const {
     return detail::aligned(graph_.node[node].out.elements() * batch_ * element_bytes_);
   }
+  // Of a root, which may be wider than what it is named after.
+  [[nodiscard]] std::int64_t stored_bytes(int node) const {
+    Node const& n = graph_.node[node];
+    std::int64_t const wider = n.width > 0 ? n.width : 1;
+    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    return detail::aligned(n.out.elements() / own * wider * batch_ * element_bytes_);
+  }
 
   void find_roots() {
-    plan_.root.resize(Size.nodes);
     for (int n = 0; n < Size.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      auto const source = static_cast<std::size_t>(graph_.source[node.first_edge]);
-      plan_.root[static_cast<std::size_t>(n)] = node.view ? plan_.root[source] : n;
+      plan_.root.push_back(root_of(graph_, n));
+      plan_.slice.push_back(first_channel_of(graph_, n) * element_bytes_);
+    }
+    for (int n = 1; n < Size.nodes; ++n) {
+      int const over = overwritten_by(n);
+      if (over >= 0) {
+        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
+      }
     }
   }
   [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+
+  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
+  [[nodiscard]] int overwritten_by(int n) const {
+    Node const& node = graph_.node[n];
+    for (int e = node.first_edge; needs(n).in_place && e < node.first_edge + node.edges; ++e) {
+      int const source = graph_.source[e];
+      if (root(n) == n && root(source) != 0 && bytes(source) == bytes(n) &&
+          stored_bytes(root(source)) == bytes(n) && is_over(root(source), n)) {
+        return source;
+      }
+    }
+    return -1;
+  }
+
+  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
+  [[nodiscard]] bool is_over(int r, int n) const {
+    for (int m = 1; m < Size.nodes; ++m) {
+      Node const& node = graph_.node[m];
+      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
+        return false;
+      }
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const backward = node.needs_gradient && needs(m).input;
+        if (root(graph_.source[e]) == r && root(m) != r && m != n && (m > n || backward)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
 
   void find_kept() {
     plan_.kept.assign(Size.nodes, false);
@@ -115,24 +127,30 @@ class MemoryPlanner {
   }
 
   void place_values() {
-    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read last in forward
+    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read or written last in forward
     for (int n = 0; n < Size.nodes; ++n) {
+      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
+      used(n);
       for (int e = 0; e < graph_.node[n].edges; ++e) {
-        last[static_cast<std::size_t>(root(graph_.source[graph_.node[n].first_edge + e]))] = n;
+        used(graph_.source[graph_.node[n].first_edge + e]);
       }
     }
     plan_.value.assign(Size.nodes, MemoryPlan::none);
     plan_.saved.assign(Size.nodes, MemoryPlan::none);
     detail::FirstFit transient;
     for (int n = 1; n < Size.nodes; ++n) {
-      auto const i = static_cast<std::size_t>(n);
-      if (root(n) == n) {
-        plan_.value[i] = plan_.kept[i] ? keep_bytes(bytes(n))
-                                       : transient.place(bytes(n), n, std::max(n, last[i]));
+      auto const r = static_cast<std::size_t>(root(n));
+      if (r != 0 && plan_.value[r] == MemoryPlan::none) {  // whoever writes there first
+        std::int64_t const size = stored_bytes(root(n));
+        plan_.value[r] = plan_.kept[r] ? keep_bytes(size) : transient.place(size, n, last[r]);
       }
-      if (needs_[i].saved_bytes > 0) {
-        plan_.saved[i] = keep_bytes(detail::aligned(needs_[i].saved_bytes));
+      if (needs(n).saved_bytes > 0) {
+        plan_.saved[static_cast<std::size_t>(n)] =
+            keep_bytes(detail::aligned(needs(n).saved_bytes));
       }
+      Node const& node = graph_.node[n];
+      bool const written = !node.view || node.layer == LayerKind::relu;
+      plan_.logical_bytes += written ? bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
     }
     plan_.transient_bytes = transient.peak();
   }
@@ -147,55 +165,89 @@ class MemoryPlanner {
   void place_gradients() {
     plan_.node_gradient.assign(Size.nodes, MemoryPlan::none);
     plan_.edge_gradient.assign(static_cast<std::size_t>(Size.edges), MemoryPlan::none);
-    std::vector<int> dies(Size.nodes);  // of a node's gradient, through joins that pass it on
+    wide_gradient_.assign(Size.nodes, MemoryPlan::none);
+    dies_.resize(Size.nodes);  // of a node's gradient, through nodes that pass it on
+    own_.assign(Size.nodes, true);
     for (int n = 0; n < Size.nodes; ++n) {
       Node const& node = graph_.node[n];
-      int& death = dies[static_cast<std::size_t>(n)];
-      death = time(n);
-      for (int e = 0; passes_on(node) && e < node.edges; ++e) {
-        death = std::max(death, dies[static_cast<std::size_t>(graph_.source[node.first_edge + e])]);
+      int& death = dies_[static_cast<std::size_t>(n)];
+      death = time(node.merged ? node.home : n);
+      for (int e = 0; passes_on(n) && e < node.edges; ++e) {
+        int const source = graph_.source[node.first_edge + e];
+        death = std::max(death, dies_[static_cast<std::size_t>(source)]);
       }
     }
-    detail::FirstFit transient;
     for (int n = Size.nodes - 1; n > 0; --n) {
       if (graph_.node[n].needs_gradient) {
-        place_gradients_of(n, dies, transient);
+        place_node_gradient(n);
+        place_edge_gradients(n);
       }
     }
-    plan_.transient_bytes = std::max(plan_.transient_bytes, transient.peak());
+    plan_.transient_bytes = std::max(plan_.transient_bytes, gradients_.peak());
   }
 
-  void place_gradients_of(int n, std::vector<int> const& dies, detail::FirstFit& transient) {
-    Node const& node = graph_.node[n];
+  // The gradient of its only reader's input, or a sum of several in memory of its own.
+  void place_node_gradient(int n) {
     auto const i = static_cast<std::size_t>(n);
     int users = 0;
     std::int64_t only = MemoryPlan::none;
-    for (int e = 0; e < Size.edges; ++e) {
-      if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
-        ++users;
-        only = plan_.edge_gradient[static_cast<std::size_t>(e)];
+    for (int m = n + 1; m < Size.nodes; ++m) {
+      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
+        if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
+          ++users;
+          only = plan_.edge_gradient[static_cast<std::size_t>(e)];
+          own_[i] = graph_.node[m].kind != NodeKind::add &&
+                    (own_[static_cast<std::size_t>(m)] || !passes_on(m));
+        }
       }
     }
     if (n == Size.nodes - 1) {
-      only = plan_.loss_gradient = transient.place(bytes(n), time(n), dies[i]);
+      only = plan_.loss_gradient = gradients_.place(bytes(n), time(n), dies_[i]);
       users = 1;
     }
-    plan_.node_gradient[i] = users == 1 ? only : transient.place(bytes(n), time(n), dies[i]);
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+    if (users != 1) {
+      own_[i] = true;
+      only = gradients_.place(bytes(n), time(n), dies_[i]);
+    }
+    plan_.node_gradient[i] = only;
+  }
+
+  void place_edge_gradients(int n) {
+    Node const& node = graph_.node[n];
+    std::int64_t channel = 0;
+    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
       int const source = graph_.source[e];
+      std::int64_t const offset = node.placed ? channel * element_bytes_ : 0;
+      channel += graph_.node[source].out[0];
       if (graph_.node[source].needs_gradient) {
         plan_.edge_gradient[static_cast<std::size_t>(e)] =
-            passes_on(node)
-                ? plan_.node_gradient[i]
-                : transient.place(bytes(source), time(n), dies[static_cast<std::size_t>(source)]);
+            passes_on(n) ? plan_.node_gradient[static_cast<std::size_t>(n)] + offset
+                         : place_edge_gradient(n, source);
       }
     }
   }
 
+  // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
+  std::int64_t place_edge_gradient(int n, int source) {
+    Node const& node = graph_.node[source];
+    int const leader = node.merged ? node.home : source;
+    if (graph_.node[leader].width == 0) {
+      return gradients_.place(bytes(source), time(n), dies_[static_cast<std::size_t>(source)]);
+    }
+    std::int64_t& wide = wide_gradient_[static_cast<std::size_t>(leader)];
+    if (wide == MemoryPlan::none) {
+      wide =
+          gradients_.place(stored_bytes(leader), time(n), dies_[static_cast<std::size_t>(leader)]);
+    }
+    return wide + node.first_channel * element_bytes_;
+  }
+
   [[nodiscard]] static int time(int node) { return Size.nodes - node; }
-  // The gradient of its output is that of its inputs, in the same memory.
-  [[nodiscard]] static bool passes_on(Node const& node) {
-    return node.kind == NodeKind::add || node.view;
+  // The gradient of its output and those of its inputs are in the same memory.
+  [[nodiscard]] bool passes_on(int n) const {
+    Node const& node = graph_.node[n];
+    return node.kind == NodeKind::add || node.view || node.placed ||
+           (needs(n).in_place && own_[static_cast<std::size_t>(n)]);
   }
 
   Graph<Size> const& graph_;
@@ -203,6 +255,10 @@ class MemoryPlanner {
   std::int64_t batch_;
   std::int64_t element_bytes_;
   MemoryPlan plan_;
+  detail::FirstFit gradients_;
+  std::vector<std::int64_t> wide_gradient_;  // of the first of merged nodes
+  std::vector<int> dies_;
+  std::vector<bool> own_;  // of a node: nobody else has its gradient's memory
 };
 
 }  // namespace tandem

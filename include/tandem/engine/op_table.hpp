@@ -15,32 +15,32 @@ namespace tandem {
 
 namespace detail {
 
-/// Inputs and views compute nothing.
+/// Inputs, views and what another node's op does compute nothing.
 struct NoOp {
   explicit NoOp(OpSetup const&) {}
   [[nodiscard]] static OpNeeds needs() { return {}; }
 };
 
-template <NodeKind Kind, bool View, class Net, class Backend, int LeafIndex>
+template <NodeKind Kind, bool Computes, class Net, class Backend, int LeafIndex>
 struct SelectOp {
   using type = NoOp;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, true, Net, Backend, LeafIndex> {
   using type = Op<Leaf<Net, LeafIndex>, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::concat, true, Net, Backend, LeafIndex> {
   using type = Op<ConcatJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::add, true, Net, Backend, LeafIndex> {
   using type = Op<AddJoin, Backend>;
 };
 
 template <class Program, class Backend, int I>
 using OpAt =
-    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].view,
+    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].computes(),
                       typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
 
 template <int I, class O>
@@ -102,15 +102,32 @@ class OpTable {
     std::vector<OpSetup> list;
     for (int n = 0; n < Program::graph.nodes; ++n) {
       Node const& node = Program::graph.node[n];
-      list.push_back({.node = node,
-                      .index = n,
-                      .inputs = inputs.data() + node.first_edge,
-                      .batch = batch,
-                      .threads = threads,
-                      .wants_input_gradient = gives_input_gradient(Program::graph, n),
-                      .reproducible = Program::batching.reproducible});
+      list.push_back(
+          {.node = node,
+           .index = n,
+           .inputs = inputs.data() + node.first_edge,
+           .batch = batch,
+           .threads = threads,
+           .wants_input_gradient = gives_input_gradient(Program::graph, n),
+           .reproducible = Program::batching.reproducible,
+           .x_stride = node.edges > 0 ? stored_channels(Program::graph, source(node)) : 0,
+           .y_stride = stored_channels(Program::graph, n),
+           .merged = merged_into(n)});
     }
     return list;
+  }
+  static int source(Node const& node) { return Program::graph.source[node.first_edge]; }
+  static MergedOutputs merged_into(int leader) {
+    Node const& first = Program::graph.node[leader];
+    MergedOutputs merged{.count = 0};
+    for (int n = leader; n < Program::graph.nodes; ++n) {
+      Node const& node = Program::graph.node[n];
+      if (n == leader || (node.merged && node.home == leader)) {
+        merged.channels[merged.count] = node.out[0];
+        merged.parameter[merged.count++] = node.first_parameter - first.first_parameter;
+      }
+    }
+    return merged;
   }
   static std::vector<Shape> input_shapes() {
     std::vector<Shape> shapes;

@@ -2,9 +2,7 @@
 #pragma once
 
 /// @file
-/// Rank: one device's program, a loop over its constexpr row of actions.
-///
-/// A rank knows nothing of other ranks but its communicator. All memory is planned and allocated by
+/// Rank: one device's program, a loop over its constexpr row of actions. All memory is allocated by
 /// the constructor; a step allocates nothing, looks up nothing and calls nothing virtually.
 
 #include <atomic>
@@ -52,7 +50,7 @@ class Rank {
   Rank(RankOptions const& options, Communicator communicator)
       : device_{options.device},
         ops_{options.largest_microbatch, options.device.threads, device_},
-        memory_{device_, ops_.plan(), ops_.scratch_bytes(), states_of(options.optimizer)},
+        memory_{device_, ops_, states_of(options.optimizer)},
         feed_{device_, feed_sizes(options)},
         update_{device_, memory_, options.optimizer, options.runs},
         mirror_{states_of(options.optimizer)},
@@ -130,6 +128,7 @@ class Rank {
   void upload() {
     mirror_.upload(device_, memory_);
     update_.refresh(device_);
+    Passes::pack(*this);
   }
   /// What each node's op asked for.
   [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
@@ -151,7 +150,6 @@ class Rank {
   [[nodiscard]] T const* const* forks(int node) const { return memory_.forks(node); }
   [[nodiscard]] T* gradient_of(int node) const { return memory_.gradient_of(node); }
 
-  /// The gradients of @p bucket are whole for this microbatch.
   void bucket_ready(int bucket) { gradients_.bucket_ready(device_, memory_, bucket, microbatch_); }
 
   static FeedSizes feed_sizes(RankOptions const& options) {
@@ -209,6 +207,7 @@ class Rank {
         break;
       case ActionKind::update:
         update_.run(device_, memory_, feed_.state(), sums_, key(), feed_.result());
+        Passes::pack(*this);
         break;
       default:
         return false;

@@ -22,17 +22,28 @@ struct MemoryReport {
   std::int64_t kept = 0;       ///< activations that backward reads, for each live microbatch
   std::int64_t transient = 0;  ///< other activations and their gradients, sharing memory
   std::int64_t scratch = 0;
-  std::int64_t weights = 0;  ///< parameters rounded to the type of activations, where that differs
+  std::int64_t weights = 0;  ///< parameters as products read them, where that is another form
   std::int64_t wire = 0;     ///< gradients rounded for the way, where the strategy asks for that
   std::int64_t feed =
       0;  ///< batches and results on their way, where the device has a memory of its own
-  std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
+  std::int64_t tables = 0;   ///< of the update, and sums of losses, likewise
+  std::int64_t logical = 0;  ///< what kept and transient would be if nothing shared memory
 
   [[nodiscard]] std::int64_t total() const {
     return parameters + gradients + optimizer_state + kept + transient + scratch + weights + wire +
            feed + tables;
   }
 };
+
+/// Whether a backend's ops keep parameters in layouts of their own.
+template <class Backend>
+inline constexpr bool packs_weights = [] {
+  if constexpr (requires { Backend::packs_weights; }) {
+    return bool{Backend::packs_weights};
+  } else {
+    return false;
+  }
+}();
 
 template <class Program, class Backend>
 class RankMemory {
@@ -41,34 +52,42 @@ class RankMemory {
   using P = typename Backend::Master;
   using Buffer = typename Backend::Buffer;
   using Device = typename Backend::Device;
-  /// Whether products read parameters of another type than the optimizer keeps.
-  static constexpr bool mixed = !std::is_same_v<T, P>;
+  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
+  /// them.
+  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
   static constexpr auto const& graph = Program::graph;
   static constexpr auto const& layout = Program::layout;
   /// Sums of finished leaves that wait for their sibling in the tree.
   static constexpr int waiting_leaves =
       std::bit_width(static_cast<unsigned>(Program::batching.leaves)) - 1;
 
-  RankMemory(Device& device, MemoryPlan const& plan, std::int64_t scratch_bytes, int states)
-      : plan_{plan},
+  /// @param ops  have plan(), needs() and scratch_bytes(), as PreparedOps
+  template <class Ops>
+  RankMemory(Device& device, Ops const& ops, int states)
+      : plan_{ops.plan()},
         parameters_{device, bytes(layout.elements)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
         gradients_{device, bytes(layout.trained) * (1 + waiting_leaves)},
         states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
-        kept_{device, static_cast<std::size_t>(plan.kept_bytes)},
-        transient_{device, static_cast<std::size_t>(plan.transient_bytes)},
-        scratch_{device, static_cast<std::size_t>(scratch_bytes)} {
+        kept_{device, static_cast<std::size_t>(plan_.kept_bytes)},
+        transient_{device, static_cast<std::size_t>(plan_.transient_bytes)},
+        scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
+        packed_{device, packed_bytes(ops.needs())} {
     point_parameters();
     point_activations();
+    point_packed(ops.needs());
   }
 
   [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
-  /// The parameters as products read them; where the types agree, the parameters themselves.
+  /// The parameters as products read them; where the types agree, the parameters themselves. Null
+  /// where ops pack them.
   [[nodiscard]] T* weights() const {
     if constexpr (mixed) {
       return weights_.template as<T>();
-    } else {
+    } else if constexpr (std::is_same_v<T, P>) {
       return parameters();
+    } else {
+      return nullptr;
     }
   }
   /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
@@ -109,17 +128,13 @@ class RankMemory {
             .kept = size(kept_),
             .transient = size(transient_),
             .scratch = size(scratch_),
-            .weights = size(weights_)};
+            .weights = size(weights_) + size(packed_),
+            .logical = plan_.logical_bytes};
   }
 
  private:
   // Whether a node's output is the network's input, perhaps under another shape.
-  static constexpr bool is_input(int node) {
-    while (graph.node[node].view) {
-      node = graph.source[graph.node[node].first_edge];
-    }
-    return node == 0;
-  }
+  static constexpr bool is_input(int node) { return root_of(graph, node) == 0; }
   static constexpr int input_edges = [] {
     int count = 0;
     for (int e = 0; e < graph.edges; ++e) {
@@ -135,14 +150,17 @@ class RankMemory {
     return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + offset);
   }
   [[nodiscard]] T* value_of(int node) const {
-    auto const root = static_cast<std::size_t>(plan_.root[static_cast<std::size_t>(node)]);
-    return at(plan_.kept[root] ? kept_ : transient_, plan_.value[root]);
+    auto const n = static_cast<std::size_t>(node);
+    auto const root = static_cast<std::size_t>(plan_.root[n]);
+    return plan_.value[root] < 0
+               ? nullptr
+               : at(plan_.kept[root] ? kept_ : transient_, plan_.value[root] + plan_.slice[n]);
   }
 
   void point_parameters() {
     for (int p = 0; p < graph.parameters; ++p) {
       parameter_.push_back(parameters() + layout.offset[p]);
-      weight_.push_back(weights() + layout.offset[p]);
+      weight_.push_back(weights() != nullptr ? weights() + layout.offset[p] : nullptr);
       gradient_.push_back(graph.parameter[p].frozen ? nullptr : gradients() + layout.offset[p]);
     }
   }
@@ -160,9 +178,11 @@ class RankMemory {
     for (int n = 0; n < graph.nodes; ++n) {
       Node const& node = graph.node[n];
       first_fork_.push_back(forks_.size());
-      for (int e = 0; e < graph.edges; ++e) {
-        if (graph.source[e] == n) {
-          forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
+      for (int m = n + 1; m < graph.nodes; ++m) {
+        for (int e = graph.node[m].first_edge, end = e + graph.node[m].edges; e < end; ++e) {
+          if (graph.source[e] == n && !graph.node[m].merged) {
+            forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
+          }
         }
       }
       operands_.push_back({.x = edge_value_.data() + node.first_edge,
@@ -178,6 +198,21 @@ class RankMemory {
     output_ = value_of(graph.nodes - 1);
   }
 
+  static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
+    std::int64_t sum = 0;
+    for (OpNeeds const& need : needs) {
+      sum += detail::aligned(need.packed_bytes);
+    }
+    return static_cast<std::size_t>(sum);
+  }
+  void point_packed(std::vector<OpNeeds> const& needs) {
+    std::byte* next = packed_.data();
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      operands_[n].packed = next;
+      next += detail::aligned(needs[n].packed_bytes);
+    }
+  }
+
   MemoryPlan plan_;
   Buffer parameters_;
   Buffer weights_;
@@ -186,6 +221,7 @@ class RankMemory {
   Buffer kept_;
   Buffer transient_;
   Buffer scratch_;
+  Buffer packed_;
   std::vector<P*> parameter_;
   std::vector<T const*> weight_;
   std::vector<P*> gradient_;

@@ -15,7 +15,7 @@
 
 namespace tandem {
 
-/// For each node of a graph, how many edges carry its output.
+/// For each node of a graph, how many gradients its output gets.
 template <int Nodes>
 struct UseCounts {
   int of[Nodes] = {};
@@ -24,8 +24,10 @@ struct UseCounts {
 template <GraphSize Size>
 constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
   UseCounts<Size.nodes> uses;
-  for (int e = 0; e < Size.edges; ++e) {
-    ++uses.of[graph.source[e]];
+  for (int n = 0; n < Size.nodes; ++n) {
+    for (int e = 0; e < graph.node[n].edges && !graph.node[n].merged; ++e) {
+      ++uses.of[graph.source[graph.node[n].first_edge + e]];
+    }
   }
   return uses;
 }
@@ -45,6 +47,12 @@ struct Stage {
 
   TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass) {
     backward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
+  }
+
+  /// After parameters have changed.
+  TANDEM_NOINLINE static void pack(Rank& rank) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<I>(rank), ...); }
+    (std::make_integer_sequence<int, nodes>{});
   }
 
  private:
@@ -77,8 +85,16 @@ struct Stage {
   template <int I>
   static void forward_node(Rank& rank, PassType const& pass) {
     constexpr Node const& node = Program::graph.node[I];
-    if constexpr (node.kind != NodeKind::input && !node.view) {
+    if constexpr (node.computes()) {
       rank.ops_.template get<I>().forward(rank.operands(I), pass);
+    }
+  }
+
+  template <int I>
+  static void pack_node(Rank& rank) {
+    auto& op = rank.ops_.template get<I>();
+    if constexpr (requires { op.pack(rank.operands(I), rank.device_); }) {
+      op.pack(rank.operands(I), rank.device_);
     }
   }
 
@@ -93,7 +109,7 @@ struct Stage {
       if constexpr (gives_input_gradient(Program::graph, I)) {
         rank.ops_.template get<I>().input_gradient(rank.operands(I), pass);
       }
-      if constexpr (node.parameters > 0 && !node.frozen) {
+      if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
         rank.ops_.template get<I>().weight_gradient(rank.operands(I), pass);
       }
       if constexpr (Program::layout.closes[I] >= 0) {

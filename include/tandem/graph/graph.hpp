@@ -42,6 +42,8 @@ struct Node {
   bool needs_gradient = false;  ///< something at or before it is trained
   bool view = false;            ///< output is the input's memory under another shape
   bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
+  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
+  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
   int leaf = -1;                ///< which layer type, in the order of the leaves
   int top = 0;                  ///< index of its top-level part, what Split counts
@@ -49,11 +51,19 @@ struct Node {
   int edges = 0;
   int first_parameter = 0;
   int parameters = 0;
-  Shape in{};  ///< of the first input
+  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
+  int first_channel = 0;  ///< of that slice
+  int width = 0;          ///< channels of its own memory, where they are more than out's
+  Shape in{};             ///< of the first input
   Shape out{};
   std::int64_t macs = 0;  ///< of one sample's forward pass
   std::string_view name{};
   Path path{};
+
+  /// Whether it has an op.
+  [[nodiscard]] constexpr bool computes() const {
+    return kind != NodeKind::input && !view && !merged && !placed;
+  }
 };
 
 /// A parameter, the node it belongs to, and whether it is trained.
@@ -132,7 +142,40 @@ constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
   for (int e = 0; e < node.edges; ++e) {
     wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
   }
-  return wanted && node.kind != NodeKind::add && !node.view;
+  return wanted && node.kind != NodeKind::add && node.computes();
+}
+
+/// The node whose memory has the output of @p n: through views, and the homes of slices.
+template <GraphSize Size>
+constexpr int root_of(Graph<Size> const& graph, int n) {
+  for (;;) {
+    Node const& node = graph.node[n];
+    if (node.home < 0 && !node.view) {
+      return n;
+    }
+    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+  }
+}
+
+/// Where in the pixels of that memory the output of @p n begins.
+template <GraphSize Size>
+constexpr int first_channel_of(Graph<Size> const& graph, int n) {
+  int first = 0;
+  for (;;) {
+    Node const& node = graph.node[n];
+    if (node.home < 0 && !node.view) {
+      return first;
+    }
+    first += node.first_channel;
+    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+  }
+}
+
+/// Channels of a pixel of that memory.
+template <GraphSize Size>
+constexpr int stored_channels(Graph<Size> const& graph, int n) {
+  Node const& root = graph.node[root_of(graph, n)];
+  return root.width > 0 ? root.width : root.out[0];
 }
 
 /// "2.0.1", "4.body.0"; "" for the input.

@@ -5,7 +5,8 @@
 /// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
 ///
 /// They keep every node, its index, its parameters and its edges, so that names, random numbers and
-/// buckets are those of the network as the user wrote it; only what a node's op does changes.
+/// buckets are those of the network as the user wrote it; only what a node's op does, and where its
+/// output stands, changes.
 
 #include <tandem/graph/graph.hpp>
 
@@ -13,22 +14,42 @@ namespace tandem {
 
 /// Which rewrites a backend wants.
 struct Rewrites {
-  bool fuse_relu = false;      ///< a ReLU behind a batch norm becomes part of it
-  bool channels_last = false;  ///< activations are stored (B, H, W, C)
+  bool fuse_relu = false;        ///< a ReLU behind a batch norm becomes part of it
+  bool channels_last = false;    ///< activations are stored (B, H, W, C)
+  bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
+  bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
 };
+
+namespace detail {
+
+/// For each node, how many edges carry its output, and the node that the last of them leads to.
+template <GraphSize Size>
+struct Readers {
+  int count[Size.nodes] = {};
+  int last[Size.nodes] = {};
+
+  constexpr explicit Readers(Graph<Size> const& graph) {
+    for (int n = 0; n < Size.nodes; ++n) {
+      for (int e = 0; e < graph.node[n].edges; ++e) {
+        int const source = graph.source[graph.node[n].first_edge + e];
+        ++count[source];
+        last[source] = n;
+      }
+    }
+  }
+};
+
+}  // namespace detail
 
 /// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
 template <GraphSize Size>
 constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
-  int uses[Size.nodes] = {};
-  for (int e = 0; e < Size.edges; ++e) {
-    ++uses[graph.source[e]];
-  }
+  detail::Readers<Size> const readers{graph};
   for (int n = 1; n < Size.nodes; ++n) {
     int const source = graph.source[graph.node[n].first_edge];
     Node& before = graph.node[source];
     if (graph.node[n].layer == LayerKind::relu && before.layer == LayerKind::batch_norm &&
-        uses[source] == 1) {
+        readers.count[source] == 1) {
       before.relu = true;
       graph.node[n].view = true;
     }
@@ -50,6 +71,79 @@ constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
   return graph;
 }
 
+/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
+/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
+/// is what reads slices.
+/// @param most  convolutions that become one, at most
+template <GraphSize Size>
+constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
+  detail::Readers<Size> const readers{graph};
+  auto const fits = [&](int n) {
+    Node const& node = graph.node[n];
+    return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
+           readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
+  };
+  for (int first = 1; first < Size.nodes; ++first) {
+    if (!fits(first)) {
+      continue;
+    }
+    Node& leader = graph.node[first];
+    int width = leader.out[0];
+    int count = 1;
+    for (int n = first + 1; n < Size.nodes && count < most; ++n) {
+      Node& node = graph.node[n];
+      if (fits(n) && graph.source[node.first_edge] == graph.source[leader.first_edge] &&
+          node.parameters == leader.parameters && node.frozen == leader.frozen) {
+        node.merged = true;
+        node.home = first;
+        node.first_channel = width;
+        width += node.out[0];
+        ++count;
+      }
+    }
+    leader.width = count > 1 ? width : 0;
+  }
+  return graph;
+}
+
+/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
+/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
+template <GraphSize Size>
+constexpr Graph<Size> place_concat(Graph<Size> graph) {
+  detail::Readers<Size> const readers{graph};
+  // The node that writes the output of n, or -1.
+  auto const writer = [&](int n) {
+    for (; graph.node[n].view; n = graph.source[graph.node[n].first_edge]) {
+      if (readers.count[n] != 1) {
+        return -1;
+      }
+    }
+    Node const& node = graph.node[n];
+    bool const writes_slices =
+        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
+    return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
+  };
+  for (int n = 1; n < Size.nodes; ++n) {
+    Node& join = graph.node[n];
+    bool all = join.kind == NodeKind::concat && join.out.rank == 3;
+    for (int e = 0; all && e < join.edges; ++e) {
+      all = writer(graph.source[join.first_edge + e]) >= 0;
+    }
+    if (!all) {
+      continue;
+    }
+    join.placed = true;
+    int channel = 0;
+    for (int e = 0; e < join.edges; ++e) {
+      Node& node = graph.node[writer(graph.source[join.first_edge + e])];
+      node.home = n;
+      node.first_channel = channel;
+      channel += node.out[0];
+    }
+  }
+  return graph;
+}
+
 /// All that @p rewrites asks for.
 template <GraphSize Size>
 constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
@@ -58,6 +152,12 @@ constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
   }
   if (rewrites.channels_last) {
     graph = materialise_flatten(graph);
+  }
+  if (rewrites.merge_pointwise) {
+    graph = merge_pointwise(graph);
+  }
+  if (rewrites.place_concat) {
+    graph = place_concat(graph);
   }
   return graph;
 }

@@ -15,6 +15,7 @@ namespace detail {
 template <class... Options>
 struct PoolLayer {
   static constexpr LayerOptions options = gather_pool_options<Options...>();
+  static constexpr LayerKind kind = LayerKind::pool;
 
   static constexpr Fault fault(Shape in) {
     if (in.rank != 3) {

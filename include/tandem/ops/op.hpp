@@ -6,7 +6,8 @@
 ///
 /// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
 /// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
-/// communicator. Gradients of activations are overwritten; the engine adds where a value forks.
+/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
+/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,14 @@
 #include <tandem/ops/step_state.hpp>
 
 namespace tandem {
+
+/// The convolutions that one op computes together, side by side in one wide output.
+struct MergedOutputs {
+  static constexpr int most = 8;
+  int count = 1;
+  int channels[most] = {};   ///< outputs of each, in the order of their slices
+  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
+};
 
 /// What an op is prepared for.
 struct OpSetup {
@@ -25,14 +34,19 @@ struct OpSetup {
   int threads = 1;                ///< of its device
   bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
   bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
+  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
+  int y_stride = 0;  ///< the same of the output
+  MergedOutputs merged{};
 };
 
 /// The memory that an op wants for a microbatch of OpSetup::batch samples.
 struct OpNeeds {
   bool input = false;              ///< backward reads x
   bool output = false;             ///< backward reads y
+  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
   std::int64_t saved_bytes = 0;    ///< kept from forward to backward
   std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
+  std::int64_t packed_bytes = 0;   ///< parameters in a layout of the op's own, kept between steps
 };
 
 /// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
@@ -47,6 +61,7 @@ struct Operands {
   T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
   P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
   std::byte* saved = nullptr;
+  std::byte* packed = nullptr;
 };
 
 /// What a pass over one microbatch may depend on.
@@ -79,6 +94,10 @@ struct Op {
 /// The joins of a graph, which are no layers of the user's.
 struct ConcatJoin {};
 struct AddJoin {};
+
+/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
+template <class Backend>
+struct Border;
 
 /// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
 template <class L, class Backend>

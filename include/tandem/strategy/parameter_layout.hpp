@@ -42,6 +42,7 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
         (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
   };
   int last_trained = -1;
+  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
   for (int n = Size.nodes - 1; n >= 0; --n) {
     Node const& node = graph.node[n];
     layout.closes[n] = -1;
@@ -52,9 +53,10 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
       place(p);
     }
     last_trained = n;
+    whole = node.merged && node.home < whole ? node.home : whole;
     std::int64_t const bytes =
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
-    if (bytes >= (layout.buckets == 0 ? first : rest)) {
+    if (n <= whole && bytes >= (layout.buckets == 0 ? first : rest)) {
       layout.closes[n] = static_cast<std::int16_t>(layout.buckets++);
       layout.bucket_begin[layout.buckets] = layout.elements;
     }

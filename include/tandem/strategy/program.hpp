@@ -23,7 +23,7 @@ inline constexpr auto rewritten = rewrite(tandem::graph<Net>, R);
 
 template <class Net, Rewrites R>
 constexpr auto const& graph_for() {
-  if constexpr (R.fuse_relu || R.channels_last) {
+  if constexpr (R.fuse_relu || R.channels_last || R.merge_pointwise || R.place_concat) {
     return rewritten<Net, R>;
   } else {
     return tandem::graph<Net>;

@@ -10,9 +10,11 @@
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/layers/pool.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/host/host.hpp>
+#include <tandem/strategy/parameter_layout.hpp>
 
 namespace tandem {
 namespace {
@@ -42,8 +44,43 @@ struct OnePixel : Network<Image<5, 1, 1>, Sequential<Flatten, Linear<3>>> {};
 static_assert(materialise_flatten(graph<OneChannel>).node[1].view);  // the same order in memory
 static_assert(materialise_flatten(graph<OnePixel>).node[1].view);
 
-static_assert(!rewrites_of<Host>().fuse_relu && !rewrites_of<Host>().channels_last);
+static_assert(!rewrites_of<BasicHost<Portable>>().fuse_relu &&
+              !rewrites_of<BasicHost<Portable>>().channels_last);
 static_assert(rewrites_of<Cuda>().fuse_relu && rewrites_of<Cuda>().channels_last);
+
+/// Three siblings of which one has a bias, one is strided, and one is read by no batch norm.
+template <int Out, class... Options>
+using Norm = Sequential<Conv2d<Out, Options...>, BatchNorm2d<>, ReLU>;
+struct Siblings
+    : Network<Image<4, 4, 4>,
+              Sequential<Concat<Norm<2>, Norm<3>, Norm<5, NoBias>, Conv2d<7>,
+                                Sequential<MaxPool2d<Kernel<3>, Stride<1>, Padding<1>>, Norm<6>>>,
+                         Conv2d<3>>> {};
+constexpr auto merged = merge_pointwise(fuse_relu(graph<Siblings>));
+static_assert(merged.node[1].width == 5 && !merged.node[1].merged);  // 2 + 3
+static_assert(merged.node[4].merged && merged.node[4].home == 1 &&
+              merged.node[4].computes() == false);
+static_assert(first_channel_of(merged, 4) == 2 && stored_channels(merged, 4) == 5);
+static_assert(stored_channels(merged, 1) == 5 && stored_channels(merged, 5) == 3);
+static_assert(!merged.node[7].merged && merged.node[7].width == 0);    // no bias: other parameters
+static_assert(!merged.node[10].merged && merged.node[10].width == 0);  // its reader is a Concat
+static_assert(!merged.node[12].merged && merged.node[12].width == 0);  // another input
+static_assert(!place_concat(merged).node[15].placed);                  // a convolution cannot
+
+struct Branches
+    : Network<Image<4, 4, 4>,
+              Sequential<
+                  Concat<Norm<2>, Concat<Norm<3>, BatchNorm2d<>>, MaxPool2d<Kernel<1>>>,
+                  Residual<Concat<Norm<3>, Sequential<BatchNorm2d<>, ReLU, ReLU>>, Conv2d<16>>>> {};
+constexpr auto placed = place_concat(fuse_relu(graph<Branches>));
+static_assert(placed.node[8].placed && placed.node[10].placed);  // the inner and the outer
+static_assert(first_channel_of(placed, 3) == 0 && stored_channels(placed, 3) == 13);
+static_assert(root_of(placed, 6) == 10 && first_channel_of(placed, 6) == 2);  // a ReLU
+static_assert(root_of(placed, 7) == 10 && first_channel_of(placed, 7) == 5);
+static_assert(root_of(placed, 8) == 10 && first_channel_of(placed, 8) == 2);
+static_assert(root_of(placed, 9) == 10 && first_channel_of(placed, 9) == 9);
+static_assert(placed.node[10].out[0] == 13);
+static_assert(!placed.node[17].placed);  // a ReLU of its own does not write slices
 
 struct Google : models::GoogLeNet<10> {};
 
@@ -60,6 +97,33 @@ TEST_CASE("GoogLeNet: every batch norm takes its ReLU, and nothing else changes"
     CHECK(after.node[n].first_edge == before.node[n].first_edge);
   }
   CHECK(norms == 64);  // one behind each convolution
+}
+
+TEST_CASE("GoogLeNet: three convolutions of each inception become one, and no Concat copies") {
+  auto const after = rewrite(graph<Google>, rewrites_of<BasicHost<OneDnn>>());
+  int leaders = 0;
+  int members = 0;
+  for (int n = 0; n < after.nodes; ++n) {
+    leaders += after.node[n].width > 0 ? 1 : 0;
+    members += after.node[n].merged ? 1 : 0;
+    CHECK(after.node[n].placed == (after.node[n].kind == NodeKind::concat));
+  }
+  CHECK(leaders == 9);
+  CHECK(members == 18);
+}
+
+TEST_CASE("a bucket closes when its merged convolutions are through") {
+  constexpr auto after = rewrite(graph<Google>, rewrites_of<BasicHost<OneDnn>>());
+  constexpr auto layout = lay_out_parameters(after, 4, 1, 1);  // as often as can be
+  for (int n = 0; n < after.nodes; ++n) {
+    if (after.node[n].merged) {
+      for (int m = after.node[n].home + 1; m <= n; ++m) {
+        CHECK(layout.closes[m] == -1);
+      }
+      CHECK(layout.closes[after.node[n].home] >= 0);
+    }
+  }
+  CHECK(layout.elements == lay_out_parameters(graph<Google>, 4, 1, 1).elements);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class ReluOp {
  public:
   explicit ReluOp(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
 
-  [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
+  [[nodiscard]] OpNeeds needs() const { return {.output = true, .in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
     relu_forward(p.device.team, o.x[0], o.y, p.batch * elements_);
@@ -40,7 +40,7 @@ class DropoutOp {
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)} {}
 
-  [[nodiscard]] OpNeeds needs() const { return {}; }
+  [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
     dropout_forward(p.device.team, p.batch, elements_, place(p), p.training ? rate_ : 0.0F, o.x[0],

@@ -54,7 +54,7 @@ class Op<AddJoin, BasicHost<Portable, Precision>> {
  public:
   explicit Op(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
 
-  [[nodiscard]] OpNeeds needs() const { return {}; }
+  [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
     host::sum(p.device.team, o.x, 2, o.y, p.batch * elements_);

@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <thread>
+#include <type_traits>
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/precision.hpp>
+#include <tandem/graph/rewrite.hpp>
 #include <tandem/runtime/device_spec.hpp>
 #include <tandem/runtime/host/buffer.hpp>
+#include <tandem/runtime/host/cpus.hpp>
 #include <tandem/runtime/host/queue.hpp>
 #include <tandem/runtime/host/team.hpp>
 
@@ -72,9 +74,10 @@ struct Device {
   }
 };
 
-/// Threads for each of @p devices, so that together they do not exceed the machine's.
+/// Threads for each of @p devices, so that together they do not exceed the CPUs that this process
+/// may use.
 inline int threads_of_each(int devices) {
-  auto const all = static_cast<int>(std::thread::hardware_concurrency());
+  int const all = usable_cpus();
   return all > devices ? all / devices : 1;
 }
 
@@ -83,20 +86,46 @@ inline int threads_of_each(int devices) {
 /// The kernels written in portable C++: no library needed, the reference for every other.
 struct Portable {
   static constexpr char const* name = "portable";
+  static constexpr bool packs_weights = false;
+  static constexpr Rewrites rewrites{};
 };
 
+/// Convolutions and matrix products by oneDNN; needs TANDEM_ONEDNN=1 and the library. Activations
+/// are stored channels-last, weights in the layouts that the primitives want.
+struct OneDnn {
+  static constexpr char const* name = "onednn";
+  static constexpr bool packs_weights = true;
+  static constexpr Rewrites rewrites{
+      .fuse_relu = true, .channels_last = true, .merge_pointwise = true, .place_concat = true};
+};
+
+#if defined(TANDEM_ONEDNN)
+using DefaultHostKernels = OneDnn;
+#else
+using DefaultHostKernels = Portable;
+#endif
+
 /// Plain CPUs; a device is a worker thread with a team of its own.
-template <class Kernels = Portable, class Precision = Fp32>
+/// @tparam Kernels    Portable or OneDnn
+/// @tparam Precision  Fp32; Bf16 (OneDnn only), Fp64 (Portable only)
+template <class Kernels = DefaultHostKernels, class Precision = Fp32>
 struct BasicHost {
+  static_assert(!std::is_same_v<Kernels, OneDnn> || !std::is_same_v<Precision, Fp64>,
+                "BasicHost<OneDnn, Fp64>: oneDNN computes in fp32 and bf16; take "
+                "BasicHost<Portable, Fp64>");
+  static_assert(!std::is_same_v<Kernels, Portable> || !std::is_same_v<Precision, Bf16>,
+                "BasicHost<Portable, Bf16>: the portable kernels compute in fp32 and fp64; take "
+                "BasicHost<OneDnn, Bf16>");
   using Scalar = typename Precision::Scalar;
   using Master = typename Precision::Master;
   using Device = host::Device;
   using Buffer = host::Buffer;
   using Stream = host::Queue;
+  static constexpr Rewrites rewrites = Kernels::rewrites;
   static constexpr char const* name = "host";
 };
 
-/// The default CPU backend.
+/// The default CPU backend: with oneDNN where CMake has found it.
 using Host = BasicHost<>;
 
 }  // namespace tandem
