@@ -19,6 +19,7 @@ is_there() {
     doctest-dev) has_header doctest/doctest.h ;;
     libbenchmark-dev) has_header benchmark/benchmark.h ;;
     zlib1g-dev) has_header zlib.h ;;
+    libdnnl-dev) has_header oneapi/dnnl/dnnl.h ;;
     libclang-rt-*-dev) fuzzer_links ;;
     dataset-fashion-mnist) ls /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
     *) fail "setup.sh cannot tell whether '$1' is installed" ;;
@@ -79,7 +80,7 @@ wish_for() {
 # The tools that every build needs, in versions that can do it.
 require_toolchain() {
   require g++ cmake
-  wish_for ninja-build zlib1g-dev
+  wish_for ninja-build zlib1g-dev libdnnl-dev
 
   local version compiler
   version=$(cmake --version | sed -n '1s/[^0-9]*//p')

@@ -35,3 +35,7 @@
 #include <tandem/strategy/data_parallel.hpp>
 #include <tandem/train/trainer.hpp>
 #include <tandem/train/world.hpp>
+
+#if defined(TANDEM_ONEDNN)
+#include <tandem/ops/onednn/all.hpp>
+#endif

@@ -90,10 +90,10 @@ struct Run {
   friend bool operator==(Run const&, Run const&) = default;
 };
 
-template <class S>
+template <class S, class Backend = Host>
 Run five_steps(TrainerOptions const& options) {
   Watchdog const watchdog{"five steps in fp32"};
-  Trainer<TinyNet, S, Host> trainer{options};
+  Trainer<TinyNet, S, Backend> trainer{options};
   Run run;
   for (int s = 0; s < 5; ++s) {
     StepResult const r = parity_step(trainer, s);

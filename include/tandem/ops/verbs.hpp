@@ -5,7 +5,9 @@
 /// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
 
 #include <cstdint>
+#include <type_traits>
 
+#include <tandem/kernels/channels_last/elementwise.hpp>
 #include <tandem/kernels/host/elementwise.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -19,32 +21,42 @@ struct CastElement {
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<To>(x[i]); }
 };
 
-/// zero, copy, cast, add (y += x), sum (of k arrays, in order), sum_of_squares (in double, in an
-/// order of its own that no number of threads changes), each (functor(i) for every i).
+/// zero, copy, cast, add (y += x), sum (of k arrays, in order; 16-bit ones in float, rounded once),
+/// sum_of_squares (in double, in an order of its own that no number of threads changes), each
+/// (functor(i) for every i). Arrays are activations or parameters, whatever the types of these are.
 template <class Backend>
 struct Verbs;
 
-template <class Precision>
-struct Verbs<BasicHost<Portable, Precision>> {
-  using T = typename Precision::Scalar;
-
-  static void zero(host::Device& d, T* y, std::int64_t n) { host::fill(d.team, y, n, T{0}); }
-  static void copy(host::Device& d, T const* x, T* y, std::int64_t n) {
+template <class Kernels, class Precision>
+struct Verbs<BasicHost<Kernels, Precision>> {
+  template <class E>
+  static void zero(host::Device& d, E* y, std::int64_t n) {
+    host::fill(d.team, y, n, E{});
+  }
+  template <class E>
+  static void copy(host::Device& d, E const* x, E* y, std::int64_t n) {
     host::copy(d.team, x, y, n);
   }
-  static void add(host::Device& d, T const* x, T* y, std::int64_t n) {
-    T const* const both[] = {x, y};
-    host::sum(d.team, both, 2, y, n);
+  template <class E>
+  static void add(host::Device& d, E const* x, E* y, std::int64_t n) {
+    E const* const both[] = {x, y};
+    sum(d, both, 2, y, n);
   }
-  static void sum(host::Device& d, T const* const* in, int k, T* out, std::int64_t n) {
-    host::sum(d.team, in, k, out, n);
+  template <class E>
+  static void sum(host::Device& d, E const* const* in, int k, E* out, std::int64_t n) {
+    if constexpr (std::is_same_v<E, double>) {
+      host::sum(d.team, in, k, out, n);
+    } else {
+      host::channels_last::sum(d.team, in, k, out, n);
+    }
   }
   /// y = x in another type.
   template <class From, class To>
   static void cast(host::Device& d, From const* x, To* y, std::int64_t n) {
     host::transform(d.team, n, CastElement<From, To>{x, y});
   }
-  static double sum_of_squares(host::Device& d, T const* x, std::int64_t n) {
+  template <class E>
+  static double sum_of_squares(host::Device& d, E const* x, std::int64_t n) {
     return host::sum_of_squares(d.team, x, n);
   }
   template <class Functor>

@@ -21,6 +21,13 @@ namespace detail {
 template <class Net, Rewrites R>
 inline constexpr auto rewritten = rewrite(tandem::graph<Net>, R);
 
+/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
+/// one.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
+  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+  return wanted;
+}
+
 template <class Net, Rewrites R>
 constexpr auto const& graph_for() {
   if constexpr (R.fuse_relu || R.channels_last || R.merge_pointwise || R.place_concat) {
@@ -38,8 +45,9 @@ constexpr auto const& graph_for() {
 template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
 struct Program {
   using Network = Net;
-  static constexpr auto const& graph = detail::graph_for<Net, R>();
   static constexpr Batching batching = S::batching;
+  static constexpr auto const& graph =
+      detail::graph_for<Net, detail::allowed(R, batching.reproducible)>();
   static constexpr int ranks = S::ranks;
   static constexpr auto layout =
       lay_out_parameters(graph, ElementBytes, batching.first_bucket_bytes, batching.bucket_bytes);

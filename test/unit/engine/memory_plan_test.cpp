@@ -319,8 +319,15 @@ TEST_CASE("what is planned is what is allocated") {
   CHECK(report.gradients == 4 * ProgramType::layout.trained * 3);  // 1 + log2(4)
   CHECK(report.optimizer_state == 4 * ProgramType::layout.trained * 2);
   CHECK(report.scratch > 0);
+  std::int64_t packed = 0;
+  for (OpNeeds const& need : needs) {
+    packed += detail::aligned(need.packed_bytes);
+  }
+  CHECK(report.weights == packed);
+  CHECK(report.logical == player.plan().logical_bytes);
   CHECK(report.total() == report.parameters + report.gradients + report.optimizer_state +
-                              report.kept + report.transient + report.scratch);
+                              report.kept + report.transient + report.scratch + report.weights +
+                              report.feed);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 ///
 /// The calling thread is a member of its team, so a team of one starts no thread at all. Kernels
 /// split their *outputs* among the members and never a sum, so that no bit depends on the size.
+/// In a program with OpenMP the members are the caller's OpenMP threads, which oneDNN computes on
+/// too; else they are threads of the Team's own.
 
 #include <atomic>
 #include <cstdint>
@@ -15,16 +17,27 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/runtime/host/openmp.hpp>
 
 namespace tandem::host {
 
 /// A fixed set of threads that run the parts of one loop at a time. Not copyable, not movable.
 class Team {
  public:
+  /// To be made by the device's own thread, since with OpenMP it becomes the number of threads of
+  /// that thread's loops: omp_get_max_threads() is `threads` there from now on, and nowhere else.
+  /// @param threads_of  whose threads to run on; OpenMp{}: threads of the Team's own
   /// @pre threads >= 1
   template <class = void>  // compiled where it is called, not by every include
-  explicit Team(int threads = 1) : size_{threads} {
+  explicit Team(int threads = 1, OpenMp const& threads_of = openmp)
+      : size_{threads}, fork_{threads_of.fork} {
     expects(threads >= 1, "Team: a device needs at least one thread");
+    if (threads_of.set_threads != nullptr) {
+      threads_of.set_threads(threads);
+    }
+    if (fork_ != nullptr) {
+      return;
+    }
     members_.reserve(static_cast<std::size_t>(threads - 1));
     for (int member = 1; member < threads; ++member) {
       members_.emplace_back([this, member] { serve(member); });
@@ -46,7 +59,8 @@ class Team {
   [[nodiscard]] int size() const noexcept { return size_; }
 
   /// body(begin, end) on disjoint ranges that cover [0, n), one for each member; returns when all
-  /// have. No allocation. Called by the device's own thread only.
+  /// have. No allocation, but what OpenMP may do in the first loop. Which range is whose depends on
+  /// n and size() only. Called by the device's own thread only.
   /// @pre body does not throw and does not call parallel_for
   template <class Body>
   void parallel_for(std::int64_t n, Body&& body) {
@@ -61,6 +75,13 @@ class Team {
     call_ = [](void* object, std::int64_t begin, std::int64_t end) {
       (*static_cast<std::remove_reference_t<Body>*>(object))(begin, end);
     };
+    if (fork_ != nullptr) {
+      fork_(
+          size_,
+          [](void const* team, int member) { static_cast<Team const*>(team)->run_part(member); },
+          this);
+      return;
+    }
     working_.store(size_ - 1, std::memory_order_relaxed);
     loop_.fetch_add(1, std::memory_order_release);
     loop_.notify_all();
@@ -95,6 +116,7 @@ class Team {
   }
 
   int size_;
+  void (*fork_)(int, OpenMp::Part, void const*);
   std::int64_t count_ = 0;
   void* body_ = nullptr;
   void (*call_)(void*, std::int64_t, std::int64_t) = nullptr;

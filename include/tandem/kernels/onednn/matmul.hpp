@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// make_matmul(): a prepared product of row-major matrices, in fp32 or bf16, by oneDNN.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/onednn/library.hpp>
+#include <tandem/kernels/onednn/primitive.hpp>
+#include <tandem/kernels/onednn/refusal.hpp>
+#include <tandem/kernels/onednn/version.hpp>
+
+namespace tandem::onednn {
+
+/// C (m, n) = A (m, k) B (k, n), and a bias (n) on each row; sums in fp32.
+struct MatmulTask {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  dnnl_data_type_t type = dnnl_f32;         ///< of A and B
+  dnnl_data_type_t result_type = dnnl_f32;  ///< of C; the bias is fp32
+  bool a_transposed = false;                ///< what lies there is the transpose of what is meant
+  bool b_transposed = false;
+  bool bias = false;
+  Attributes::Result result = Attributes::Result::overwritten;
+};
+
+/// Arguments of its run(): A, B, C and, if any, the bias.
+///
+/// Order: fixed by the shape and the number of threads.
+/// @throws OneDnnError  no kernel for this product; the message names it
+TANDEM_NOINLINE inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
+  Descriptor const a =
+      make_descriptor({task.m, task.k}, task.type, task.a_transposed ? dnnl_ba : dnnl_ab);
+  Descriptor const b =
+      make_descriptor({task.k, task.n}, task.type, task.b_transposed ? dnnl_ba : dnnl_ab);
+  Descriptor const c = make_descriptor({task.m, task.n}, task.result_type, dnnl_ab);
+  Descriptor const bias = make_descriptor({1, task.n}, dnnl_f32, dnnl_ab);
+  Attributes const attributes{task.result};
+  dnnl_primitive_desc_t made = nullptr;
+  dnnl_status_t const status = matrix_product(
+      &made, library.engine(), {a.get(), b.get(), task.bias ? bias.get() : nullptr, c.get()},
+      attributes.get());
+  if (status != dnnl_success) {
+    detail::refuse(status,
+                   "a matrix product of " + std::to_string(task.m) + " x " +
+                       std::to_string(task.k) + " by " + std::to_string(task.k) + " x " +
+                       std::to_string(task.n) + (task.type == dnnl_bf16 ? ", bf16" : ", fp32"),
+                   task.type);
+  }
+  int const arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
+  return Primitive{library, Plan{made}, std::span{arguments}.first(task.bias ? 4 : 3)};
+}
+
+}  // namespace tandem::onednn

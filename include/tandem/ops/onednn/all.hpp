@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// All ops of the oneDNN Host backend; included where TANDEM_ONEDNN is defined.
+
+#include <tandem/ops/onednn/activation.hpp>
+#include <tandem/ops/onednn/batch_norm.hpp>
+#include <tandem/ops/onednn/border.hpp>
+#include <tandem/ops/onednn/convolution.hpp>
+#include <tandem/ops/onednn/flatten.hpp>
+#include <tandem/ops/onednn/join.hpp>
+#include <tandem/ops/onednn/linear.hpp>
+#include <tandem/ops/onednn/loss.hpp>
+#include <tandem/ops/onednn/pool.hpp>
+#include <tandem/ops/onednn/user_layer.hpp>

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// SoftmaxCrossEntropy, MeanSquaredError and top-k accuracy on Host, channels-last: the portable
+/// kernels on outputs in the order and precision that users know.
+
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/kernels/host/mean_squared_error.hpp>
+#include <tandem/kernels/host/softmax_cross_entropy.hpp>
+#include <tandem/layers/loss.hpp>
+#include <tandem/ops/onednn/user_order.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+namespace host::channels_last {
+
+/// The scratch memory of a loss: a double a sample, then outputs as users know them.
+template <class T, class P>
+class LossMemory {
+ public:
+  LossMemory(Shape output, int batch) : order_{output}, batch_{(batch + 7) / 8 * 8} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    return batch_ * static_cast<std::int64_t>(sizeof(double)) +
+           order_.elements(batch_) * static_cast<std::int64_t>(sizeof(P));
+  }
+
+  static double* losses(Pass<Device> const& p) { return p.device.template scratch_as<double>(); }
+
+  P const* outputs(Pass<Device> const& p, T const* output) const {
+    return order_.read(p.device, p.batch, output, memory(p));
+  }
+  /// May be the memory of outputs(): every element is read before it is written.
+  P* gradients(Pass<Device> const& p, T* dy) const { return order_.writable(dy, memory(p)); }
+  void write(Pass<Device> const& p, T* dy) const { order_.write(p.device, p.batch, memory(p), dy); }
+
+ private:
+  [[nodiscard]] P* memory(Pass<Device> const& p) const {
+    return reinterpret_cast<P*>(losses(p) + batch_);
+  }
+
+  UserOrder<T, P> order_;
+  int batch_;  // rounded up, so that what follows the doubles is aligned
+};
+
+}  // namespace host::channels_last
+
+/// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
+/// @p scale, which the engine sets to 1 / global batch.
+template <class Smoothing, class Precision>
+class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<OneDnn, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+  using L = SoftmaxCrossEntropy<Smoothing>;
+
+ public:
+  LossOp(Shape output, int batch)
+      : classes_{static_cast<int>(output.elements())}, memory_{output, batch} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
+
+  void forward(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+               double* loss) const {
+    ClassificationSums sums{};
+    host::softmax_cross_entropy_forward(p.device.team, p.batch, classes_,
+                                        memory_.outputs(p, output), labels, L::smoothing, 1,
+                                        memory_.losses(p), sums);
+    *loss = sums.loss;
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+                double scale, T* dy) const {
+    host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_,
+                                         memory_.outputs(p, output), labels, L::smoothing, scale,
+                                         memory_.gradients(p, dy));
+    memory_.write(p, dy);
+  }
+
+ private:
+  int classes_;
+  host::channels_last::LossMemory<T, P> memory_;
+};
+
+template <class Precision>
+class LossOp<MeanSquaredError, BasicHost<OneDnn, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  LossOp(Shape output, int batch) : elements_{output.elements()}, memory_{output, batch} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
+
+  void forward(Pass<host::Device> const& p, T const* output, P const* targets, double* loss) const {
+    double total = 0.0;
+    host::mean_squared_error_forward(p.device.team, p.batch, elements_, memory_.outputs(p, output),
+                                     targets, memory_.losses(p), total);
+    *loss = total / static_cast<double>(elements_);
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, P const* targets, double scale,
+                T* dy) const {
+    host::mean_squared_error_gradient(p.device.team, memory_.outputs(p, output), targets,
+                                      static_cast<P>(scale / static_cast<double>(elements_)),
+                                      memory_.gradients(p, dy), p.batch * elements_);
+    memory_.write(p, dy);
+  }
+
+ private:
+  std::int64_t elements_;
+  host::channels_last::LossMemory<T, P> memory_;
+};
+
+/// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
+template <class M, class L, class Precision>
+  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t>)
+class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  explicit MetricOp(Shape output) : classes_{static_cast<int>(output.elements())}, order_{output} {}
+
+  /// For microbatches of at most @p batch samples.
+  [[nodiscard]] std::int64_t scratch_bytes(int batch) const {
+    return order_.elements(batch) * static_cast<std::int64_t>(sizeof(P));
+  }
+
+  void count(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+             double* sum) const {
+    P const* y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
+    std::int64_t right = 0;
+    for (int s = 0; s < p.batch; ++s, y += classes_) {
+      P const own = y[labels[s]];
+      int ahead = own == own ? 0 : M::k;  // outputs that come before the label's
+      for (int c = 0; c < classes_; ++c) {
+        ahead += !(y[c] <= own) || (y[c] == own && c < labels[s]) ? 1 : 0;
+      }
+      right += ahead < M::k ? 1 : 0;
+    }
+    *sum = static_cast<double>(right);
+  }
+
+ private:
+  int classes_;
+  host::channels_last::UserOrder<T, P> order_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#if defined(TANDEM_ONEDNN)
+
+#include <tandem/ops/onednn/join.hpp>
+
+#include <doctest/doctest.h>
+
+#include <tandem/ops/host/join.hpp>
+
+#include "channels_last.hpp"
+
+namespace {
+
+using namespace tandem;
+using test::Case;
+
+TEST_CASE_TEMPLATE("Concat gives the portable op's bits", Precision, Fp32, Bf16) {
+  for (auto const& [height, width] : {std::pair{1, 1}, {5, 3}, {8, 8}}) {
+    test::check_same<ConcatJoin, Precision>(
+        {.inputs = {image_shape(3, height, width), image_shape(17, height, width),
+                    image_shape(1, height, width), image_shape(24, height, width)},
+         .out = image_shape(45, height, width)});
+    test::check_same<ConcatJoin, Precision>(
+        {.inputs = {image_shape(16, height, width)}, .out = image_shape(16, height, width)});
+  }
+  test::check_same<ConcatJoin, Precision>(
+      {.inputs = {vector_shape(5), vector_shape(20)}, .out = vector_shape(25)});
+}
+
+TEST_CASE_TEMPLATE("Concat leaves out inputs that want no gradient", T, float, BFloat16) {
+  host::Team team{2};
+  int const channels[] = {2, 3};
+  std::vector<T> dy, dx(2 * 3, static_cast<T>(9.0F));
+  for (int i = 0; i < 10; ++i) {
+    dy.push_back(static_cast<T>(static_cast<float>(i)));
+  }
+  T* const out[] = {nullptr, dx.data()};
+  host::channels_last::concat_gradient(team, 2, 2, channels, dy.data(), out);
+  std::vector<float> got;
+  for (T const value : dx) {
+    got.push_back(static_cast<float>(value));
+  }
+  CHECK(got == std::vector<float>{2, 3, 4, 7, 8, 9});
+}
+
+TEST_CASE_TEMPLATE("Add gives the portable op's bits", Precision, Fp32, Bf16) {
+  for (int const channels : {1, 3, 17, 24}) {
+    for (Shape const shape : {vector_shape(channels), image_shape(channels, 5, 3)}) {
+      auto const c = Case{.inputs = {shape, shape}, .out = shape};
+      using T = typename Precision::Scalar;
+      CHECK(test::same_bits(test::on_threads<AddJoin, Precision>(c).y,
+                            test::rounded<T>(test::portable<AddJoin, T>(c).y)));
+    }
+  }
+}
+
+}  // namespace
+
+#endif

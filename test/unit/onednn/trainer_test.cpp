@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks train with oneDNN as they do with the portable kernels.
+
+#if defined(TANDEM_ONEDNN)
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <vector>
+
+#include <parity.hpp>
+
+namespace tandem::test {
+namespace {
+
+using Fast = BasicHost<OneDnn>;
+using Half = BasicHost<OneDnn, Bf16>;
+
+template <int Out, class... Options>
+using Norm = Sequential<Conv2d<Out, Options..., NoBias>, BatchNorm2d<>, ReLU>;
+
+/// Everything that is rewritten: merged siblings, concatenations in place, a standalone ReLU and a
+/// Dropout in place, sums, a Flatten that must be copied.
+struct InceptionNet
+    : Network<Image<3, 8, 8>,
+              Sequential<Norm<6, Kernel<3>, Padding<1>>,
+                         Concat<Norm<4>, Sequential<Norm<3>, Norm<5, Kernel<3>, Padding<1>>>,
+                                Sequential<Norm<2>, Concat<Norm<3, Kernel<5>, Padding<2>>,
+                                                           Norm<1, Kernel<1, 3>, Padding<0, 1>>>>,
+                                MaxPool2d<Kernel<3>, Stride<1>, Padding<1>>>,
+                         Residual<Sequential<Norm<9>, Conv2d<19>>>, ReLU, Dropout<Percent<25>>,
+                         MaxPool2d<Kernel<2>>, Flatten, Linear<5>>> {};
+
+/// A ReLU that overwrites a convolution's output, and a Flatten behind it.
+struct PlainImages
+    : Network<Image<3, 8, 8>, Sequential<Conv2d<4, Kernel<3>>, ReLU, Flatten, Linear<5>>> {};
+
+/// The largest difference of a parameter's gradients after one step, relative to its largest.
+template <class Net, class S, class Backend, class One>
+Difference first_gradients() {
+  Watchdog const watchdog{"gradients of the first step"};
+  Trainer<Net, One, Double> exact{parity_options()};
+  Trainer<Net, S, Backend> fast{parity_options()};
+  StepResult const a = parity_step(exact, 0);
+  StepResult const b = parity_step(fast, 0);
+  double const precision = sizeof(typename Backend::Scalar) == 2 ? 1.0 / 64 : 1e-5;
+  CHECK(std::fabs(a.loss - b.loss) <= precision * a.loss);
+  CHECK(b.samples == a.samples);
+  return difference(fast.parameters(), exact.parameters(), Part::gradient);
+}
+
+template <class Net>
+void check_gradients() {
+  for (Difference const& off :
+       {first_gradients<Net, SingleDevice<>, Fast, SingleDevice<>>(),
+        first_gradients<Net, SingleDevice<Microbatches<3>>, Fast, SingleDevice<Microbatches<3>>>(),
+        first_gradients<Net, DataParallel<2>, Fast, SingleDevice<Microbatches<2>>>()}) {
+    INFO("gradient of " << off.name << " is off by " << off.error);
+    CHECK(off.error <= 2.0 * largest_batch * 64 * std::numeric_limits<float>::epsilon());
+    CHECK(off.error > 0.0);  // another precision: equal bits would be suspicious
+  }
+}
+
+TEST_CASE("gradients are those of the portable kernels in double") {
+  check_gradients<TinyNet>();
+  check_gradients<InceptionNet>();
+  check_gradients<PlainImages>();
+}
+
+TEST_CASE("bf16: gradients are those in double, rounded") {
+  for (Difference const& off :
+       {first_gradients<TinyNet, SingleDevice<>, Half, SingleDevice<>>(),
+        first_gradients<InceptionNet, SingleDevice<>, Half, SingleDevice<>>()}) {
+    INFO("gradient of " << off.name << " is off by " << off.error);
+    CHECK(off.error <= 0.25);
+    CHECK(off.error > std::ldexp(1.0, -12));  // it was rounded
+  }
+}
+
+/// Losses, and everything else that a trainer has, after steps on batches of several sizes.
+template <class Net, class S, class Backend>
+std::vector<double> bits_of(int threads) {
+  Watchdog const watchdog{"seven steps"};
+  TrainerOptions options = parity_options();
+  options.threads_per_device = threads;
+  Trainer<Net, S, Backend> trainer{options};
+  std::vector<double> numbers;
+  for (int s = 0; s < 7; ++s) {
+    StepResult const r = parity_step(trainer, s);
+    numbers.insert(numbers.end(), {r.loss, r.metric, r.gradient_norm});
+  }
+  for (NamedParameter<float> const& p : trainer.parameters()) {
+    numbers.insert(numbers.end(), p.value.begin(), p.value.end());
+  }
+  return numbers;
+}
+
+template <class Backend>
+void check_bits() {
+  for (int const threads : {1, 2}) {
+    auto const one =
+        bits_of<InceptionNet, SingleDevice<Microbatches<4>, Reproducible<>>, Backend>(threads);
+    CHECK(one == bits_of<InceptionNet, DataParallel<2, Microbatches<2>, Reproducible<>>, Backend>(
+                     threads));
+    CHECK(one == bits_of<InceptionNet, DataParallel<4, Reproducible<>>, Backend>(threads));
+    CHECK(one !=
+          bits_of<InceptionNet, SingleDevice<Microbatches<2>, Reproducible<>>, Backend>(threads));
+    CHECK(std::isfinite(one.front()));
+  }
+}
+
+TEST_CASE("reproducible: the same bits on 1, 2 and 4 ranks of as many threads") {
+  check_bits<Fast>();
+  check_bits<Half>();
+}
+
+TEST_CASE("evaluation and prediction are those of the portable kernels") {
+  Trainer<InceptionNet, SingleDevice<>, Double> exact{parity_options()};
+  Trainer<InceptionNet, SingleDevice<>, Fast> fast{parity_options()};
+  for (int s = 0; s < 3; ++s) {
+    parity_step(exact, s);
+    parity_step(fast, s);
+  }
+  auto const data = dataset(decltype(exact)::input, 5, 31, 99);
+  std::vector<float> const a = exact.predict(data);
+  std::vector<float> const b = fast.predict(data);
+  CHECK(std::fabs(exact.evaluate(data).loss - fast.evaluate(data).loss) <= 1e-3);
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK(std::fabs(a[i] - b[i]) <= 1e-3F * (1.0F + std::fabs(a[i])));
+  }
+}
+
+TEST_CASE("a checkpoint of the portable backend goes on with oneDNN") {
+  auto const path = std::filesystem::temp_directory_path() / "tandem_onednn_test.safetensors";
+  Trainer<InceptionNet, SingleDevice<>, BasicHost<Portable>> portable{parity_options()};
+  Trainer<InceptionNet, SingleDevice<>, Fast> fast{parity_options()};
+  parity_step(portable, 0);
+  portable.save(path.string());
+  fast.load(path.string());
+  CHECK(first_difference(fast.parameters(), portable.parameters()) == "");
+  StepResult const a = parity_step(portable, 1);
+  StepResult const b = parity_step(fast, 1);
+  CHECK(std::fabs(a.loss - b.loss) <= 1e-4 * a.loss);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("slices, merged and in-place outputs need less memory") {
+  Trainer<InceptionNet, SingleDevice<>, BasicHost<Portable>> portable{parity_options()};
+  Trainer<InceptionNet, SingleDevice<>, Fast> fast{parity_options()};
+  Trainer<InceptionNet, SingleDevice<>, Half> half{parity_options()};
+  auto const stored = [](MemoryReport const& r) { return r.kept + r.transient; };
+  CHECK(stored(fast.memory()) < stored(portable.memory()));
+  CHECK(stored(half.memory()) < stored(fast.memory()));
+  CHECK(stored(fast.memory()) < fast.memory().logical);
+  CHECK(fast.memory().weights > 0);  // packed
+}
+
+}  // namespace
+}  // namespace tandem::test
+
+#endif
