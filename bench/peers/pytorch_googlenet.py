@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's side of bench/cuda/run.py: the same GoogLeNet for CIFAR, a round of training steps at a time.
+"""PyTorch's side of bench/cuda/run.py and bench/train/run.py: the same GoogLeNet for CIFAR, a round of training
+steps at a time.
 
     pytorch_googlenet.py --batch 128 --precision fp32|tf32|bf16 --mode eager|channels_last|compiled
-                         [--device cuda]
+                         [--device cuda|cpu] [--threads 1] [--rank 0 --ranks 2 --meet FILE]
 
 Prints a line of JSON about itself; then, for each line "round N" on its input, trains N steps and prints
-{"step_s": ...}. What is measured leaves to PyTorch what it is good at: the batch is copied from pinned memory
-without waiting, no loss is read, cuDNN may choose its algorithms by timing, and the optimizer is fused.
+{"step_s": ..., "cpu_s": ...}, the second being the process's CPU time. With --ranks it is one process of a
+DistributedDataParallel over gloo, and --batch is the global one. What is measured leaves to PyTorch what it is
+good at: no loss is read, the optimizer is fused, buckets are the gradients themselves; on a GPU the batch is
+copied from pinned memory without waiting and cuDNN may choose its algorithms by timing.
 """
 
 import argparse
 import json
+import os
 import sys
 import time
 
@@ -56,28 +60,53 @@ def google_net(classes=10):
     return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--batch", type=int, required=True, help="global: ranks share it")
     parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], required=True)
     parser.add_argument("--mode", choices=["eager", "channels_last", "compiled"], required=True)
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--threads", type=int, default=1, help="of a CPU")
+    parser.add_argument("--warm-up", type=int, help="steps; default: 12 on a GPU, 2 on a CPU")
+    parser.add_argument("--rank", type=int, default=0)
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--meet", help="a file that does not exist yet, where the ranks find each other")
     options = parser.parse_args()
+    if options.warm_up is None:
+        options.warm_up = 12 if options.device == "cuda" else 2
+    return options
 
+
+def distributed(net, options):
+    """The network as one of several replicas that run on this machine."""
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    torch.distributed.init_process_group("gloo", init_method=f"file://{options.meet}", rank=options.rank,
+                                         world_size=options.ranks)
+    return nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=True, broadcast_buffers=False)
+
+
+def main():
+    options = parse()
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = options.precision != "fp32"
     torch.set_float32_matmul_precision("highest" if options.precision == "fp32" else "high")
+    torch.set_flush_denormal(True)
+    torch.set_num_threads(options.threads)
     on_gpu = options.device == "cuda"
     layout = torch.contiguous_format if options.mode == "eager" else torch.channels_last
 
     net = google_net().to(options.device, memory_format=layout)
     parameters = sum(p.numel() for p in net.parameters())
     assert parameters == PARAMETERS, f"{parameters} parameters, not {PARAMETERS}"
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9, fused=on_gpu)
+    if options.ranks > 1:
+        net = distributed(net, options)
+    fused = on_gpu or tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9, **({"fused": True} if fused else {}))
     loss_of = nn.CrossEntropyLoss()
-    x_host = torch.rand(options.batch, 3, 32, 32) - 0.5
-    y_host = torch.arange(options.batch) % 10
+    samples = options.batch // options.ranks
+    x_host = torch.rand(samples, 3, 32, 32) - 0.5
+    y_host = torch.arange(samples) % 10
     if on_gpu:
         x_host, y_host = x_host.pin_memory(), y_host.pin_memory()
 
@@ -103,22 +132,24 @@ def main():
         if on_gpu:
             torch.cuda.synchronize()
 
-    for _ in range(12):
+    for _ in range(options.warm_up):
         loss = step()
     wait()
     print(json.dumps({
         "parameters": parameters,
         "loss": loss.item(),
         "torch": torch.__version__,
+        "onednn": next((part for part in torch.__config__.show().splitlines() if "MKL-DNN" in part), "").strip(" -"),
         "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
     }), flush=True)
     for line in sys.stdin:
         steps = int(line.split()[1])
-        begin = time.perf_counter()
+        cpu, begin = time.process_time(), time.perf_counter()
         for _ in range(steps):
             step()
         wait()
-        print(json.dumps({"step_s": (time.perf_counter() - begin) / steps}), flush=True)
+        print(json.dumps({"step_s": (time.perf_counter() - begin) / steps,
+                          "cpu_s": (time.process_time() - cpu) / steps}), flush=True)
 
 
 if __name__ == "__main__":

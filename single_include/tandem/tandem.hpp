@@ -14158,6 +14158,16 @@ struct BackendIsIncluded {
       "with nvcc");
 };
 
+#if !defined(TANDEM_ONEDNN)
+template <class Precision>
+struct BackendIsIncluded<BasicHost<OneDnn, Precision>> {
+  static constexpr bool value = true;
+  static_assert(sizeof(Precision) == 0,
+                "BasicHost<OneDnn>: compile with -DTANDEM_ONEDNN=1 and link dnnl, or take "
+                "BasicHost<Portable>");
+};
+#endif
+
 }  // namespace tandem
 
 // ---- tandem/train/options.hpp
@@ -16886,7 +16896,7 @@ struct Border<BasicHost<OneDnn, Precision>> {
 #include <cstddef>
 #include <cstdint>
 
-// ---- tandem/kernels/cuda/by_batch.hpp
+// ---- tandem/core/by_batch.hpp
 
 /// @file
 /// ByBatch: one prepared object for each batch size that occurs: the usual one and the last one.
@@ -16896,7 +16906,7 @@ struct Border<BasicHost<OneDnn, Precision>> {
 #include <utility>
 #include <vector>
 
-namespace tandem::cuda {
+namespace tandem {
 
 /// Keeps what was made for each number of samples; addresses stay valid.
 template <class Plan>
@@ -16918,7 +16928,7 @@ class ByBatch {
   std::vector<std::pair<std::int64_t, std::unique_ptr<Plan>>> plans_;
 };
 
-}  // namespace tandem::cuda
+}  // namespace tandem
 
 // ---- tandem/kernels/onednn/convolution.hpp
 
@@ -18046,7 +18056,7 @@ class ConvolutionOp {
   Library library_;
   ConvolutionTask task_;     // of all siblings together
   std::int64_t fan_in_ = 0;  // weights of one output
-  cuda::ByBatch<ConvolutionPasses> passes_;
+  ByBatch<ConvolutionPasses> passes_;
   PackedWeights const* layouts_ = nullptr;  // of the planned batch; the others keep to them
   Primitive to_forward_;
   Primitive to_input_gradient_;     // none if it reads the same layout as forward
@@ -18438,7 +18448,7 @@ class LinearOp {
   std::int64_t out_;
   int threads_;
   Library library_;
-  cuda::ByBatch<Passes> passes_;
+  ByBatch<Passes> passes_;
   Primitive round_;
   std::int64_t scratch_ = 0;
   host::Buffer own_scratch_;

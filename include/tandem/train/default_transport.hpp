@@ -5,6 +5,7 @@
 /// DefaultTransport: how the ranks of a backend talk to each other where the user names nothing.
 
 #include <tandem/comm/transport.hpp>
+#include <tandem/runtime/host/host.hpp>
 
 namespace tandem {
 
@@ -25,5 +26,15 @@ struct BackendIsIncluded {
       "Trainer<Net, Strategy, Cuda>: include <tandem/cuda.cuh> and compile this file "
       "with nvcc");
 };
+
+#if !defined(TANDEM_ONEDNN)
+template <class Precision>
+struct BackendIsIncluded<BasicHost<OneDnn, Precision>> {
+  static constexpr bool value = true;
+  static_assert(sizeof(Precision) == 0,
+                "BasicHost<OneDnn>: compile with -DTANDEM_ONEDNN=1 and link dnnl, or take "
+                "BasicHost<Portable>");
+};
+#endif
 
 }  // namespace tandem

@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/by_batch.hpp>
 #include <tandem/core/geometry.hpp>
 #include <tandem/kernels/cublaslt/matmul.hpp>
-#include <tandem/kernels/cuda/by_batch.hpp>
 #include <tandem/kernels/cuda/im2col.cuh>
 #include <tandem/runtime/cuda/stream.hpp>
 

@@ -11,8 +11,8 @@
 
 #include <cudnn.h>
 
+#include <tandem/core/by_batch.hpp>
 #include <tandem/core/precision.hpp>
-#include <tandem/kernels/cuda/by_batch.hpp>
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/column_sum.cuh>
 #include <tandem/kernels/cudnn/convolution_plan.hpp>

@@ -8,9 +8,9 @@
 #include <concepts>
 #include <cstdint>
 
+#include <tandem/core/by_batch.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/kernels/cublaslt/matmul.hpp>
-#include <tandem/kernels/cuda/by_batch.hpp>
 #include <tandem/kernels/cuda/column_sum.cuh>
 #include <tandem/layers/linear.hpp>
 #include <tandem/ops/op.hpp>

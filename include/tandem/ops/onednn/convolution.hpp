@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/by_batch.hpp>
 #include <tandem/core/geometry.hpp>
-#include <tandem/kernels/cuda/by_batch.hpp>
 #include <tandem/kernels/onednn/convolution.hpp>
 #include <tandem/kernels/onednn/gemm.hpp>
 #include <tandem/kernels/onednn/gradient.hpp>
@@ -238,7 +238,7 @@ class ConvolutionOp {
   Library library_;
   ConvolutionTask task_;     // of all siblings together
   std::int64_t fan_in_ = 0;  // weights of one output
-  cuda::ByBatch<ConvolutionPasses> passes_;
+  ByBatch<ConvolutionPasses> passes_;
   PackedWeights const* layouts_ = nullptr;  // of the planned batch; the others keep to them
   Primitive to_forward_;
   Primitive to_input_gradient_;     // none if it reads the same layout as forward

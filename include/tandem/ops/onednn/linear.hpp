@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include <tandem/core/bfloat16.hpp>
-#include <tandem/kernels/cuda/by_batch.hpp>
+#include <tandem/core/by_batch.hpp>
 #include <tandem/kernels/onednn/gemm.hpp>
 #include <tandem/kernels/onednn/gradient.hpp>
 #include <tandem/kernels/onednn/library.hpp>
@@ -172,7 +172,7 @@ class LinearOp {
   std::int64_t out_;
   int threads_;
   Library library_;
-  cuda::ByBatch<Passes> passes_;
+  ByBatch<Passes> passes_;
   Primitive round_;
   std::int64_t scratch_ = 0;
   host::Buffer own_scratch_;
