@@ -16935,87 +16935,26 @@ class ByBatch {
 /// @file
 /// ConvolutionPasses: the three passes of one convolution by oneDNN, for one number of samples.
 ///
-/// Activations lie channels-last; the weights lie as the primitives choose, or as a first choice
-/// prescribes, so that batches of several sizes read the same packed weights.
+/// Activations lie channels-last, and are reordered around primitives that want them otherwise; the
+/// weights lie as the primitives choose, or as a first choice prescribes, so that batches of
+/// several sizes read the same packed weights.
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+
+#include <oneapi/dnnl/dnnl.h>
+
+// ---- tandem/kernels/onednn/convolution_plans.hpp
+
+/// @file
+/// ConvolutionPlans: how oneDNN is to compute the three passes of one convolution.
+
 #include <cstdint>
 #include <span>
 #include <string>
 
 #include <oneapi/dnnl/dnnl.h>
-
-// ---- tandem/kernels/onednn/gradient.hpp
-
-/// @file
-/// Small sums around oneDNN's gradients of parameters: adding a staged one, and sums of columns.
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-
-namespace tandem::onednn {
-
-/// Bytes that keep what follows at a multiple of 64.
-constexpr std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// to[i] += from[i], or = without @p accumulate. Cost: bound by memory.
-TANDEM_NOINLINE inline void deliver(float const* from, float* to, std::int64_t count,
-                                    bool accumulate) {
-  if (!accumulate) {
-    std::copy(from, from + count, to);
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    to[i] += from[i];
-  }
-}
-
-/// sums[c] = the sum over rows of matrix[r][c]; added with @p accumulate.
-///
-/// Shapes: matrix (rows, columns), row r at matrix + r * stride; sums (columns).
-/// Cost:   reads the matrix once; bound by memory.
-/// Order:  fixed by the shape: floats over blocks of 64 rows, then doubles over the blocks.
-template <class T>
-TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t rows,
-                                std::int64_t columns, std::int64_t stride, float* sums,
-                                bool accumulate) {
-  constexpr std::int64_t wide = 32;
-  constexpr std::int64_t block = 64;
-  team.parallel_for((columns + wide - 1) / wide, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t part = first; part < last; ++part) {
-      std::int64_t const begin = part * wide;
-      std::int64_t const count = std::min(wide, columns - begin);
-      double total[wide] = {};
-      for (std::int64_t row = 0; row < rows; row += block) {
-        std::int64_t const end = std::min(rows, row + block);
-        float sum[wide] = {};
-        for (std::int64_t r = row; r < end; ++r) {
-          T const* const at = matrix + r * stride + begin;
-          if (count == wide) {
-            for (std::int64_t c = 0; c < wide; ++c) {
-              sum[c] += static_cast<float>(at[c]);
-            }
-          } else {
-            for (std::int64_t c = 0; c < count; ++c) {
-              sum[c] += static_cast<float>(at[c]);
-            }
-          }
-        }
-        for (std::int64_t c = 0; c < count; ++c) {
-          total[c] += static_cast<double>(sum[c]);
-        }
-      }
-      for (std::int64_t c = 0; c < count; ++c) {
-        float const sum = static_cast<float>(total[c]);
-        sums[begin + c] = accumulate ? sums[begin + c] + sum : sum;
-      }
-    }
-  });
-}
-
-}  // namespace tandem::onednn
 
 // ---- tandem/kernels/onednn/library.hpp
 
@@ -17169,10 +17108,11 @@ struct TensorViews {
   DescriptorView y = nullptr;
 };
 
-/// How a convolution's window moves: two entries each.
+/// How a convolution's window moves, two entries each, and how it is computed.
 struct WindowSteps {
   dnnl_dims_t strides = {};
   dnnl_dims_t padding = {};
+  dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 };
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -17214,24 +17154,24 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          TensorViews const& t, WindowSteps const& w,
                                          const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_forward_primitive_desc_create(
-      made, engine, dnnl_forward_training, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y,
-      w.strides, nullptr, w.padding, w.padding, attributes);
+      made, engine, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
+      nullptr, w.padding, w.padding, attributes);
 }
 inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
                                                 TensorViews const& t, WindowSteps const& w,
                                                 const_dnnl_primitive_desc_t forward,
                                                 const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_data_primitive_desc_create(
-      made, engine, dnnl_convolution_direct, t.x, t.weight, t.y, w.strides, nullptr, w.padding,
-      w.padding, forward, attributes);
+      made, engine, w.algorithm, t.x, t.weight, t.y, w.strides, nullptr, w.padding, w.padding,
+      forward, attributes);
 }
 inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
                                                  TensorViews const& t, WindowSteps const& w,
                                                  const_dnnl_primitive_desc_t forward,
                                                  const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_weights_primitive_desc_create(
-      made, engine, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y, w.strides, nullptr,
-      w.padding, w.padding, forward, attributes);
+      made, engine, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, nullptr, w.padding,
+      w.padding, forward, attributes);
 }
 
 inline dnnl_status_t matrix_product(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
@@ -17268,9 +17208,9 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          TensorViews const& t, WindowSteps const& w,
                                          const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
-  dnnl_status_t const status = dnnl_convolution_forward_desc_init(
-      &operation, dnnl_forward_training, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y,
-      w.strides, w.padding, w.padding);
+  dnnl_status_t const status =
+      dnnl_convolution_forward_desc_init(&operation, dnnl_forward_training, w.algorithm, t.x,
+                                         t.weight, t.bias, t.y, w.strides, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
@@ -17281,7 +17221,7 @@ inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnn
                                                 const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
   dnnl_status_t const status = dnnl_convolution_backward_data_desc_init(
-      &operation, dnnl_convolution_direct, t.x, t.weight, t.y, w.strides, w.padding, w.padding);
+      &operation, w.algorithm, t.x, t.weight, t.y, w.strides, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
@@ -17292,8 +17232,7 @@ inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dn
                                                  const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
   dnnl_status_t const status = dnnl_convolution_backward_weights_desc_init(
-      &operation, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y, w.strides, w.padding,
-      w.padding);
+      &operation, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
@@ -17618,8 +17557,25 @@ inline bool miscounts(Plan const& plan, int summed_channels) {
          plan.kernel().starts_with("jit_bf16_1x1");
 }
 
+inline Descriptor activation(ConvolutionTask const& task, int channels, Extent2d extent,
+                             dnnl_format_tag_t tag) {
+  return make_descriptor({task.batch, channels, extent.height, extent.width}, task.type, tag);
+}
+
+/// Whether to ask for oneDNN's Winograd kernels, F(4x4, 3x3): they take half the time of the direct
+/// ones, the reorders around them included, and lose about a decimal digit. Version 3 has none.
+/// Source: Lavin, Gray, arXiv:1509.09308.
+inline bool suits_winograd(ConvolutionTask const& task) {
+  ConvolutionGeometry const& g = task.geometry;
+  return DNNL_VERSION_MAJOR < 3 && task.type == dnnl_f32 && g.groups == 1 && g.in_channels >= 16 &&
+         g.out_channels >= 16 && g.window.kernel == Extent2d{3, 3} &&
+         g.window.stride == Extent2d{1, 1} && g.out.height >= 4 && g.out.width >= 4;
+}
+
 /// What oneDNN would do in each pass.
 struct ConvolutionPlans {
+  Descriptor x;  // channels-last
+  Descriptor y;
   Plan forward;
   Plan input_gradient;
   Plan weight_gradient;
@@ -17629,20 +17585,29 @@ struct ConvolutionPlans {
                                    PackedWeights const* weights)
       : bias{task.bias} {
     ConvolutionGeometry const& g = task.geometry;
-    Descriptor const x =
-        make_descriptor({task.batch, g.in_channels, g.in.height, g.in.width}, task.type, dnnl_nhwc);
-    Descriptor const y = make_descriptor({task.batch, g.out_channels, g.out.height, g.out.width},
-                                         task.type, dnnl_nhwc);
+    x = activation(task, g.in_channels, g.in, dnnl_nhwc);
+    y = activation(task, g.out_channels, g.out, dnnl_nhwc);
+    Descriptor const any_x = activation(task, g.in_channels, g.in, dnnl_format_tag_any);
+    Descriptor const any_y = activation(task, g.out_channels, g.out, dnnl_format_tag_any);
     Descriptor const any = convolution_weights(g, task.type, dnnl_format_tag_any);
     Descriptor const any_gradient = convolution_weights(g, dnnl_f32, dnnl_format_tag_any);
     Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
     DescriptorView const bias_or_none = bias ? vector.get() : nullptr;
-    WindowSteps const steps{{g.window.stride.height, g.window.stride.width},
-                            {g.window.padding.height, g.window.padding.width}};
+    WindowSteps steps{{g.window.stride.height, g.window.stride.width},
+                      {g.window.padding.height, g.window.padding.width}};
     Attributes const attributes;
     auto const plan = [&](auto const& create, DescriptorView weight, DescriptorView with_bias,
                           auto... hint) {
       dnnl_primitive_desc_t made = nullptr;
+      if (suits_winograd(task)) {
+        steps.algorithm = dnnl_convolution_winograd;
+        if (create(&made, library.engine(),
+                   TensorViews{any_x.get(), weight, with_bias, any_y.get()}, steps, hint...,
+                   attributes.get()) == dnnl_success) {
+          return Plan{made};
+        }
+      }
+      steps.algorithm = dnnl_convolution_direct;
       dnnl_status_t const status =
           create(&made, library.engine(), TensorViews{x.get(), weight, with_bias, y.get()}, steps,
                  hint..., attributes.get());
@@ -17681,6 +17646,134 @@ struct ConvolutionPlans {
 
 }  // namespace detail
 
+}  // namespace tandem::onednn
+
+// ---- tandem/kernels/onednn/gradient.hpp
+
+/// @file
+/// Small sums around oneDNN's gradients of parameters: adding a staged one, and sums of columns.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem::onednn {
+
+/// Bytes that keep what follows at a multiple of 64.
+constexpr std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// to[i] += from[i], or = without @p accumulate. Cost: bound by memory.
+TANDEM_NOINLINE inline void deliver(float const* from, float* to, std::int64_t count,
+                                    bool accumulate) {
+  if (!accumulate) {
+    std::copy(from, from + count, to);
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] += from[i];
+  }
+}
+
+/// sums[c] = the sum over rows of matrix[r][c]; added with @p accumulate.
+///
+/// Shapes: matrix (rows, columns), row r at matrix + r * stride; sums (columns).
+/// Cost:   reads the matrix once; bound by memory.
+/// Order:  fixed by the shape: floats over blocks of 64 rows, then doubles over the blocks.
+template <class T>
+TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t rows,
+                                std::int64_t columns, std::int64_t stride, float* sums,
+                                bool accumulate) {
+  constexpr std::int64_t wide = 32;
+  constexpr std::int64_t block = 64;
+  team.parallel_for((columns + wide - 1) / wide, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      std::int64_t const begin = part * wide;
+      std::int64_t const count = std::min(wide, columns - begin);
+      double total[wide] = {};
+      for (std::int64_t row = 0; row < rows; row += block) {
+        std::int64_t const end = std::min(rows, row + block);
+        float sum[wide] = {};
+        for (std::int64_t r = row; r < end; ++r) {
+          T const* const at = matrix + r * stride + begin;
+          if (count == wide) {
+            for (std::int64_t c = 0; c < wide; ++c) {
+              sum[c] += static_cast<float>(at[c]);
+            }
+          } else {
+            for (std::int64_t c = 0; c < count; ++c) {
+              sum[c] += static_cast<float>(at[c]);
+            }
+          }
+        }
+        for (std::int64_t c = 0; c < count; ++c) {
+          total[c] += static_cast<double>(sum[c]);
+        }
+      }
+      for (std::int64_t c = 0; c < count; ++c) {
+        float const sum = static_cast<float>(total[c]);
+        sums[begin + c] = accumulate ? sums[begin + c] + sum : sum;
+      }
+    }
+  });
+}
+
+}  // namespace tandem::onednn
+
+// ---- tandem/kernels/onednn/staging.hpp
+
+/// @file
+/// Staging: a tensor on its way between our layout and the one that a primitive wants.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem::onednn {
+
+/// Where both layouts are one, nothing is copied and no memory is wanted. Move-only.
+class Staging {
+ public:
+  enum class Way : bool { in, out };
+
+  Staging() = default;
+  Staging(Library const& library, DescriptorView ours, DescriptorView theirs, Way way) {
+    if (!same_layout(ours, theirs)) {
+      bytes_ = rounded_up(bytes_of(theirs));
+      reorder_ = way == Way::in ? make_reorder(library, ours, theirs)
+                                : make_reorder(library, theirs, ours);
+    }
+  }
+
+  /// Of the staged tensor.
+  [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::int64_t scratch_bytes() const noexcept { return reorder_.scratch_bytes(); }
+
+  /// Where the primitive reads @p x: at @p staged, if that is wanted.
+  void const* enter(Library const& library, std::byte* scratch, void const* x, std::byte* staged) {
+    if (bytes_ == 0) {
+      return x;
+    }
+    reorder_.run(library, scratch, x, staged);
+    return staged;
+  }
+
+  /// Where the primitive writes @p y.
+  [[nodiscard]] void* place(void* y, std::byte* staged) const { return bytes_ == 0 ? y : staged; }
+  /// Brings what it wrote to @p y.
+  void leave(Library const& library, std::byte* scratch, std::byte* staged, void* y) {
+    if (bytes_ > 0) {
+      reorder_.run(library, scratch, staged, y);
+    }
+  }
+
+ private:
+  Primitive reorder_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace tandem::onednn
+
+namespace tandem::onednn {
+
 /// Prepared passes. Their results repeat bit for bit with the same number of threads.
 ///
 /// Cost: the making compiles up to three kernels, milliseconds unless they are known already.
@@ -17711,6 +17804,7 @@ class ConvolutionPasses {
       add_ = make_reorder(library, from, to.get(), Attributes::Result::added_to);
       weight_bytes_ = rounded_up(bytes_of(from));
     }
+    stage(plans);
     for (Primitive const* const primitive :
          {&forward_, &input_gradient_, &weight_gradient_, &deliver_, &add_}) {
       work_bytes_ = std::max(work_bytes_, rounded_up(primitive->scratch_bytes()));
@@ -17718,27 +17812,36 @@ class ConvolutionPasses {
   }
 
   [[nodiscard]] PackedWeights const& weights() const noexcept { return weights_; }
-  [[nodiscard]] std::int64_t scratch_bytes() const noexcept {
-    return work_bytes_ + weight_bytes_ + bias_bytes_;
-  }
+  [[nodiscard]] std::int64_t scratch_bytes() const noexcept { return staged_at() + staged_bytes_; }
 
   /// Writes y. @param bias  null without one
   void forward(void const* x, void const* weights, float const* bias, void* y, std::byte* scratch) {
+    std::byte* const staged = scratch + staged_at();
+    void const* const from = x_.enter(*library_, scratch, x, staged);
+    void* const to = y_.place(y, staged + x_.bytes());
     if (bias != nullptr) {
-      forward_.run(*library_, scratch, x, weights, y, bias);
+      forward_.run(*library_, scratch, from, weights, to, bias);
     } else {
-      forward_.run(*library_, scratch, x, weights, y);
+      forward_.run(*library_, scratch, from, weights, to);
     }
+    y_.leave(*library_, scratch, staged + x_.bytes(), y);
   }
 
   /// Writes dx.
   void input_gradient(void const* dy, void const* weights, void* dx, std::byte* scratch) {
-    input_gradient_.run(*library_, scratch, dy, weights, dx);
+    std::byte* const staged = scratch + staged_at();
+    void const* const from = input_dy_.enter(*library_, scratch, dy, staged);
+    void* const to = dx_.place(dx, staged + input_dy_.bytes());
+    input_gradient_.run(*library_, scratch, from, weights, to);
+    dx_.leave(*library_, scratch, staged + input_dy_.bytes(), dx);
   }
 
   /// Writes or adds to the gradient of the weights in their plain layout, and to the bias's.
   void weight_gradient(void const* x, void const* dy, float* weight, float* bias, bool accumulate,
                        std::byte* scratch) {
+    std::byte* const staged_tensors = scratch + staged_at();
+    x = weight_x_.enter(*library_, scratch, x, staged_tensors);
+    dy = weight_dy_.enter(*library_, scratch, dy, staged_tensors + weight_x_.bytes());
     std::byte* const staged = scratch + work_bytes_;
     auto* const staged_bias = reinterpret_cast<float*>(staged + weight_bytes_);
     if (bias != nullptr) {
@@ -17753,6 +17856,31 @@ class ConvolutionPasses {
   }
 
  private:
+  // Prepares what enters and leaves primitives that want another layout.
+  void stage(detail::ConvolutionPlans const& plans) {
+    using Way = Staging::Way;
+    auto const make = [&](Plan const& plan, int argument, Descriptor const& ours, Way way) {
+      Staging made{*library_, ours.get(), plan.tensor(argument), way};
+      work_bytes_ = std::max(work_bytes_, rounded_up(made.scratch_bytes()));
+      return made;
+    };
+    x_ = make(plans.forward, DNNL_ARG_SRC, plans.x, Way::in);
+    y_ = make(plans.forward, DNNL_ARG_DST, plans.y, Way::out);
+    if (plans.input_gradient) {
+      input_dy_ = make(plans.input_gradient, DNNL_ARG_DIFF_DST, plans.y, Way::in);
+      dx_ = make(plans.input_gradient, DNNL_ARG_DIFF_SRC, plans.x, Way::out);
+    }
+    if (plans.weight_gradient) {
+      weight_x_ = make(plans.weight_gradient, DNNL_ARG_SRC, plans.x, Way::in);
+      weight_dy_ = make(plans.weight_gradient, DNNL_ARG_DIFF_DST, plans.y, Way::in);
+    }
+    staged_bytes_ = std::max({x_.bytes() + y_.bytes(), input_dy_.bytes() + dx_.bytes(),
+                              weight_x_.bytes() + weight_dy_.bytes()});
+  }
+  [[nodiscard]] std::int64_t staged_at() const noexcept {
+    return work_bytes_ + weight_bytes_ + rounded_up(bias_bytes_);
+  }
+
   Library const* library_;
   PackedWeights weights_;
   Primitive forward_;
@@ -17760,6 +17888,13 @@ class ConvolutionPasses {
   Primitive weight_gradient_;
   Primitive deliver_;  // the staged gradient to its plain layout
   Primitive add_;
+  Staging x_;
+  Staging y_;
+  Staging input_dy_;
+  Staging dx_;
+  Staging weight_x_;
+  Staging weight_dy_;
+  std::int64_t staged_bytes_ = 0;
   std::int64_t work_bytes_ = 0;
   std::int64_t weight_bytes_ = 0;
   std::int64_t bias_bytes_ = 0;

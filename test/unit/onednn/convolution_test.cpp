@@ -46,6 +46,9 @@ std::vector<Case> cases() {
   std::vector<Case> list{
       make_case("3x3", 24, 17, {9, 7}, {{3, 3}, {1, 1}, {1, 1}}),
       make_case("3x3, wide", 64, 96, {8, 8}, {{3, 3}, {1, 1}, {1, 1}}),
+      make_case("3x3, not padded, ragged tiles", 32, 48, {11, 14}, {{3, 3}, {1, 1}, {0, 0}}),
+      make_case("3x3, one tile", 16, 16, {4, 4}, {{3, 3}, {1, 1}, {1, 1}}),
+      make_case("3x3, smaller than a tile", 16, 16, {2, 3}, {{3, 3}, {1, 1}, {1, 1}}),
       make_case("3x3, stride 2", 16, 32, {9, 8}, {{3, 3}, {2, 2}, {1, 1}}),
       make_case("3x3, stride 2, 3 channels", 3, 32, {15, 11}, {{3, 3}, {2, 2}, {0, 0}}),
       make_case("5x5", 16, 24, {10, 10}, {{5, 5}, {1, 1}, {2, 2}}),
@@ -296,6 +299,14 @@ class Problem {
   Values values_;
 };
 
+/// In bounds for a sum of the terms: Winograd's transforms add roundings of their own.
+template <class T>
+double most(Case const& c) {
+  return onednn::detail::suits_winograd({.geometry = c.geometry, .type = onednn::data_type<T>})
+             ? 2.0
+             : 1.0;
+}
+
 template <class T, bool Bias>
 double error_of(Case const& c, Setting const& setting) {
   Problem<T> problem{c, setting};
@@ -319,8 +330,8 @@ TEST_CASE_TEMPLATE("a convolution by oneDNN gives the portable kernels' numbers"
       CAPTURE(c.name);
       CAPTURE(setting.batch);
       CAPTURE(setting.threads);
-      CHECK(error_of<T, true>(c, setting) <= 1.0);
-      CHECK(error_of<T, false>(c, setting) <= 1.0);
+      CHECK(error_of<T, true>(c, setting) <= most<T>(c));
+      CHECK(error_of<T, false>(c, setting) <= most<T>(c));
     }
   }
 }
@@ -337,11 +348,11 @@ TEST_CASE_TEMPLATE("one op computes batches of several sizes, with weights that 
     host::Device device{1};
     test::OpMemory memory{op.needs()};
     memory.give(device);
-    CHECK(first.error(op, device, memory) <= 1.0);
+    CHECK(first.error(op, device, memory) <= most<T>(c));
     for (int const batch : {3, 4, 7}) {
       CAPTURE(batch);
       Problem<T> other{c, {.planned = 4, .batch = batch, .seed = static_cast<unsigned>(batch)}};
-      CHECK(other.error(op, device, memory) <= 1.0);
+      CHECK(other.error(op, device, memory) <= most<T>(c));
     }
   }
 }
@@ -359,7 +370,7 @@ TEST_CASE_TEMPLATE("results repeat bit for bit with the same number of threads",
       std::vector<unsigned char> bits[2];
       for (auto& list : bits) {
         onednn::ConvolutionOp<T, false> op{problem.setup(), problem.geometry()};
-        CHECK(problem.error(op) <= 1.0);
+        CHECK(problem.error(op) <= most<T>(c));
         list = problem.bits;
       }
       CHECK(bits[0] == bits[1]);

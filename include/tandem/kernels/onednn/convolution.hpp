@@ -4,150 +4,24 @@
 /// @file
 /// ConvolutionPasses: the three passes of one convolution by oneDNN, for one number of samples.
 ///
-/// Activations lie channels-last; the weights lie as the primitives choose, or as a first choice
-/// prescribes, so that batches of several sizes read the same packed weights.
+/// Activations lie channels-last, and are reordered around primitives that want them otherwise; the
+/// weights lie as the primitives choose, or as a first choice prescribes, so that batches of
+/// several sizes read the same packed weights.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include <tandem/core/config.hpp>
-#include <tandem/core/geometry.hpp>
+#include <tandem/kernels/onednn/convolution_plans.hpp>
 #include <tandem/kernels/onednn/gradient.hpp>
 #include <tandem/kernels/onednn/library.hpp>
 #include <tandem/kernels/onednn/primitive.hpp>
-#include <tandem/kernels/onednn/refusal.hpp>
+#include <tandem/kernels/onednn/staging.hpp>
 #include <tandem/kernels/onednn/version.hpp>
 
 namespace tandem::onednn {
-
-/// One convolution as oneDNN is asked for it.
-struct ConvolutionTask {
-  ConvolutionGeometry geometry{};
-  std::int64_t batch = 0;
-  dnnl_data_type_t type = dnnl_f32;  ///< of x, y and the weights; bias and gradients are fp32
-  bool bias = false;
-  bool wants_input_gradient = true;
-  bool wants_weight_gradient = true;
-};
-
-/// "Conv2d of 64 to 128 channels in 1 group, kernel 3 x 3, …": for messages.
-TANDEM_NOINLINE inline std::string to_string(ConvolutionTask const& task) {
-  auto const extent = [](Extent2d e) {
-    return std::to_string(e.height) + " x " + std::to_string(e.width);
-  };
-  ConvolutionGeometry const& g = task.geometry;
-  return "Conv2d of " + std::to_string(g.in_channels) + " to " + std::to_string(g.out_channels) +
-         " channels in " + std::to_string(g.groups) + (g.groups == 1 ? " group" : " groups") +
-         ", kernel " + extent(g.window.kernel) + ", stride " + extent(g.window.stride) +
-         ", padding " + extent(g.window.padding) + ", images " + extent(g.in) + ", batch " +
-         std::to_string(task.batch) + (task.type == dnnl_bf16 ? ", bf16" : ", fp32");
-}
-
-namespace detail {
-
-/// The weights (Out, In, kernel); with groups (G, Out / G, In / G, kernel). The numbers lie in one
-/// order either way if plain.
-inline Descriptor convolution_weights(ConvolutionGeometry const& g, dnnl_data_type_t type,
-                                      dnnl_format_tag_t tag) {
-  Extent2d const k = g.window.kernel;
-  if (g.groups == 1) {
-    return make_descriptor({g.out_channels, g.in_channels, k.height, k.width}, type,
-                           tag == dnnl_format_tag_any ? tag : dnnl_oihw);
-  }
-  return make_descriptor(
-      {g.groups, g.out_channels / g.groups, g.in_channels / g.groups, k.height, k.width}, type,
-      tag == dnnl_format_tag_any ? tag : dnnl_goihw);
-}
-
-}  // namespace detail
-
-/// The weights as a user has them: fp32, each output's after the other's.
-inline Descriptor plain_weights(ConvolutionGeometry const& geometry) {
-  return detail::convolution_weights(geometry, dnnl_f32, dnnl_oihw);
-}
-
-/// In which layouts the packed weights are read.
-struct PackedWeights {
-  Descriptor forward;
-  Descriptor input_gradient;
-};
-
-namespace detail {
-
-/// Whether @p plan is the kernel of oneDNN 2 (3 has it right) that sums wrongly over an odd number
-/// of channels on some image sizes, such as 6 x 5. test/unit/onednn/convolution_test.cpp shows it.
-inline bool miscounts(Plan const& plan, int summed_channels) {
-  return DNNL_VERSION_MAJOR < 3 && summed_channels % 2 != 0 &&
-         plan.kernel().starts_with("jit_bf16_1x1");
-}
-
-/// What oneDNN would do in each pass.
-struct ConvolutionPlans {
-  Plan forward;
-  Plan input_gradient;
-  Plan weight_gradient;
-  bool bias;
-
-  TANDEM_NOINLINE ConvolutionPlans(Library const& library, ConvolutionTask const& task,
-                                   PackedWeights const* weights)
-      : bias{task.bias} {
-    ConvolutionGeometry const& g = task.geometry;
-    Descriptor const x =
-        make_descriptor({task.batch, g.in_channels, g.in.height, g.in.width}, task.type, dnnl_nhwc);
-    Descriptor const y = make_descriptor({task.batch, g.out_channels, g.out.height, g.out.width},
-                                         task.type, dnnl_nhwc);
-    Descriptor const any = convolution_weights(g, task.type, dnnl_format_tag_any);
-    Descriptor const any_gradient = convolution_weights(g, dnnl_f32, dnnl_format_tag_any);
-    Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
-    DescriptorView const bias_or_none = bias ? vector.get() : nullptr;
-    WindowSteps const steps{{g.window.stride.height, g.window.stride.width},
-                            {g.window.padding.height, g.window.padding.width}};
-    Attributes const attributes;
-    auto const plan = [&](auto const& create, DescriptorView weight, DescriptorView with_bias,
-                          auto... hint) {
-      dnnl_primitive_desc_t made = nullptr;
-      dnnl_status_t const status =
-          create(&made, library.engine(), TensorViews{x.get(), weight, with_bias, y.get()}, steps,
-                 hint..., attributes.get());
-      if (status != dnnl_success) {
-        refuse(status, to_string(task), task.type);
-      }
-      return Plan{made};
-    };
-    // Weights of a plain layout are for oneDNN's plain kernel: slow, and right.
-    Descriptor const plain = convolution_weights(g, task.type, dnnl_oihw);
-    forward = plan(convolution_forward, weights != nullptr ? weights->forward.get() : any.get(),
-                   bias_or_none);
-    if (miscounts(forward, g.in_channels / g.groups)) {
-      forward = plan(convolution_forward, plain.get(), bias_or_none);
-    }
-    if (task.wants_input_gradient) {
-      input_gradient = plan(convolution_input_gradient,
-                            weights != nullptr ? weights->input_gradient.get() : any.get(), nullptr,
-                            forward.get());
-      if (miscounts(input_gradient, g.out_channels / g.groups)) {
-        input_gradient = plan(convolution_input_gradient, plain.get(), nullptr, forward.get());
-      }
-    }
-    if (task.wants_weight_gradient) {
-      weight_gradient =
-          plan(convolution_weight_gradient, any_gradient.get(), bias_or_none, forward.get());
-    }
-  }
-
-  /// The last argument is the bias, which may be none.
-  [[nodiscard]] Primitive compile(Library const& library, Plan const& plan,
-                                  int const (&arguments)[4]) const {
-    return Primitive{library, plan, std::span{arguments}.first(bias ? 4 : 3)};
-  }
-};
-
-}  // namespace detail
 
 /// Prepared passes. Their results repeat bit for bit with the same number of threads.
 ///
@@ -179,6 +53,7 @@ class ConvolutionPasses {
       add_ = make_reorder(library, from, to.get(), Attributes::Result::added_to);
       weight_bytes_ = rounded_up(bytes_of(from));
     }
+    stage(plans);
     for (Primitive const* const primitive :
          {&forward_, &input_gradient_, &weight_gradient_, &deliver_, &add_}) {
       work_bytes_ = std::max(work_bytes_, rounded_up(primitive->scratch_bytes()));
@@ -186,27 +61,36 @@ class ConvolutionPasses {
   }
 
   [[nodiscard]] PackedWeights const& weights() const noexcept { return weights_; }
-  [[nodiscard]] std::int64_t scratch_bytes() const noexcept {
-    return work_bytes_ + weight_bytes_ + bias_bytes_;
-  }
+  [[nodiscard]] std::int64_t scratch_bytes() const noexcept { return staged_at() + staged_bytes_; }
 
   /// Writes y. @param bias  null without one
   void forward(void const* x, void const* weights, float const* bias, void* y, std::byte* scratch) {
+    std::byte* const staged = scratch + staged_at();
+    void const* const from = x_.enter(*library_, scratch, x, staged);
+    void* const to = y_.place(y, staged + x_.bytes());
     if (bias != nullptr) {
-      forward_.run(*library_, scratch, x, weights, y, bias);
+      forward_.run(*library_, scratch, from, weights, to, bias);
     } else {
-      forward_.run(*library_, scratch, x, weights, y);
+      forward_.run(*library_, scratch, from, weights, to);
     }
+    y_.leave(*library_, scratch, staged + x_.bytes(), y);
   }
 
   /// Writes dx.
   void input_gradient(void const* dy, void const* weights, void* dx, std::byte* scratch) {
-    input_gradient_.run(*library_, scratch, dy, weights, dx);
+    std::byte* const staged = scratch + staged_at();
+    void const* const from = input_dy_.enter(*library_, scratch, dy, staged);
+    void* const to = dx_.place(dx, staged + input_dy_.bytes());
+    input_gradient_.run(*library_, scratch, from, weights, to);
+    dx_.leave(*library_, scratch, staged + input_dy_.bytes(), dx);
   }
 
   /// Writes or adds to the gradient of the weights in their plain layout, and to the bias's.
   void weight_gradient(void const* x, void const* dy, float* weight, float* bias, bool accumulate,
                        std::byte* scratch) {
+    std::byte* const staged_tensors = scratch + staged_at();
+    x = weight_x_.enter(*library_, scratch, x, staged_tensors);
+    dy = weight_dy_.enter(*library_, scratch, dy, staged_tensors + weight_x_.bytes());
     std::byte* const staged = scratch + work_bytes_;
     auto* const staged_bias = reinterpret_cast<float*>(staged + weight_bytes_);
     if (bias != nullptr) {
@@ -221,6 +105,31 @@ class ConvolutionPasses {
   }
 
  private:
+  // Prepares what enters and leaves primitives that want another layout.
+  void stage(detail::ConvolutionPlans const& plans) {
+    using Way = Staging::Way;
+    auto const make = [&](Plan const& plan, int argument, Descriptor const& ours, Way way) {
+      Staging made{*library_, ours.get(), plan.tensor(argument), way};
+      work_bytes_ = std::max(work_bytes_, rounded_up(made.scratch_bytes()));
+      return made;
+    };
+    x_ = make(plans.forward, DNNL_ARG_SRC, plans.x, Way::in);
+    y_ = make(plans.forward, DNNL_ARG_DST, plans.y, Way::out);
+    if (plans.input_gradient) {
+      input_dy_ = make(plans.input_gradient, DNNL_ARG_DIFF_DST, plans.y, Way::in);
+      dx_ = make(plans.input_gradient, DNNL_ARG_DIFF_SRC, plans.x, Way::out);
+    }
+    if (plans.weight_gradient) {
+      weight_x_ = make(plans.weight_gradient, DNNL_ARG_SRC, plans.x, Way::in);
+      weight_dy_ = make(plans.weight_gradient, DNNL_ARG_DIFF_DST, plans.y, Way::in);
+    }
+    staged_bytes_ = std::max({x_.bytes() + y_.bytes(), input_dy_.bytes() + dx_.bytes(),
+                              weight_x_.bytes() + weight_dy_.bytes()});
+  }
+  [[nodiscard]] std::int64_t staged_at() const noexcept {
+    return work_bytes_ + weight_bytes_ + rounded_up(bias_bytes_);
+  }
+
   Library const* library_;
   PackedWeights weights_;
   Primitive forward_;
@@ -228,6 +137,13 @@ class ConvolutionPasses {
   Primitive weight_gradient_;
   Primitive deliver_;  // the staged gradient to its plain layout
   Primitive add_;
+  Staging x_;
+  Staging y_;
+  Staging input_dy_;
+  Staging dx_;
+  Staging weight_x_;
+  Staging weight_dy_;
+  std::int64_t staged_bytes_ = 0;
   std::int64_t work_bytes_ = 0;
   std::int64_t weight_bytes_ = 0;
   std::int64_t bias_bytes_ = 0;

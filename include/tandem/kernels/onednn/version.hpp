@@ -36,10 +36,11 @@ struct TensorViews {
   DescriptorView y = nullptr;
 };
 
-/// How a convolution's window moves: two entries each.
+/// How a convolution's window moves, two entries each, and how it is computed.
 struct WindowSteps {
   dnnl_dims_t strides = {};
   dnnl_dims_t padding = {};
+  dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 };
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -81,24 +82,24 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          TensorViews const& t, WindowSteps const& w,
                                          const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_forward_primitive_desc_create(
-      made, engine, dnnl_forward_training, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y,
-      w.strides, nullptr, w.padding, w.padding, attributes);
+      made, engine, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
+      nullptr, w.padding, w.padding, attributes);
 }
 inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
                                                 TensorViews const& t, WindowSteps const& w,
                                                 const_dnnl_primitive_desc_t forward,
                                                 const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_data_primitive_desc_create(
-      made, engine, dnnl_convolution_direct, t.x, t.weight, t.y, w.strides, nullptr, w.padding,
-      w.padding, forward, attributes);
+      made, engine, w.algorithm, t.x, t.weight, t.y, w.strides, nullptr, w.padding, w.padding,
+      forward, attributes);
 }
 inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
                                                  TensorViews const& t, WindowSteps const& w,
                                                  const_dnnl_primitive_desc_t forward,
                                                  const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_weights_primitive_desc_create(
-      made, engine, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y, w.strides, nullptr,
-      w.padding, w.padding, forward, attributes);
+      made, engine, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, nullptr, w.padding,
+      w.padding, forward, attributes);
 }
 
 inline dnnl_status_t matrix_product(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
@@ -135,9 +136,9 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          TensorViews const& t, WindowSteps const& w,
                                          const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
-  dnnl_status_t const status = dnnl_convolution_forward_desc_init(
-      &operation, dnnl_forward_training, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y,
-      w.strides, w.padding, w.padding);
+  dnnl_status_t const status =
+      dnnl_convolution_forward_desc_init(&operation, dnnl_forward_training, w.algorithm, t.x,
+                                         t.weight, t.bias, t.y, w.strides, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
@@ -148,7 +149,7 @@ inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnn
                                                 const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
   dnnl_status_t const status = dnnl_convolution_backward_data_desc_init(
-      &operation, dnnl_convolution_direct, t.x, t.weight, t.y, w.strides, w.padding, w.padding);
+      &operation, w.algorithm, t.x, t.weight, t.y, w.strides, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
@@ -159,8 +160,7 @@ inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dn
                                                  const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
   dnnl_status_t const status = dnnl_convolution_backward_weights_desc_init(
-      &operation, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y, w.strides, w.padding,
-      w.padding);
+      &operation, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);

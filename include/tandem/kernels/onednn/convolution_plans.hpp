@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ConvolutionPlans: how oneDNN is to compute the three passes of one convolution.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include <tandem/core/config.hpp>
+#include <tandem/core/geometry.hpp>
+#include <tandem/kernels/onednn/library.hpp>
+#include <tandem/kernels/onednn/primitive.hpp>
+#include <tandem/kernels/onednn/refusal.hpp>
+#include <tandem/kernels/onednn/version.hpp>
+
+namespace tandem::onednn {
+
+/// One convolution as oneDNN is asked for it.
+struct ConvolutionTask {
+  ConvolutionGeometry geometry{};
+  std::int64_t batch = 0;
+  dnnl_data_type_t type = dnnl_f32;  ///< of x, y and the weights; bias and gradients are fp32
+  bool bias = false;
+  bool wants_input_gradient = true;
+  bool wants_weight_gradient = true;
+};
+
+/// "Conv2d of 64 to 128 channels in 1 group, kernel 3 x 3, …": for messages.
+TANDEM_NOINLINE inline std::string to_string(ConvolutionTask const& task) {
+  auto const extent = [](Extent2d e) {
+    return std::to_string(e.height) + " x " + std::to_string(e.width);
+  };
+  ConvolutionGeometry const& g = task.geometry;
+  return "Conv2d of " + std::to_string(g.in_channels) + " to " + std::to_string(g.out_channels) +
+         " channels in " + std::to_string(g.groups) + (g.groups == 1 ? " group" : " groups") +
+         ", kernel " + extent(g.window.kernel) + ", stride " + extent(g.window.stride) +
+         ", padding " + extent(g.window.padding) + ", images " + extent(g.in) + ", batch " +
+         std::to_string(task.batch) + (task.type == dnnl_bf16 ? ", bf16" : ", fp32");
+}
+
+namespace detail {
+
+/// The weights (Out, In, kernel); with groups (G, Out / G, In / G, kernel). The numbers lie in one
+/// order either way if plain.
+inline Descriptor convolution_weights(ConvolutionGeometry const& g, dnnl_data_type_t type,
+                                      dnnl_format_tag_t tag) {
+  Extent2d const k = g.window.kernel;
+  if (g.groups == 1) {
+    return make_descriptor({g.out_channels, g.in_channels, k.height, k.width}, type,
+                           tag == dnnl_format_tag_any ? tag : dnnl_oihw);
+  }
+  return make_descriptor(
+      {g.groups, g.out_channels / g.groups, g.in_channels / g.groups, k.height, k.width}, type,
+      tag == dnnl_format_tag_any ? tag : dnnl_goihw);
+}
+
+}  // namespace detail
+
+/// The weights as a user has them: fp32, each output's after the other's.
+inline Descriptor plain_weights(ConvolutionGeometry const& geometry) {
+  return detail::convolution_weights(geometry, dnnl_f32, dnnl_oihw);
+}
+
+/// In which layouts the packed weights are read.
+struct PackedWeights {
+  Descriptor forward;
+  Descriptor input_gradient;
+};
+
+namespace detail {
+
+/// Whether @p plan is the kernel of oneDNN 2 (3 has it right) that sums wrongly over an odd number
+/// of channels on some image sizes, such as 6 x 5. test/unit/onednn/convolution_test.cpp shows it.
+inline bool miscounts(Plan const& plan, int summed_channels) {
+  return DNNL_VERSION_MAJOR < 3 && summed_channels % 2 != 0 &&
+         plan.kernel().starts_with("jit_bf16_1x1");
+}
+
+inline Descriptor activation(ConvolutionTask const& task, int channels, Extent2d extent,
+                             dnnl_format_tag_t tag) {
+  return make_descriptor({task.batch, channels, extent.height, extent.width}, task.type, tag);
+}
+
+/// Whether to ask for oneDNN's Winograd kernels, F(4x4, 3x3): they take half the time of the direct
+/// ones, the reorders around them included, and lose about a decimal digit. Version 3 has none.
+/// Source: Lavin, Gray, arXiv:1509.09308.
+inline bool suits_winograd(ConvolutionTask const& task) {
+  ConvolutionGeometry const& g = task.geometry;
+  return DNNL_VERSION_MAJOR < 3 && task.type == dnnl_f32 && g.groups == 1 && g.in_channels >= 16 &&
+         g.out_channels >= 16 && g.window.kernel == Extent2d{3, 3} &&
+         g.window.stride == Extent2d{1, 1} && g.out.height >= 4 && g.out.width >= 4;
+}
+
+/// What oneDNN would do in each pass.
+struct ConvolutionPlans {
+  Descriptor x;  // channels-last
+  Descriptor y;
+  Plan forward;
+  Plan input_gradient;
+  Plan weight_gradient;
+  bool bias;
+
+  TANDEM_NOINLINE ConvolutionPlans(Library const& library, ConvolutionTask const& task,
+                                   PackedWeights const* weights)
+      : bias{task.bias} {
+    ConvolutionGeometry const& g = task.geometry;
+    x = activation(task, g.in_channels, g.in, dnnl_nhwc);
+    y = activation(task, g.out_channels, g.out, dnnl_nhwc);
+    Descriptor const any_x = activation(task, g.in_channels, g.in, dnnl_format_tag_any);
+    Descriptor const any_y = activation(task, g.out_channels, g.out, dnnl_format_tag_any);
+    Descriptor const any = convolution_weights(g, task.type, dnnl_format_tag_any);
+    Descriptor const any_gradient = convolution_weights(g, dnnl_f32, dnnl_format_tag_any);
+    Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
+    DescriptorView const bias_or_none = bias ? vector.get() : nullptr;
+    WindowSteps steps{{g.window.stride.height, g.window.stride.width},
+                      {g.window.padding.height, g.window.padding.width}};
+    Attributes const attributes;
+    auto const plan = [&](auto const& create, DescriptorView weight, DescriptorView with_bias,
+                          auto... hint) {
+      dnnl_primitive_desc_t made = nullptr;
+      if (suits_winograd(task)) {
+        steps.algorithm = dnnl_convolution_winograd;
+        if (create(&made, library.engine(),
+                   TensorViews{any_x.get(), weight, with_bias, any_y.get()}, steps, hint...,
+                   attributes.get()) == dnnl_success) {
+          return Plan{made};
+        }
+      }
+      steps.algorithm = dnnl_convolution_direct;
+      dnnl_status_t const status =
+          create(&made, library.engine(), TensorViews{x.get(), weight, with_bias, y.get()}, steps,
+                 hint..., attributes.get());
+      if (status != dnnl_success) {
+        refuse(status, to_string(task), task.type);
+      }
+      return Plan{made};
+    };
+    // Weights of a plain layout are for oneDNN's plain kernel: slow, and right.
+    Descriptor const plain = convolution_weights(g, task.type, dnnl_oihw);
+    forward = plan(convolution_forward, weights != nullptr ? weights->forward.get() : any.get(),
+                   bias_or_none);
+    if (miscounts(forward, g.in_channels / g.groups)) {
+      forward = plan(convolution_forward, plain.get(), bias_or_none);
+    }
+    if (task.wants_input_gradient) {
+      input_gradient = plan(convolution_input_gradient,
+                            weights != nullptr ? weights->input_gradient.get() : any.get(), nullptr,
+                            forward.get());
+      if (miscounts(input_gradient, g.out_channels / g.groups)) {
+        input_gradient = plan(convolution_input_gradient, plain.get(), nullptr, forward.get());
+      }
+    }
+    if (task.wants_weight_gradient) {
+      weight_gradient =
+          plan(convolution_weight_gradient, any_gradient.get(), bias_or_none, forward.get());
+    }
+  }
+
+  /// The last argument is the bias, which may be none.
+  [[nodiscard]] Primitive compile(Library const& library, Plan const& plan,
+                                  int const (&arguments)[4]) const {
+    return Primitive{library, plan, std::span{arguments}.first(bias ? 4 : 3)};
+  }
+};
+
+}  // namespace detail
+
+}  // namespace tandem::onednn
