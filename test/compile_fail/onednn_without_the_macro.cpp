@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: BasicHost<OneDnn>: compile with -DTANDEM_ONEDNN=1 and link dnnl, or take BasicHost<Portable>
+// expect-error: BasicHost<OneDnn>: compile with -DTANDEM_ONEDNN=1 and link dnnl, or take
 #include <tandem/tandem.hpp>
 
 using namespace tandem;
@@ -12,4 +12,6 @@ using Backend = BasicHost<OneDnn>;
 using Backend = BasicHost<Portable>;
 #endif
 
-int main() { return Trainer<Net, SingleDevice<>, Backend>{{.batch = 2}}.position().step == 0 ? 0 : 1; }
+int main() {
+  return Trainer<Net, SingleDevice<>, Backend>{{.batch = 2}}.position().step == 0 ? 0 : 1;
+}
