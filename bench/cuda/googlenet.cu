@@ -51,7 +51,7 @@ void round(Trainer& trainer, Data const& data, int batch, int steps) {
   Clock::duration queueing{};
   auto const begin = Clock::now();
   trainer.workers().run([&](Trainer::RankType& rank) {
-    constexpr int most = Trainer::RankType::FeedType::steps_in_flight;
+    constexpr int most = Trainer::Workers::steps_in_flight;
     for (int step = 0; step < steps; ++step) {
       if (step >= most) {
         rank.collect();

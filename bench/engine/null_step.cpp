@@ -20,6 +20,7 @@
 #include <tandem/layers/loss.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/ops/null.hpp>
+#include <tandem/strategy/program.hpp>
 
 namespace {
 
@@ -31,7 +32,8 @@ template <int Count>
 using NullProgram = Program<Net, SingleDevice<Microbatches<Count>>, 4>;
 
 template <int Count>
-using NullRank = Rank<NullProgram<Count>, Null, SoftmaxCrossEntropy<>, Accuracy, SelfCommunicator>;
+using NullRank = Rank<typename NullProgram<Count>::template Device<0>, Null, SoftmaxCrossEntropy<>,
+                      Accuracy, SelfCommunicator>;
 
 // Kept a function of its own under this name: callgrind is told to count inside it only.
 template <class R>
@@ -48,18 +50,19 @@ template <int Count>
 int run(int steps) {
   constexpr int samples = 264;
   using P = NullProgram<Count>;
-  auto const parameters = static_cast<std::int64_t>(P::layout.trained);
-  NullRank<Count> rank{{.largest_microbatch = largest_microbatch(samples, P::batching),
-                        .optimizer = Sgd{},
-                        .runs = {{.begin = 0, .end = parameters}}},
-                       SelfCommunicator{}};
+  NullRank<Count> rank{
+      {.largest_microbatch = largest_microbatch(samples, P::batching), .optimizer = Sgd{}},
+      [](int) { return SelfCommunicator{}; }};
   std::vector<float> const x(static_cast<std::size_t>(samples) * 3 * 32 * 32);
   std::vector<std::int32_t> const labels(samples);
   StepBatch<float, std::int32_t> const batch{
       .x = x.data(), .targets = labels.data(), .size = samples};
   rank.train({}, batch);  // works out the sizes of the microbatches, once
   double const loss = counted_steps(rank, batch, steps);
-  std::printf("%lld actions, loss %g\n", static_cast<long long>(steps) * P::training.length, loss);
+  std::printf(
+      "%lld actions, loss %g\n",
+      static_cast<long long>(steps) * static_cast<long long>(rank.plan().training.size() - 1),
+      loss);
   return 0;
 }
 

@@ -28,6 +28,7 @@
 #include <tandem/ops/cuda/loss.cuh>
 #include <tandem/ops/cuda/no_metric.cuh>
 #include <tandem/ops/cuda/pool.cuh>
+#include <tandem/ops/cuda/sync_batch_norm.cuh>
 #include <tandem/ops/cuda/update.cuh>
 #include <tandem/ops/cuda/verbs.cuh>
 #include <tandem/tandem.hpp>

@@ -10,6 +10,7 @@
 #include <tandem/core/shape.hpp>
 #include <tandem/data/augment.hpp>
 #include <tandem/data/cifar10.hpp>
+#include <tandem/data/first.hpp>
 #include <tandem/data/loader.hpp>
 #include <tandem/data/mnist.hpp>
 #include <tandem/data/tensor_dataset.hpp>
@@ -22,6 +23,7 @@
 #include <tandem/layers/loss.hpp>
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/subsample2d.hpp>
+#include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/inception_v3.hpp>
 #include <tandem/models/resnet_cifar.hpp>
@@ -33,6 +35,10 @@
 #include <tandem/ops/null.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/strategy/data_parallel.hpp>
+#include <tandem/strategy/fits.hpp>
+#include <tandem/strategy/hybrid.hpp>
+#include <tandem/strategy/model_parallel.hpp>
+#include <tandem/strategy/pipeline.hpp>
 #include <tandem/train/trainer.hpp>
 #include <tandem/train/world.hpp>
 

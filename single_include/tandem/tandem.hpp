@@ -18,11 +18,13 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <numbers>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -57,6 +59,188 @@
 /// One rank has a SelfCommunicator and no group, so that a strategy of one device makes no
 /// communication call at all. All transports have the members of ThreadsTransport; `rank` is always
 /// the rank among those of all processes.
+
+// ---- tandem/comm/rank_set.hpp
+
+/// @file
+/// RankSet: some of the ranks of a program, which a transport makes a group of their own for.
+///
+/// A list of them is known when the transport is made and is the same, in the same order, on every
+/// rank and process: groups between processes are made one after the other, by all.
+
+// ---- tandem/core/contract.hpp
+
+/// @file
+/// Checks of preconditions: expects() at the public door, TANDEM_ASSERT inside.
+
+// ---- tandem/core/error.hpp
+
+/// @file
+/// The exceptions that tandem throws; all derive from Error.
+///
+/// A broken contract (the program is wrong) is a ContractError; a broken world (files, ranks,
+/// numbers that overflow) has a type of its own. Every message is one sentence that says what to
+/// do.
+
+namespace tandem {
+
+/// Base of every exception that tandem throws.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The caller broke a stated precondition.
+class ContractError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A file is missing, unreadable, truncated or not what it claims to be.
+class FileError : public Error {
+ public:
+  FileError(std::string const& path, std::string const& what)
+      : Error{"'" + path + "': " + what}, path_{path} {}
+
+  [[nodiscard]] std::string const& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// The loss of a step is not a finite number; the parameters are those of before the step.
+class NonFiniteLoss : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Some rank did not reach a collective in time.
+class TimeoutError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another rank of the group failed first; its error is the one worth reading.
+class AbortedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The first error of a group of ranks, with the rank that threw it.
+class RankError : public Error {
+ public:
+  RankError(int rank, std::string const& what)
+      : Error{"rank " + std::to_string(rank) + ": " + what}, rank_{rank} {}
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+
+ private:
+  int rank_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+[[noreturn]] inline void fail_contract(char const* message, char const* file, int line) {
+  throw ContractError{std::string{message} + " (" + file + ":" + std::to_string(line) + ")"};
+}
+
+}  // namespace detail
+
+/// Always on, O(1), at the public door. The message says what is wrong and what to do.
+/// @throws ContractError  @p condition is false
+constexpr void expects(bool condition, char const* message, char const* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  if (!condition) {
+    detail::fail_contract(message, file, line);
+  }
+}
+
+}  // namespace tandem
+
+/// A check inside the library, on in debug builds only; the body of no type depends on it.
+#if defined(NDEBUG)
+#define TANDEM_ASSERT(condition) static_cast<void>(0)
+#else
+#define TANDEM_ASSERT(condition) ::tandem::expects((condition), "internal check: " #condition)
+#endif
+
+namespace tandem {
+
+/// Some of the ranks of a program, in the order in which the group numbers them.
+struct RankSet {
+  std::vector<int> ranks;  ///< among those of the program, each once
+  std::string name{};      ///< for messages: "stage 2", "boundary 1-2, forward"
+};
+
+namespace detail {
+
+/// The number that @p set gives to @p rank, or -1.
+inline int position_of(RankSet const& set, int rank) noexcept {
+  for (std::size_t i = 0; i < set.ranks.size(); ++i) {
+    if (set.ranks[i] == rank) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+/// "group 3 (boundary 1-2, forward)"
+template <class = void>  // compiled where it is called, not by every include
+std::string name_of_group(std::vector<RankSet> const& groups, int group) {
+  std::string const& name = groups[static_cast<std::size_t>(group)].name;
+  return "group " + std::to_string(group) + (name.empty() ? "" : " (" + name + ")");
+}
+
+/// @throws ContractError  a group is empty, or names a rank twice or one that there is not
+template <class = void>
+void check_groups(std::vector<RankSet> const& groups, int ranks) {
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    std::string const name = name_of_group(groups, static_cast<int>(g));
+    if (groups[g].ranks.empty()) {
+      throw ContractError{"transport: " + name + " has no ranks; leave it out, or name some"};
+    }
+    for (std::size_t i = 0; i < groups[g].ranks.size(); ++i) {
+      int const rank = groups[g].ranks[i];
+      if (rank < 0 || rank >= ranks) {
+        throw ContractError{"transport: " + name + " names rank " + std::to_string(rank) +
+                            ", but the ranks are 0 to " + std::to_string(ranks - 1)};
+      }
+      if (position_of(groups[g], rank) != static_cast<int>(i)) {
+        throw ContractError{"transport: " + name + " names rank " + std::to_string(rank) +
+                            " twice; each rank is in a group once at most"};
+      }
+    }
+  }
+}
+
+/// The number that @p rank has in @p group.
+/// @throws ContractError  there is no such group, or the rank is no member of it
+template <class = void>
+int member_of(std::vector<RankSet> const& groups, int rank, int group) {
+  if (group < 0 || group >= static_cast<int>(groups.size())) {
+    throw ContractError{"communicator: there is no group " + std::to_string(group) +
+                        "; the transport was made with " + std::to_string(groups.size()) +
+                        ", numbered from 0 up"};
+  }
+  int const position = position_of(groups[static_cast<std::size_t>(group)], rank);
+  if (position < 0) {
+    std::string members;
+    for (int const member : groups[static_cast<std::size_t>(group)].ranks) {
+      members.append(members.empty() ? "" : ", ").append(std::to_string(member));
+    }
+    throw ContractError{"communicator: rank " + std::to_string(rank) + " is no member of " +
+                        name_of_group(groups, group) + ", which has: " + members};
+  }
+  return position;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
 
 // ---- tandem/comm/recording.hpp
 
@@ -562,11 +746,14 @@ class Recording<C> {
 #endif
 
 /// A function of its own even where the optimiser would inline it: one for each stage and pass, and
-/// kernels whose bits must not depend on their caller.
+/// kernels whose bits must not depend on their caller. TANDEM_INLINE is the opposite: a rank's
+/// switch over its actions.
 #if defined(__GNUC__) || defined(__clang__)
 #define TANDEM_NOINLINE __attribute__((noinline))
+#define TANDEM_INLINE __attribute__((always_inline)) inline
 #else
 #define TANDEM_NOINLINE
+#define TANDEM_INLINE inline
 #endif
 
 namespace tandem {
@@ -597,106 +784,6 @@ struct Max {
 };
 
 }  // namespace tandem
-
-// ---- tandem/core/contract.hpp
-
-/// @file
-/// Checks of preconditions: expects() at the public door, TANDEM_ASSERT inside.
-
-// ---- tandem/core/error.hpp
-
-/// @file
-/// The exceptions that tandem throws; all derive from Error.
-///
-/// A broken contract (the program is wrong) is a ContractError; a broken world (files, ranks,
-/// numbers that overflow) has a type of its own. Every message is one sentence that says what to
-/// do.
-
-namespace tandem {
-
-/// Base of every exception that tandem throws.
-class Error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// The caller broke a stated precondition.
-class ContractError : public Error {
- public:
-  using Error::Error;
-};
-
-/// A file is missing, unreadable, truncated or not what it claims to be.
-class FileError : public Error {
- public:
-  FileError(std::string const& path, std::string const& what)
-      : Error{"'" + path + "': " + what}, path_{path} {}
-
-  [[nodiscard]] std::string const& path() const noexcept { return path_; }
-
- private:
-  std::string path_;
-};
-
-/// The loss of a step is not a finite number; the parameters are those of before the step.
-class NonFiniteLoss : public Error {
- public:
-  using Error::Error;
-};
-
-/// Some rank did not reach a collective in time.
-class TimeoutError : public Error {
- public:
-  using Error::Error;
-};
-
-/// Another rank of the group failed first; its error is the one worth reading.
-class AbortedError : public Error {
- public:
-  using Error::Error;
-};
-
-/// The first error of a group of ranks, with the rank that threw it.
-class RankError : public Error {
- public:
-  RankError(int rank, std::string const& what)
-      : Error{"rank " + std::to_string(rank) + ": " + what}, rank_{rank} {}
-
-  [[nodiscard]] int rank() const noexcept { return rank_; }
-
- private:
-  int rank_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-[[noreturn]] inline void fail_contract(char const* message, char const* file, int line) {
-  throw ContractError{std::string{message} + " (" + file + ":" + std::to_string(line) + ")"};
-}
-
-}  // namespace detail
-
-/// Always on, O(1), at the public door. The message says what is wrong and what to do.
-/// @throws ContractError  @p condition is false
-constexpr void expects(bool condition, char const* message, char const* file = __builtin_FILE(),
-                       int line = __builtin_LINE()) {
-  if (!condition) {
-    detail::fail_contract(message, file, line);
-  }
-}
-
-}  // namespace tandem
-
-/// A check inside the library, on in debug builds only; the body of no type depends on it.
-#if defined(NDEBUG)
-#define TANDEM_ASSERT(condition) static_cast<void>(0)
-#else
-#define TANDEM_ASSERT(condition) ::tandem::expects((condition), "internal check: " #condition)
-#endif
 
 // ---- tandem/runtime/host/queue.hpp
 
@@ -1153,19 +1240,26 @@ inline std::string to_string(Call const& call) {
 /// fail: by abort(), by time-out, by calls that do not match. Between the meetings each rank works
 /// on all ranks' buffers; nothing fails there, so nobody frees a buffer that another rank still
 /// reads.
+///
+/// Ranks that are some of a larger group's may have a group of their own. It fails with the larger
+/// one, and the larger one with it, so that nobody waits for a rank that has gone.
 
 // ---- tandem/comm/threads_mail.hpp
 
 /// @file
 /// detail::Mail: the messages between ranks that are threads of one process.
 ///
-/// Each pair of ranks has a box for each direction, with room for one message: a sender waits only
-/// until the box is free, a receiver until it is full.
+/// Each pair of ranks has boxes for each direction, with room for one message each, which they take
+/// in turns: a sender waits only until the next box is free, a receiver until it is full.
 
 // ---- tandem/comm/threads_wait.hpp
 
 /// @file
-/// detail::GroupWait: one mutex, one condition and one failure for all ranks of a ThreadsGroup.
+/// detail::GroupWait: how ranks that are threads wait for each other; detail::SharedFailure: what
+/// ends all their waiting.
+///
+/// Each group has a mutex and a condition of its own, so that no rank is woken by what happens in
+/// another group; only a failure is common to all groups of a program.
 
 // ---- tandem/core/clock.hpp
 
@@ -1183,31 +1277,94 @@ using ClockCheck = std::chrono::time_point<std::chrono::steady_clock, std::chron
 
 namespace tandem::detail {
 
-/// How ranks that are threads wait for each other: until it is so, the group fails, or time is up.
+class GroupWait;
+
+/// The failure of all groups that share it. The first one counts, later ones change nothing.
+/// Where a group's lock and this one's are both taken, the group's is taken first.
+class SharedFailure {
+ public:
+  enum class Kind { none, aborted, timed_out };
+
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+
+  /// Tells nobody: wake() does.
+  void set(Kind kind, std::string const& message) {
+    std::lock_guard const lock{mutex_};
+    if (kind_ == Kind::none) {
+      kind_ = kind;
+      message_ = message;
+      failed_.store(true, std::memory_order_release);
+    }
+  }
+
+  /// Makes every rank that waits look again. @pre the caller has no group's lock
+  inline void wake() const;
+
+  /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
+  /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
+  [[noreturn]] void raise(bool as_aborted) const {
+    std::lock_guard const lock{mutex_};
+    if (kind_ == Kind::timed_out && !as_aborted) {
+      throw TimeoutError{message_};
+    }
+    throw AbortedError{message_};
+  }
+
+  void reset() {
+    std::lock_guard const lock{mutex_};
+    kind_ = Kind::none;
+    failed_.store(false, std::memory_order_release);
+  }
+
+  /// Groups come and go while no rank is at work.
+  void add(GroupWait& group) { groups_.push_back(&group); }
+  void remove(GroupWait& group) noexcept {
+    groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
+  }
+  [[nodiscard]] bool shared() const noexcept { return groups_.size() > 1; }
+
+ private:
+  mutable std::mutex mutex_;  // guards kind_ and message_
+  std::atomic<bool> failed_{false};
+  Kind kind_ = Kind::none;
+  std::string message_;
+  std::vector<GroupWait*> groups_;
+};
+
+/// How the ranks of one group wait: until it is so, a failure, or time is up.
 class GroupWait {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  explicit GroupWait(std::chrono::milliseconds timeout) : timeout_{timeout} {}
+  GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure)
+      : timeout_{timeout}, failure_{std::move(failure)} {
+    failure_->add(*this);
+  }
+  GroupWait(GroupWait const&) = delete;
+  GroupWait& operator=(GroupWait const&) = delete;
+  ~GroupWait() { failure_->remove(*this); }
 
   [[nodiscard]] Lock lock() { return Lock{mutex_}; }
   void notify() { changed_.notify_all(); }
+  [[nodiscard]] std::shared_ptr<SharedFailure> const& failure() const { return failure_; }
+
+  /// Ends all waiting, here and in the groups that share the failure.
+  /// @pre the caller has no group's lock
+  void abort(std::string const& message) {
+    failure_->set(SharedFailure::Kind::aborted, message);
+    failure_->wake();
+  }
 
   // All below: @pre the caller has the lock.
 
-  /// @throws AbortedError  the group has failed
+  /// @throws AbortedError  there is a failure
   void check() const {
-    if (failure_ != Failure::none) {
-      throw AbortedError{message_};
+    if (failure_->failed()) {
+      failure_->raise(true);
     }
   }
 
-  /// The first failure counts, later ones change nothing.
-  void abort(std::string const& message) { fail(Failure::aborted, message); }
-
-  void reset() { failure_ = Failure::none; }
-
-  /// Blocks until done(), which the caller's lock guards. If time is up first, the group fails with
+  /// Blocks until done(), which the caller's lock guards. If time is up first, it fails with
   /// text(), for every rank that waits.
   /// @throws AbortedError  the group was aborted
   /// @throws TimeoutError  time is up, for this rank or another one that waited
@@ -1215,17 +1372,17 @@ class GroupWait {
   void wait(Lock& lock, Done const& done, Text const& text) {
     auto const limit = std::min<std::chrono::milliseconds>(timeout_, std::chrono::hours{8760});
     bool const woken = changed_.wait_until(lock, std::chrono::steady_clock::now() + limit,
-                                           [&] { return done() || failure_ != Failure::none; });
+                                           [&] { return done() || failure_->failed(); });
     if (done()) {
       return;
     }
     if (!woken) {
-      fail(Failure::timed_out, text());
+      failure_->set(SharedFailure::Kind::timed_out, text());
+      lock.unlock();  // nobody comes any more: who enters from now on sees the failure
+      failure_->wake();
+      lock.lock();
     }
-    if (failure_ == Failure::timed_out) {
-      throw TimeoutError{message_};
-    }
-    throw AbortedError{message_};
+    failure_->raise(false);
   }
 
   /// Blocks until done(), whatever else happens.
@@ -1235,22 +1392,18 @@ class GroupWait {
   }
 
  private:
-  enum class Failure { none, aborted, timed_out };
-
-  void fail(Failure failure, std::string const& message) {
-    if (failure_ == Failure::none) {
-      failure_ = failure;
-      message_ = message;
-      changed_.notify_all();
-    }
-  }
-
   std::chrono::milliseconds timeout_;
+  std::shared_ptr<SharedFailure> failure_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Failure failure_ = Failure::none;
-  std::string message_;
 };
+
+void SharedFailure::wake() const {
+  for (GroupWait* const group : groups_) {
+    { auto const lock = group->lock(); }  // who saw no failure is asleep now, and hears
+    group->notify();
+  }
+}
 
 }  // namespace tandem::detail
 
@@ -1262,8 +1415,7 @@ struct Box {
 
   State state = State::free;
   Call call{};
-  std::uint64_t sent = 0;
-  std::uint64_t received = 0;
+  int place = 0;  ///< among the boxes of its pair
   std::unique_ptr<std::byte[]> bytes{};
   std::size_t capacity = 0;
 
@@ -1280,30 +1432,33 @@ struct Box {
 /// All boxes of a group. What fill and drain do to a box is the communicator's affair.
 class Mail {
  public:
-  Mail(GroupWait& wait, int ranks)
+  /// @param places  messages that may wait for a receiver
+  Mail(GroupWait& wait, int ranks, int places = 1)
       : wait_{wait},
         ranks_{ranks},
-        boxes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
+        places_{places},
+        lines_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
 
   /// Waits until the box from @p rank to @p peer is free, and calls fill(box).
-  /// @param where  where(r): what rank r was last seen at, for the message; called under the lock
+  /// @param where  the group's words for its ranks; it is told of each message; all under the lock
   template <class Fill, class Where>
   void send(int rank, int peer, Call const& call, Fill const& fill, Where const& where) {
     GroupWait::Lock lock = wait_.lock();
     wait_.check();
     Inside const inside{ranks_inside_};
-    Box& box = box_of(rank, peer);
+    Line& line = line_of(rank, peer);
+    Box& box = line.box(line.sent);
     wait_.wait(
         lock, [&box] { return box.state == Box::State::free; },
         [&] {
-          return where.prefix() + who(peer) + " did not receive message #" +
-                 std::to_string(box.received + 1) + in_brackets(box.call.label) + " from " +
-                 who(rank) + ", which waits to send the next one" + in_brackets(call.label) +
-                 where.within() + where(peer);
+          return where.prefix() + where.who(peer) + " did not receive message #" +
+                 std::to_string(line.received + 1) + in_brackets(box.call.label) + " from " +
+                 where.who(rank) + ", which waits to send the next one" + in_brackets(call.label) +
+                 where.within() + where.last_seen(peer);
         });
     run(lock, box, Box::State::filling, fill, Box::State::free, Box::State::full);
     box.call = call;
-    ++box.sent;
+    where.note(rank, call, ++line.sent);
   }
 
   /// Waits until the box from @p peer to @p rank is full, and calls drain(box).
@@ -1313,26 +1468,29 @@ class Mail {
     GroupWait::Lock lock = wait_.lock();
     wait_.check();
     Inside const inside{ranks_inside_};
-    Box& box = box_of(peer, rank);
+    Line& line = line_of(peer, rank);
+    Box& box = line.box(line.received);
     wait_.wait(
         lock, [&box] { return box.state == Box::State::full; },
         [&] {
-          return where.prefix() + who(peer) + " did not send message #" +
-                 std::to_string(box.sent + 1) + ", which " + who(rank) + " waits to receive" +
-                 in_brackets(call.label) + where.within() + where(peer);
+          return where.prefix() + where.who(peer) + " did not send message #" +
+                 std::to_string(line.sent + 1) + ", which " + where.who(rank) +
+                 " waits to receive" + in_brackets(call.label) + where.within() +
+                 where.last_seen(peer);
         });
-    ++box.received;
+    ++line.received;
     if (box.call.type != call.type || box.call.count != call.count) {
       box.state = Box::State::free;
       wait_.notify();
-      throw ContractError{where.prefix() + who(peer) + " sent message #" +
-                          std::to_string(box.received) + in_brackets(box.call.label) + " of " +
-                          std::to_string(box.call.count) + " elements, but " + who(rank) +
+      throw ContractError{where.prefix() + where.who(peer) + " sent message #" +
+                          std::to_string(line.received) + in_brackets(box.call.label) + " of " +
+                          std::to_string(box.call.count) + " elements, but " + where.who(rank) +
                           " receives" + in_brackets(call.label) + " " + std::to_string(call.count) +
                           " elements" + (box.call.count == call.count ? " of another type" : "") +
                           "; both ends must name the same"};
     }
     run(lock, box, Box::State::draining, drain, Box::State::free, Box::State::free);
+    where.note(rank, call, line.received);
   }
 
   /// Whether no rank sends or receives. @pre the caller has the lock
@@ -1340,14 +1498,24 @@ class Mail {
 
   /// Drops what lies in the boxes. @pre idle(), and the caller has the lock
   void clear() {
-    for (auto const& box : boxes_) {
-      if (box != nullptr) {
-        box->state = Box::State::free;
+    for (Line& line : lines_) {
+      for (Box& box : line.boxes) {
+        box.state = Box::State::free;
       }
+      line.sent = line.received;
     }
   }
 
  private:
+  /// The boxes of a pair and direction.
+  struct Line {
+    std::vector<Box> boxes;  // none before the first message
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+
+    Box& box(std::uint64_t number) { return boxes[number % boxes.size()]; }
+  };
+
   /// Counts a rank for the length of a call; made and destroyed under the lock.
   class [[nodiscard]] Inside {
    public:
@@ -1359,8 +1527,6 @@ class Mail {
    private:
     int& count_;
   };
-
-  static std::string who(int rank) { return "rank " + std::to_string(rank); }
 
   /// work(box) without the lock.
   template <class Work>
@@ -1381,21 +1547,30 @@ class Mail {
     wait_.notify();
   }
 
-  Box& box_of(int from, int to) {
-    auto& box = boxes_[static_cast<std::size_t>(from * ranks_ + to)];
-    if (box == nullptr) {
-      box = std::make_unique<Box>();
+  Line& line_of(int from, int to) {
+    Line& line = lines_[static_cast<std::size_t>(from * ranks_ + to)];
+    if (line.boxes.empty()) {
+      line.boxes.resize(static_cast<std::size_t>(places_));
+      for (int place = 0; place < places_; ++place) {
+        line.boxes[static_cast<std::size_t>(place)].place = place;
+      }
     }
-    return *box;
+    return line;
   }
 
   GroupWait& wait_;
   int ranks_;
+  int places_;
   int ranks_inside_ = 0;
-  std::vector<std::unique_ptr<Box>> boxes_;
+  std::vector<Line> lines_;
 };
 
 }  // namespace tandem::detail
+
+// ---- tandem/comm/threads_options.hpp
+
+/// @file
+/// ThreadsOptions: how ranks that are threads of one process wait for each other.
 
 // ---- tandem/comm/transport_options.hpp
 
@@ -1493,14 +1668,15 @@ struct TransportOptions {
 
   /// The processes that the ranks are dealt to. Only transports between processes take several.
   World world{};
+
+  /// Groups of some of the ranks, beside that of all; agrees on all processes. What one rank fails
+  /// in or waits for too long ends the waiting of all, in whichever group.
+  std::vector<RankSet> groups{};
 };
 
 }  // namespace tandem
 
 namespace tandem {
-
-class ThreadsCommunicator;
-class VirtualCommunicator;
 
 /// How a ThreadsGroup waits, and what its messages say.
 struct ThreadsOptions {
@@ -1512,6 +1688,9 @@ struct ThreadsOptions {
 
   /// Begins the group's messages if not null: with several groups, ranks alone are ambiguous.
   char const* name = nullptr;
+
+  /// Messages of a pair of ranks and a direction that may be sent before the receiver comes.
+  int messages_in_flight = 1;
 };
 
 /// The same for a transport whose ranks are all threads of this process.
@@ -1527,6 +1706,97 @@ inline ThreadsOptions threads_options(TransportOptions const& options) {
           .name = options.name};
 }
 
+}  // namespace tandem
+
+// ---- tandem/comm/threads_words.hpp
+
+/// @file
+/// detail::ThreadsSlot and detail::ThreadsWords: what a ThreadsGroup knows of each of its ranks,
+/// and how its messages say it.
+
+namespace tandem::detail {
+
+/// One rank's place in a group.
+struct alignas(64) ThreadsSlot {
+  Call call{};
+  bool inside = false;   // between meet() and leave()
+  bool waiting = false;  // in the first meeting
+  bool used = false;
+  Call message{};                    // the last one that it has sent or received,
+  std::uint64_t message_number = 0;  // or 0 if it has come to a collective since
+  std::atomic<std::uint64_t> progress{0};
+};
+
+/// How the messages of a group name it and its ranks. A rank that is one of a larger group's has
+/// its number there.
+class ThreadsWords {
+ public:
+  explicit ThreadsWords(ThreadsOptions const& options)
+      : options_{options},
+        prefix_{options.name != nullptr ? std::string{options.name} + ": " : std::string{}} {}
+
+  /// Of some of the ranks.
+  ThreadsWords(ThreadsWords const& all, RankSet const& set)
+      : options_{all.options_},
+        prefix_{all.prefix_ + (set.name.empty() ? "" : set.name + ": ")},
+        members_{set.ranks} {}
+
+  [[nodiscard]] ThreadsOptions const& options() const noexcept { return options_; }
+
+  /// Begins each message.
+  [[nodiscard]] std::string const& prefix() const noexcept { return prefix_; }
+
+  [[nodiscard]] int number_of(int rank) const noexcept {
+    return members_.empty() ? rank : members_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] std::string name_of(int rank) const {
+    return "rank " + std::to_string(number_of(rank));
+  }
+
+  /// The call with its root so named.
+  [[nodiscard]] std::string in_words(Call call) const {
+    call.root = number_of(call.root);
+    return to_string(call);
+  }
+
+  /// " within 50 ms"
+  [[nodiscard]] std::string within() const {
+    auto const ms = options_.timeout.count();
+    return " within " +
+           (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
+  }
+
+  /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
+  /// @param collectives  of the group so far
+  [[nodiscard]] std::string last_seen(int rank, ThreadsSlot const& slot, std::uint64_t collectives,
+                                      std::uint64_t progress) const {
+    std::string text = "; it was last in ";
+    if (slot.message_number > 0) {
+      text += numbered(slot.message, slot.message_number);
+    } else if (slot.used) {
+      text += numbered(slot.call, collectives);
+    } else {
+      text += members_.empty() ? "no collective" : "no call of this group";
+    }
+    if (options_.describe_progress != nullptr) {
+      text.append(", ").append(options_.describe_progress(number_of(rank), progress));
+    }
+    return text;
+  }
+
+ private:
+  ThreadsOptions options_;
+  std::string prefix_;
+  std::vector<int> members_{};  // numbers among all ranks; empty: the group is of all
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+class ThreadsCommunicator;
+class VirtualCommunicator;
+
 /// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
 /// uses its communicator(rank). Not copyable, not movable.
 class ThreadsGroup {
@@ -1535,11 +1805,26 @@ class ThreadsGroup {
   template <class = void>  // compiled where it is called, not by every include
   explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
       : ranks_{ranks},
-        options_{options},
+        words_{options},
         slots_{make_slots(ranks)},
-        wait_{options.timeout},
-        mail_{wait_, ranks} {
+        wait_{options.timeout, std::make_shared<detail::SharedFailure>()},
+        mail_{wait_, ranks, options.messages_in_flight} {
     expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
+  }
+
+  /// Some of the ranks of @p all, as a group of their own: messages name them as @p all does, a
+  /// failure of one group is one of the other, and what a rank notes in progress() is the same.
+  /// @param all  outlives this, and is no such group itself
+  /// @throws ContractError  the set is empty, or names a rank twice or one that there is not
+  template <class = void>
+  ThreadsGroup(ThreadsGroup& all, RankSet const& set)
+      : ranks_{static_cast<int>(set.ranks.size())},
+        words_{all.words_, set},
+        all_{&all},
+        slots_{make_slots(ranks_)},
+        wait_{words_.options().timeout, all.wait_.failure()},
+        mail_{wait_, ranks_, words_.options().messages_in_flight} {
+    detail::check_groups<>({set}, all.size());
   }
 
   ThreadsGroup(ThreadsGroup const&) = delete;
@@ -1553,8 +1838,7 @@ class ThreadsGroup {
   /// nothing.
   template <class = void>
   void abort(int rank, std::string_view reason) {
-    auto const lock = wait_.lock();
-    wait_.abort(prefix() + "rank " + std::to_string(rank) + " failed: " + std::string{reason});
+    wait_.abort(words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason});
   }
 
   /// @throws AbortedError  the group has failed
@@ -1565,10 +1849,13 @@ class ThreadsGroup {
   }
 
   /// Makes the group usable again after a failure; messages that nobody has received are lost.
-  /// @throws ContractError  a rank is still inside a collective: discard() its stream first
+  /// @throws ContractError  a rank is still inside a collective: discard() its stream first; or
+  ///                        other groups share the failure
   template <class = void>
   void reset() {
     auto const lock = wait_.lock();
+    expects(!wait_.failure()->shared(),
+            "ThreadsGroup::reset: other groups have failed with this one; make them anew");
     for (int rank = 0; rank < ranks_; ++rank) {
       expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
     }
@@ -1577,14 +1864,14 @@ class ThreadsGroup {
       slot(rank).waiting = false;
     }
     mail_.clear();
-    wait_.reset();
+    wait_.failure()->reset();
     waiting_ = 0;
   }
 
   /// Where @p rank notes what it is doing, for time-out messages; see describe_progress. Never read
   /// otherwise. @pre rank is in [0, size())
   [[nodiscard]] std::atomic<std::uint64_t>& progress(int rank) noexcept {
-    return slot(rank).progress;
+    return progress_of(rank);
   }
 
   [[nodiscard]] int size() const noexcept { return ranks_; }
@@ -1593,13 +1880,7 @@ class ThreadsGroup {
   friend class ThreadsCommunicator;
   friend class VirtualCommunicator;
 
-  struct alignas(64) Slot {
-    detail::Call call{};
-    bool inside = false;   // between meet() and leave()
-    bool waiting = false;  // in the first meeting
-    bool used = false;
-    std::atomic<std::uint64_t> progress{0};
-  };
+  using Slot = detail::ThreadsSlot;
 
   template <class = void>
   static std::unique_ptr<Slot[]> make_slots(int ranks) {
@@ -1617,6 +1898,7 @@ class ThreadsGroup {
     expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
     mine.call = call;
     mine.used = mine.inside = mine.waiting = true;
+    mine.message_number = 0;
     if (++waiting_ == ranks_) {
       begin();
     } else {
@@ -1645,7 +1927,7 @@ class ThreadsGroup {
 
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
 
-  /// fill(box) when the one place from @p rank to @p peer is free.
+  /// fill(box) when the next place from @p rank to @p peer is free.
   template <class Fill>
   void send(int rank, int peer, detail::Call const& call, Fill const& fill) {
     mail_.send(rank, peer, call, fill, Where{*this});
@@ -1665,9 +1947,10 @@ class ThreadsGroup {
     for (int rank = ranks_ - 1; rank >= 0; --rank) {
       slot(rank).waiting = false;
       if (!slot(rank).call.matches(slot(0).call)) {
-        mismatch_ = prefix() + "ranks 0 and " + std::to_string(rank) + " disagree on collective #" +
-                    std::to_string(collectives_) + ": " + to_string(slot(0).call) + ", but " +
-                    to_string(slot(rank).call) +
+        mismatch_ = words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
+                    std::to_string(words_.number_of(rank)) + " disagree on collective #" +
+                    std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
+                    words_.in_words(slot(rank).call) +
                     "; all ranks must make the same calls in the same order";
       }
     }
@@ -1681,7 +1964,7 @@ class ThreadsGroup {
     try {
       wait_.wait(
           lock, [this, now = meetings_] { return meetings_ != now; },
-          [&] { return prefix() + time_out_message(mine.call); });
+          [&] { return words_.prefix() + time_out_message(mine.call); });
     } catch (...) {
       mine.inside = false;
       throw;
@@ -1695,50 +1978,44 @@ class ThreadsGroup {
       if (slot(rank).waiting) {
         continue;
       }
-      text.append(text.empty() ? "rank " : "; rank ").append(std::to_string(rank));
+      text.append(text.empty() ? "" : "; ").append(words_.name_of(rank));
       text.append(" did not reach ").append(numbered(awaited, collectives_ + 1));
-      text.append(within()).append(last_seen(rank));
+      text.append(words_.within()).append(last_seen(rank));
     }
     return text;
   }
 
-  /// " within 50 ms"
-  [[nodiscard]] std::string within() const {
-    auto const ms = options_.timeout.count();
-    return " within " +
-           (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
-  }
-
-  /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
   [[nodiscard]] std::string last_seen(int rank) const {
-    Slot const& other = slot(rank);
-    std::string text = "; it was last in ";
-    text += other.used ? numbered(other.call, collectives_) : "no collective";
-    if (options_.describe_progress != nullptr) {
-      text.append(", ").append(options_.describe_progress(rank, other.progress.load()));
-    }
-    return text;
+    return words_.last_seen(rank, slot(rank), collectives_, progress_of(rank).load());
   }
 
   /// The group's words for the messages of Mail.
   struct Where {
     ThreadsGroup const& group;
 
-    [[nodiscard]] std::string prefix() const { return group.prefix(); }
-    [[nodiscard]] std::string within() const { return group.within(); }
-    [[nodiscard]] std::string operator()(int rank) const { return group.last_seen(rank); }
+    [[nodiscard]] std::string prefix() const { return group.words_.prefix(); }
+    [[nodiscard]] std::string who(int rank) const { return group.words_.name_of(rank); }
+    [[nodiscard]] std::string within() const { return group.words_.within(); }
+    [[nodiscard]] std::string last_seen(int rank) const { return group.last_seen(rank); }
+
+    /// @p rank has sent or received message @p number; called under the lock.
+    void note(int rank, detail::Call const& call, std::uint64_t number) const {
+      group.slot(rank).message = call;
+      group.slot(rank).message_number = number;
+    }
   };
 
   [[nodiscard]] Slot& slot(int rank) const noexcept {
     return slots_[static_cast<std::size_t>(rank)];
   }
 
-  [[nodiscard]] std::string prefix() const {
-    return options_.name != nullptr ? std::string{options_.name} + ": " : std::string{};
+  [[nodiscard]] std::atomic<std::uint64_t>& progress_of(int rank) const noexcept {
+    return all_ != nullptr ? all_->progress_of(words_.number_of(rank)) : slot(rank).progress;
   }
 
   int ranks_;
-  ThreadsOptions options_;
+  detail::ThreadsWords words_;
+  ThreadsGroup* all_ = nullptr;  // whose ranks these are some of; null: they are all
   std::unique_ptr<Slot[]> slots_;
   detail::GroupWait wait_;  // guards all below, the slots but for progress, the calls between
                             // the meetings, and mail_
@@ -2008,8 +2285,14 @@ class ThreadsTransport {
   static constexpr bool capturable = false;
 
   /// @throws ContractError  the time-out is not positive, or there are several processes
+  /// @throws ContractError  a group names a rank twice, or one that there is not
   explicit ThreadsTransport(TransportOptions const& options)
-      : group_{Ranks, threads_options(options)} {}
+      : group_{Ranks, threads_options(options)}, sets_{options.groups} {
+    detail::check_groups(sets_, Ranks);
+    for (RankSet const& set : sets_) {
+      groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
+    }
+  }
 
   /// The ranks that live in this process are [first_rank(), first_rank() + local_ranks()).
   [[nodiscard]] static int first_rank() noexcept { return 0; }
@@ -2018,12 +2301,20 @@ class ThreadsTransport {
   /// Which of the devices that this process sees belongs to its rank first_rank() + @p local.
   [[nodiscard]] static int device_of(int local) noexcept { return local; }
 
+  /// The end of @p rank in the group of all ranks.
   [[nodiscard]] Communicator communicator(int rank) { return group_.communicator(rank); }
+
+  /// The end of @p rank in options.groups[@p group], which numbers its members anew.
+  /// @throws ContractError  there is no such group, or the rank is no member of it
+  [[nodiscard]] Communicator communicator(int rank, int group) {
+    int const position = detail::member_of(sets_, rank, group);
+    return groups_[static_cast<std::size_t>(group)]->communicator(position);
+  }
 
   /// Where @p rank notes what it is doing, for time-out messages; null where nobody would read it.
   [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
 
-  /// Makes every rank that waits for others throw AbortedError, now or later.
+  /// Makes every rank that waits for others, in any group, throw AbortedError, now or later.
   void abort(int rank, std::string_view reason) { group_.abort(rank, reason); }
 
   /// What whoever waits for @p rank's device calls again and again: throws if the wait is in vain.
@@ -2032,27 +2323,37 @@ class ThreadsTransport {
   void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) { group_.poll(); }
 
  private:
-  ThreadsGroup group_;
+  ThreadsGroup group_;  // of all
+  std::vector<RankSet> sets_;
+  std::vector<std::unique_ptr<ThreadsGroup>> groups_;
 };
 
-/// A strategy of one device: nobody to wait for.
+/// A strategy of one device: nobody to wait for, and no group has more than the one rank.
 template <>
 class ThreadsTransport<1> {
  public:
   using Communicator = SelfCommunicator;
   static constexpr bool capturable = false;
 
-  explicit ThreadsTransport(TransportOptions const& options) {
+  explicit ThreadsTransport(TransportOptions const& options) : sets_{options.groups} {
     static_cast<void>(threads_options(options));
+    detail::check_groups(sets_, 1);
   }
 
   [[nodiscard]] static int first_rank() noexcept { return 0; }
   [[nodiscard]] static int local_ranks() noexcept { return 1; }
   [[nodiscard]] static int device_of(int local) noexcept { return local; }
   [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
+  [[nodiscard]] Communicator communicator(int rank, int group) const {
+    static_cast<void>(detail::member_of(sets_, rank, group));
+    return {};
+  }
   [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
   static void abort(int /*rank*/, std::string_view /*reason*/) {}
   static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
+
+ private:
+  std::vector<RankSet> sets_;
 };
 
 /// Another transport whose communicators log every call: how tests and planners count bytes.
@@ -2066,6 +2367,9 @@ class RecordingTransport : public ThreadsTransport<Ranks> {
 
   [[nodiscard]] Communicator communicator(int rank) {
     return Communicator{Base::communicator(rank)};
+  }
+  [[nodiscard]] Communicator communicator(int rank, int group) {
+    return Communicator{Base::communicator(rank, group)};
   }
 };
 
@@ -2802,6 +3106,48 @@ class Cifar10 {
 
 }  // namespace tandem
 
+// ---- tandem/data/first.hpp
+
+/// @file
+/// first(data, count): the first samples of a dataset.
+
+namespace tandem {
+
+/// A view: the dataset must live as long as it.
+template <Dataset D>
+class First {
+ public:
+  using Target = typename D::Target;
+
+  First(D const& data, std::int64_t count)
+      : data_{&data}, count_{std::clamp<std::int64_t>(count, 0, data.size())} {}
+
+  [[nodiscard]] std::int64_t size() const { return count_; }
+  [[nodiscard]] Shape shape() const { return data_->shape(); }
+  [[nodiscard]] int targets() const { return data_->targets(); }
+  [[nodiscard]] int classes() const requires ClassifiedDataset<D> { return data_->classes(); }
+
+  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+    data_->read(index, x, y);
+  }
+  void read(std::int64_t index, std::span<float> x, std::span<Target> y,
+            Randomness const& randomness) const {
+    read_sample(*data_, index, x, y, randomness);
+  }
+
+ private:
+  D const* data_;
+  std::int64_t count_;
+};
+
+/// The first @p count samples of @p data, or all if it has fewer. No copy.
+template <Dataset D>
+First<D> first(D const& data, std::int64_t count) {
+  return {data, count};
+}
+
+}  // namespace tandem
+
 // ---- tandem/data/loader.hpp
 
 /// @file
@@ -3478,23 +3824,19 @@ class TensorDataset<T> {
 // ---- tandem/engine/rank.hpp
 
 /// @file
-/// Rank: one device's program, a loop over its constexpr row of actions. All memory is allocated by
-/// the constructor; a step allocates nothing, looks up nothing and calls nothing virtually.
+/// Rank: one device's program, a loop over its row of actions. All memory is allocated by the
+/// constructor; a step allocates nothing, looks up nothing and calls nothing virtually.
 
-// ---- tandem/engine/feed.hpp
-
-/// @file
-/// Feed: how the data and the state of a step reach a device, and how its results come back.
-
-// ---- tandem/engine/microbatches.hpp
+// ---- tandem/engine/mirror.hpp
 
 /// @file
-/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
+/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
+/// write, in the layout of the network as the user wrote it.
 
-// ---- tandem/strategy/split.hpp
+// ---- tandem/engine/parameter_memory.hpp
 
 /// @file
-/// split: sizes of the microbatches of a global batch, the last uneven one included.
+/// ParameterMemory: the parameters, gradients and optimizer states of one rank.
 
 // ---- tandem/strategy/options.hpp
 
@@ -3689,6 +4031,15 @@ struct Batching {
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
   [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
+  /// one.
+  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
+    return leaves > copies ? leaves / copies : 1;
+  }
+  /// Microbatches of a leaf.
+  [[nodiscard]] constexpr int leaf(int copies) const {
+    return microbatches / copies / leaves_of_copy(copies);
+  }
 };
 
 template <class Option>
@@ -3723,11 +4074,17 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
 }
 
 // The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
+// Options of other kinds are for others.
 template <int Replicas, class... Options>
-constexpr Batching gather_batching() {
-  Batching batching{.replicas = Replicas};
+constexpr Batching gather_batching(int microbatches = 1) {
+  Batching batching{.replicas = Replicas, .microbatches = microbatches};
   int leaves = 0;
-  (apply_batching_option<Options>(batching, leaves), ...);
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (BatchingOption<Option>) {
+      apply_batching_option<Option>(batching, leaves);
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
   if (batching.reproducible) {
     int const all = leaves > 0 ? leaves : batching.all_microbatches();
     batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
@@ -3746,173 +4103,149 @@ constexpr bool leaves_fit(Batching const& b) {
 
 namespace tandem {
 
-/// Part @p part of @p total cut into @p parts alike: ceil((i+1) t/p) - ceil(i t/p).
-///
-/// Sizes differ by one at most, and so do the sums of equal runs of them: 10 samples in 4
-/// microbatches are 3, 2, 3, 2, hence 5 and 5 for two replicas of two.
-constexpr int even_part(int total, int part, int parts) {
-  auto const before = [&](std::int64_t i) {
-    return static_cast<int>((i * total + parts - 1) / parts);
-  };
-  return before(part + 1) - before(part);
-}
-
-/// Shard @p shard of @p total in proportion to the weights: floors first, then what is left goes to
-/// the largest remainders, the lower rank among equals. Cost: O(shards²).
-constexpr int weighted_part(int total, int shard, Batching const& batching) {
-  std::int64_t weights = 0;
-  for (int s = 0; s < batching.shards; ++s) {
-    weights += batching.weight[s];
+/// Whether a backend's ops keep parameters in layouts of their own.
+template <class Backend>
+inline constexpr bool packs_weights = [] {
+  if constexpr (requires { Backend::packs_weights; }) {
+    return bool{Backend::packs_weights};
+  } else {
+    return false;
   }
-  auto const quota = [&](int s) { return std::int64_t{total} * batching.weight[s]; };
-  std::int64_t left = total;
-  for (int s = 0; s < batching.shards; ++s) {
-    left -= quota(s) / weights;
-  }
-  int ahead = 0;  // shards that come before this one in the order of remainders
-  for (int s = 0; s < batching.shards; ++s) {
-    std::int64_t const theirs = quota(s) % weights;
-    std::int64_t const ours = quota(shard) % weights;
-    ahead += theirs > ours || (theirs == ours && s < shard) ? 1 : 0;
-  }
-  return static_cast<int>(quota(shard) / weights) + (ahead < left ? 1 : 0);
-}
+}();
 
-/// Samples in microbatch @p index (counted over all replicas) of a global batch of @p total.
-constexpr int microbatch_size(int total, int index, Batching const& batching) {
-  int const all = batching.all_microbatches();
-  if (batching.shards == 0) {
-    return even_part(total, index, all);
-  }
-  int const run = all / batching.shards;
-  return even_part(weighted_part(total, index / run, batching), index % run, run);
-}
-
-/// The largest microbatch of a global batch of @p total: what memory is planned for.
-constexpr int largest_microbatch(int total, Batching const& batching) {
-  int largest = 0;
-  for (int i = 0; i < batching.all_microbatches(); ++i) {
-    int const size = microbatch_size(total, i, batching);
-    largest = size > largest ? size : largest;
-  }
-  return largest;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One of a rank's microbatches.
-struct Microbatch {
-  int size = 0;            ///< samples
-  bool adds = false;       ///< an earlier one of its leaf has samples, so gradients are added
-  std::int64_t first = 0;  ///< position of its first sample in the global batch
-};
-
-/// The sizes for one global batch size, worked out again only when that changes.
-class RankMicrobatches {
+/// Flat arrays in the order of the device's ParameterLayout.
+template <class Program, class Backend>
+class ParameterMemory {
  public:
-  RankMicrobatches(Batching const& batching, int replica)
-      : batching_{batching},
-        replica_{replica},
-        own_(static_cast<std::size_t>(batching.microbatches)) {}
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
+  /// them.
+  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr auto const& layout = Program::layout;
 
-  /// Splits a global batch of @p total samples. No allocation.
-  void split(int total) {
-    if (total == total_) {
-      return;
-    }
-    total_ = total;
-    std::int64_t before = 0;
-    int const own = replica_ * batching_.microbatches;
-    for (int i = 0; i < own; ++i) {
-      before += microbatch_size(total, i, batching_);
-    }
-    int const leaf = batching_.microbatches / batching_.leaves;
-    bool adds = false;
-    for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, own + m, batching_);
-      adds = adds && m % leaf != 0;
-      own_[static_cast<std::size_t>(m)] = {size, adds, before};
-      adds = adds || size > 0;
-      before += size;
+  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
+  ParameterMemory(Device& device, int states, int leaves)
+      : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
+        parameters_{device, bytes(layout.elements)},
+        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
+        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
+        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
+
+  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// The parameters as products read them; where the types agree, the parameters themselves. Null
+  /// where ops pack them.
+  [[nodiscard]] T* weights() const {
+    if constexpr (mixed) {
+      return weights_.template as<T>();
+    } else if constexpr (std::is_same_v<T, P>) {
+      return parameters();
+    } else {
+      return nullptr;
     }
   }
-
-  [[nodiscard]] int total() const { return total_; }
-  /// The rank's microbatch @p m.
-  [[nodiscard]] Microbatch const& operator[](int m) const {
-    return own_[static_cast<std::size_t>(m)];
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] P* gradients(int buffer = 0) const {
+    return gradients_.template as<P>() + buffer * layout.trained;
   }
-  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
-  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
-  /// The rank's shard of the global batch: samples [begin(), end()).
-  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
-  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
-  /// Its index among the microbatches of all replicas.
-  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
+  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
+  /// Sums of finished leaves that wait for their sibling in the tree.
+  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
+
+ protected:
+  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
+  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
+  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
+  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
+  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
 
  private:
-  Batching batching_;
-  int replica_;
-  int total_ = -1;
-  std::vector<Microbatch> own_;
-};
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(P);
+  }
 
-}  // namespace tandem
-
-// ---- tandem/engine/state.hpp
-
-/// @file
-/// StepBatch: the data of one step; StepResult: what it gives back.
-
-// ---- tandem/ops/step_state.hpp
-
-/// @file
-/// StepState: all that a step depends on besides parameters and data.
-
-namespace tandem {
-
-/// Small, so that a device can keep it in its own memory and replay a recorded step.
-struct StepState {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;       ///< counted from 0
-  double learning_rate = 0.0;  ///< after the schedule
-  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+  int waiting_leaves_;
+  Buffer parameters_;
+  Buffer weights_;
+  Buffer gradients_;
+  Buffer states_;
 };
 
 }  // namespace tandem
 
 namespace tandem {
 
-/// One global batch, the same on every rank: each takes its own microbatches of it.
-template <class T, class Target>
-struct StepBatch {
-  T const* x = nullptr;             ///< (size, input)
-  Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
-  T* outputs = nullptr;             ///< (size, output), written if not null
-  int size = 0;
-};
+/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+template <class Program, class Backend>
+class ParameterMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
 
-/// Sums over the global batch, the same on every rank.
-struct StepResult {
-  double loss = 0.0;           ///< mean over the samples
-  double metric = 0.0;         ///< mean over the samples
-  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
-  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
-  int samples = 0;
+  explicit ParameterMirror(int /*states*/) {}
+
+  /// Brings the mirror up to date; until the next step or upload it stays so.
+  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
+  /// Gives the device what the mirror has.
+  void upload(Device& /*device*/, Memory const& /*memory*/) {}
+
+  /// As of ParameterMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
+  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
+
+ private:
+  Memory const* memory_ = nullptr;
 };
 
 }  // namespace tandem
 
-// ---- tandem/graph/rewrite.hpp
+// ---- tandem/engine/rank_interface.hpp
 
 /// @file
-/// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
-///
-/// They keep every node, its index, its parameters and its edges, so that names, random numbers and
-/// buckets are those of the network as the user wrote it; only what a node's op does, and where its
-/// output stands, changes.
+/// RankInterface: what the ranks of a program have in common, whichever device of a replica they
+/// are. Called a few times a step, never by an action.
+
+// ---- tandem/engine/memory_report.hpp
+
+/// @file
+/// MemoryReport: what a rank has allocated for tensors.
+
+namespace tandem {
+
+/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
+struct MemoryReport {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t kept = 0;        ///< activations that backward reads, for each live microbatch
+  std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
+  std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
+  std::int64_t scratch = 0;
+  std::int64_t weights = 0;  ///< parameters as products read them, where that is another form
+  std::int64_t wire = 0;     ///< gradients rounded for the way, where the strategy asks for that
+  std::int64_t feed =
+      0;  ///< batches and results on their way, where the device has a memory of its own
+  std::int64_t tables = 0;   ///< of the update, and sums of losses, likewise
+  std::int64_t logical = 0;  ///< what one live microbatch's activations and gradients would be if
+                             ///< nothing shared memory
+
+  [[nodiscard]] std::int64_t total() const {
+    return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
+           weights + wire + feed + tables;
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/named_parameter.hpp
+
+/// @file
+/// NamedParameter: a parameter with its gradient and optimizer states, by name.
 
 // ---- tandem/graph/graph.hpp
 
@@ -4049,7 +4382,9 @@ inline constexpr bool is_view = [] {
 
 namespace tandem {
 
-enum class NodeKind : std::uint8_t { input, layer, concat, add };
+/// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
+/// comes from there.
+enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
 
 /// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
 struct Path {
@@ -4066,7 +4401,8 @@ struct Path {
   constexpr void pop() { --depth; }
 };
 
-/// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
+/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
+/// of a transfer.
 struct Node {
   NodeKind kind = NodeKind::input;
   LayerKind layer = LayerKind::other;
@@ -4077,7 +4413,11 @@ struct Node {
   bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
   bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
+  bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
   int leaf = -1;                ///< which layer type, in the order of the leaves
+  int origin = 0;               ///< index of the node in the network's graph
+  int stage = 0;                ///< whose pass it is part of
+  int peer = -1;                ///< of a transfer: the stage at its other end
   int top = 0;                  ///< index of its top-level part, what Split counts
   int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
   int edges = 0;
@@ -4093,8 +4433,10 @@ struct Node {
   Path path{};
 
   /// Whether it has an op.
-  [[nodiscard]] constexpr bool computes() const {
-    return kind != NodeKind::input && !view && !merged && !placed;
+  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
+  /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
+  [[nodiscard]] constexpr bool is_end() const {
+    return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
   }
 };
 
@@ -4103,6 +4445,7 @@ struct GraphParameter {
   Parameter parameter{};
   int node = 0;
   bool frozen = false;
+  int origin = 0;  ///< index of the parameter in the network's graph
 };
 
 /// Sizes of a Graph.
@@ -4112,7 +4455,8 @@ struct GraphSize {
   int parameters = 0;
 };
 
-/// A network's dataflow graph. Node 0 is the input; node `nodes - 1` gives the output.
+/// A network's dataflow graph, or that of the part of it that one device has. In a network's, node
+/// 0 is the input and the last node gives the output.
 template <GraphSize Size>
 struct Graph {
   static constexpr GraphSize size = Size;
@@ -4123,14 +4467,16 @@ struct Graph {
   Node node[Size.nodes] = {};
   int source[Size.edges > 0 ? Size.edges : 1] =
       {};  ///< of an edge: the node whose output it carries
+  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
   GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
-  int tops = 0;  ///< top-level parts
+  int tops = 0;                 ///< top-level parts
+  int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
   Fault fault = Fault::none;
   int fault_node = 0;
   int fault_a = 0;  ///< the numbers at fault, by the kind of fault
   int fault_b = 0;
 
-  [[nodiscard]] constexpr Node const& output() const { return node[nodes - 1]; }
+  [[nodiscard]] constexpr Node const& output() const { return node[result]; }
 
   /// Elements of all weights (statistics are not counted).
   [[nodiscard]] constexpr std::int64_t parameter_elements() const {
@@ -4234,6 +4580,1027 @@ std::string parameter_name(Graph<Size> const& graph, int p) {
 
 namespace tandem {
 
+/// A parameter, its gradient of the last step, and its optimizer states, by name.
+template <class T>
+struct NamedParameter {
+  std::string name;
+  int index = 0;  ///< in the network's order
+  Shape shape{};
+  Role role = Role::weight;
+  bool frozen = false;
+  std::span<T> value{};
+  std::span<T> gradient{};             ///< empty where frozen
+  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
+};
+
+/// All parameters of a rank's mirror, in the order of its device's graph.
+template <class Program, class Mirror>
+auto named_parameters(Mirror& mirror, int states) {
+  using T = typename Mirror::T;
+  std::vector<NamedParameter<T>> list;
+  for (int p = 0; p < Program::graph.parameters; ++p) {
+    GraphParameter const& own = Program::graph.parameter[p];
+    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
+    std::int64_t const at = Program::layout.offset[p];
+    NamedParameter<T> named{.name = parameter_name(Program::graph, p),
+                            .index = own.origin,
+                            .shape = own.parameter.shape,
+                            .role = own.parameter.role,
+                            .frozen = own.frozen,
+                            .value = {mirror.parameters() + at, count}};
+    if (!own.frozen) {
+      named.gradient = {mirror.gradients() + at, count};
+      for (int s = 0; named.role == Role::weight && s < states; ++s) {
+        named.states.emplace_back(mirror.state(s) + at, count);
+      }
+    }
+    list.push_back(std::move(named));
+  }
+  return list;
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank_options.hpp
+
+/// @file
+/// RankOptions: what a rank is made for; Watch: what it calls while it waits.
+
+// ---- tandem/optim/optimizer.hpp
+
+/// @file
+/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
+///
+/// A functor updates element i of one flat run of parameters; backends call it for every i, or its
+/// next() for several elements at once, and may construct it on the device. The arithmetic and its
+/// order are PyTorch's.
+
+namespace tandem {
+
+/// Stochastic gradient descent with heavy-ball or Nesterov momentum and L2 weight decay.
+///
+/// g += weight_decay p; v = momentum v + g; p -= learning_rate (nesterov ? g + momentum v : v).
+struct Sgd {
+  float learning_rate = 0.01F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;
+  bool nesterov = false;
+
+  [[nodiscard]] constexpr int states() const { return momentum != 0.0F ? 1 : 0; }
+  static constexpr char const* state_name(int /*state*/) { return "momentum_buffer"; }
+};
+
+/// Adam with L2 weight decay. Source: Kingma, Ba, arXiv:1412.6980.
+struct Adam {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;
+
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) {
+    return state == 0 ? "exp_avg" : "exp_avg_sq";
+  }
+};
+
+/// Adam with decoupled weight decay. Source: Loshchilov, Hutter, arXiv:1711.05101.
+struct AdamW {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.01F;
+
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) { return Adam::state_name(state); }
+};
+
+using Optimizer = std::variant<Sgd, Adam, AdamW>;
+
+/// "Sgd", "Adam" or "AdamW".
+inline std::string optimizer_name(Optimizer const& optimizer) {
+  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
+  return names[optimizer.index()];
+}
+
+template <class = void>  // compiled where it is called, not by every include
+double learning_rate_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
+}
+
+/// Arrays of the parameters' size that the optimizer keeps between steps.
+template <class = void>
+int states_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return o.states(); }, optimizer);
+}
+
+/// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
+template <class = void>
+std::vector<std::string> state_names(Optimizer const& optimizer) {
+  return std::visit(
+      [](auto const& o) {
+        std::vector<std::string> names;
+        for (int s = 0; s < o.states(); ++s) {
+          names.emplace_back(o.state_name(s));
+        }
+        return names;
+      },
+      optimizer);
+}
+
+/// One flat run of parameters with its gradients and optimizer states.
+template <class T>
+struct ParameterRun {
+  T* parameter = nullptr;
+  T const* gradient = nullptr;
+  T* state[2] = {};
+};
+
+/// What changes from step to step and from group to group.
+struct UpdateSettings {
+  double learning_rate = 0.0;
+  double weight_decay = 0.0;
+  double gradient_scale = 1.0;  ///< of clipping
+  std::int64_t step = 1;        ///< counted from 1
+};
+
+namespace detail {
+
+/// Element @p i of @p run becomes what update.next() says of it.
+template <class Update, class T>
+TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
+                                       std::int64_t i) {
+  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
+                run.state[1] != nullptr ? run.state[1][i] : T{0}};
+  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
+  for (int s = 0; s < 2; ++s) {
+    if (run.state[s] != nullptr) {
+      run.state[s][i] = state[s];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
+/// also moves the element's optimizer states; and operator()(i), which does so to element i.
+template <class T>
+struct SgdUpdate {
+  ParameterRun<T> run;
+  T learning_rate, momentum, weight_decay, scale;
+  bool nesterov;
+
+  TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
+      : run{r},
+        learning_rate{static_cast<T>(s.learning_rate)},
+        momentum{static_cast<T>(o.momentum)},
+        weight_decay{static_cast<T>(s.weight_decay)},
+        scale{static_cast<T>(s.gradient_scale)},
+        nesterov{o.nesterov} {}
+
+  TANDEM_HOST_DEVICE T next(T p, T gradient, T (&state)[2]) const {
+    T g = gradient * scale + weight_decay * p;
+    if (run.state[0] != nullptr) {
+      T const v = momentum * state[0] + g;
+      state[0] = v;
+      g = nesterov ? g + momentum * v : v;
+    }
+    return p - learning_rate * g;
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+template <class T>
+struct AdamUpdate {
+  ParameterRun<T> run;
+  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
+
+  template <class O>
+  TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
+                                bool decoupled)
+      : run{r},
+        step_size{static_cast<T>(s.learning_rate /
+                                 (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
+        beta1{static_cast<T>(o.beta1)},
+        beta2{static_cast<T>(o.beta2)},
+        epsilon{static_cast<T>(o.epsilon)},
+        root_correction{static_cast<T>(
+            1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
+        l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
+        shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
+        scale{static_cast<T>(s.gradient_scale)} {}
+
+  TANDEM_HOST_DEVICE T next(T before, T gradient, T (&state)[2]) const {
+    T const p = before * shrink;
+    T const g = gradient * scale + l2 * p;
+    T const m = beta1 * state[0] + (T{1} - beta1) * g;
+    T const v = beta2 * state[1] + (T{1} - beta2) * g * g;
+    state[0] = m;
+    state[1] = v;
+    using std::sqrt;
+    return p - step_size * m / (sqrt(v) * root_correction + epsilon);
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
+template <class T>
+struct AverageUpdate {
+  ParameterRun<T> run;
+  T rate;
+
+  TANDEM_HOST_DEVICE T next(T p, T average, T (&/*state*/)[2]) const {
+    return (T{1} - rate) * p + rate * average;
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+template <class T>
+TANDEM_HOST_DEVICE SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s,
+                                            ParameterRun<T> run) {
+  return {o, s, run};
+}
+template <class T>
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
+  return {o, s, run, false};
+}
+template <class T>
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
+  return {o, s, run, true};
+}
+
+}  // namespace tandem
+
+// ---- tandem/optim/parameter_group.hpp
+
+/// @file
+/// ParameterGroup: other settings for the parameters whose names match a pattern.
+
+// ---- tandem/strategy/parameter_layout.hpp
+
+/// @file
+/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
+/// optimizer state, and which runs of it are reduced together.
+///
+/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
+/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
+/// gradient. Cost: one walk over the nodes, at compile time.
+
+namespace tandem {
+
+/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
+inline constexpr int parameter_alignment = 16;
+
+template <int Nodes, int Parameters>
+struct ParameterLayout {
+  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
+      {};                     ///< of a graph's parameter, in elements
+  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
+  std::int64_t elements = 0;  ///< all of them
+  int buckets = 0;
+  std::int64_t bucket_begin[Nodes + 1] =
+      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  int bucket_stage[Nodes] = {};     ///< whose parameters the bucket has: of one stage only
+  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
+};
+
+/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
+/// its
+///                     others
+template <GraphSize Size>
+constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
+                                  std::int64_t first, std::int64_t rest) {
+  ParameterLayout<Size.nodes, Size.parameters> layout;
+  auto const place = [&](int p) {
+    layout.offset[p] = layout.elements;
+    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
+    layout.elements +=
+        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
+  };
+  int last_trained = -1;
+  auto const close = [&](int n) {
+    layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
+    layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
+    layout.bucket_begin[layout.buckets] = layout.elements;
+  };
+  auto const is_open = [&] { return layout.elements > layout.bucket_begin[layout.buckets]; };
+  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
+  for (int n = Size.nodes - 1; n >= 0; --n) {
+    Node const& node = graph.node[n];
+    layout.closes[n] = -1;
+    if (node.parameters == 0 || node.frozen) {
+      continue;
+    }
+    if (is_open() && graph.node[last_trained].stage != node.stage) {
+      close(last_trained);
+    }
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      place(p);
+    }
+    last_trained = n;
+    whole = node.merged && node.home < whole ? node.home : whole;
+    std::int64_t const bytes =
+        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
+    bool const is_first =
+        layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
+    if (n <= whole && bytes >= (is_first ? first : rest)) {
+      close(n);
+    }
+  }
+  if (is_open()) {  // what is left
+    close(last_trained);
+  }
+  layout.trained = layout.elements;
+  for (int p = 0; p < Size.parameters; ++p) {
+    if (graph.parameter[p].frozen) {
+      place(p);
+    }
+  }
+  return layout;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Settings for the parameters whose names match `pattern`, in which '*' stands for any characters:
+/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts.
+struct ParameterGroup {
+  std::string pattern;
+  float learning_rate_scale = 1.0F;
+  std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
+  bool frozen =
+      false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
+};
+
+/// A run of neighbouring parameters that are updated alike.
+struct UpdateRun {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  int origin = 0;       ///< of the first one: its index in the network's graph
+  bool counted = true;  ///< in the norm of the gradient: of a stage's copies only the first is
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic
+  float learning_rate_scale = 1.0F;
+  std::optional<float> weight_decay = std::nullopt;
+  bool frozen = false;
+
+  [[nodiscard]] bool alike(UpdateRun const& other) const {
+    return role == other.role && rate == other.rate &&
+           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
+           frozen == other.frozen;
+  }
+};
+
+namespace detail {
+
+/// Whether @p name matches @p pattern, '*' standing for any run of characters.
+constexpr bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t retry = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      retry = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++retry;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') {
+    ++p;
+  }
+  return p == pattern.size();
+}
+
+}  // namespace detail
+
+/// A pattern that matches nothing is a mistake.
+/// @throws ContractError  a pattern matches no parameter of the network
+template <GraphSize Size>
+void check_groups(Graph<Size> const& graph, std::vector<ParameterGroup> const& groups) {
+  for (ParameterGroup const& group : groups) {
+    bool used = false;
+    for (int p = 0; p < Size.parameters && !used; ++p) {
+      used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
+    }
+    if (!used) {
+      throw ContractError{"parameter group '" + group.pattern +
+                          "' matches no trained parameter; names look like '0.weight'"};
+    }
+  }
+}
+
+/// The trained parameters of a device as runs, one each, in the order of its layout.
+/// @param parts  of the model: stages from there on are copies of others
+template <GraphSize Size>
+std::vector<UpdateRun> parameter_runs(Graph<Size> const& graph,
+                                      ParameterLayout<Size.nodes, Size.parameters> const& layout,
+                                      std::vector<ParameterGroup> const& groups, int parts) {
+  std::vector<UpdateRun> runs;
+  for (int n = Size.nodes - 1; n >= 0; --n) {  // the layout's order
+    Node const& node = graph.node[n];
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      if (graph.parameter[p].frozen) {
+        continue;
+      }
+      Parameter const& parameter = graph.parameter[p].parameter;
+      UpdateRun run{.begin = layout.offset[p],
+                    .end = layout.offset[p] + parameter.shape.elements(),
+                    .origin = graph.parameter[p].origin,
+                    .counted = node.stage < parts,
+                    .role = parameter.role,
+                    .rate = parameter.rate};
+      std::string const name = parameter_name(graph, p);
+      for (ParameterGroup const& group : groups) {
+        if (detail::matches(group.pattern, name)) {
+          run.learning_rate_scale = group.learning_rate_scale;
+          run.weight_decay = group.weight_decay;
+          run.frozen = group.frozen;
+        }
+      }
+      runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+/// Neighbours with like settings become one.
+template <class = void>  // compiled where it is called, not by every include
+std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
+  std::vector<UpdateRun> runs;
+  for (UpdateRun const& run : parameters) {
+    if (!runs.empty() && runs.back().alike(run)) {
+      runs.back().end = run.end;
+    } else {
+      runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+}  // namespace tandem
+
+// ---- tandem/runtime/device_spec.hpp
+
+/// @file
+/// DeviceSpec: which device of the machine a rank gets.
+
+namespace tandem {
+
+struct DeviceSpec {
+  int threads = 1;  ///< of a CPU device
+  int ordinal = 0;  ///< of a GPU
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/action_table.hpp
+
+/// @file
+/// ActionTable: the rows of all devices of a model replica, as a constexpr value or, as
+/// std::vector<std::vector<Action>>, one that was read from a file.
+
+// ---- tandem/strategy/action.hpp
+
+/// @file
+/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
+///
+/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
+/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
+/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
+/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update. Every action has a name, so
+/// that an error can say which one was not reached.
+
+namespace tandem {
+
+enum class ActionKind : std::uint8_t {
+  forward,
+  backward,
+  input_gradient,
+  weight_gradient,
+  send_forward,
+  receive_forward,
+  send_backward,
+  receive_backward,
+  reduce_gradient,
+  reduce_loss,
+  reduce_norm,
+  update,
+  end,  ///< stands behind a row, so that a rank need not count
+};
+
+/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
+/// Eight bytes without a gap, so that a rank reports one with a single store.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  std::uint8_t version = 0;  ///< of the weights, 0 in synchronous strategies
+  std::int16_t stage = 0;
+  std::int32_t index = 0;
+
+  friend constexpr bool operator==(Action const&, Action const&) = default;
+};
+
+/// How an action is written, and whether a number stands behind it.
+struct ActionName {
+  char const* text;
+  bool numbered;
+};
+
+constexpr ActionName name_of(ActionKind kind) {
+  constexpr ActionName names[] = {{"F", true},
+                                  {"B", true},
+                                  {"I", true},
+                                  {"W", true},
+                                  {"SEND_F", true},
+                                  {"RECV_F", true},
+                                  {"SEND_B", true},
+                                  {"RECV_B", true},
+                                  {"REDUCE_GRAD", true},
+                                  {"REDUCE_LOSS", false},
+                                  {"REDUCE_NORM", false},
+                                  {"U", false},
+                                  {"END", false}};
+  return names[static_cast<int>(kind)];
+}
+
+/// "0F3", "0REDUCE_GRAD1", "0U".
+inline std::string to_string(Action const& action) {
+  ActionName const name = name_of(action.kind);
+  return std::to_string(action.stage) + name.text +
+         (name.numbered ? std::to_string(action.index) : std::string{});
+}
+
+/// An action in one word, for a progress board that other threads read.
+constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
+
+constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Rows of at most @p Length actions, one a device.
+template <int Devices, int Length>
+struct ActionTable {
+  static constexpr int devices = Devices;
+  int length[Devices] = {};
+  Action action[Devices][Length > 0 ? Length : 1] = {};
+
+  constexpr void add(int device, Action a) { action[device][length[device]++] = a; }
+};
+
+/// What an algorithm reads of either form.
+struct ActionSpan {
+  Action const* data = nullptr;
+  int size = 0;
+
+  constexpr Action const& operator[](int i) const { return data[i]; }
+  [[nodiscard]] constexpr Action const* begin() const { return data; }
+  [[nodiscard]] constexpr Action const* end() const { return data + size; }
+};
+
+template <int Devices, int Length>
+constexpr ActionSpan row_of(ActionTable<Devices, Length> const& table, int device) {
+  return {table.action[device], table.length[device]};
+}
+template <int Devices, int Length>
+constexpr int devices_of(ActionTable<Devices, Length> const&) {
+  return Devices;
+}
+
+using ActionRows = std::vector<std::vector<Action>>;
+
+inline ActionSpan row_of(ActionRows const& table, int device) {
+  auto const& row = table[static_cast<std::size_t>(device)];
+  return {row.data(), static_cast<int>(row.size())};
+}
+inline int devices_of(ActionRows const& table) { return static_cast<int>(table.size()); }
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a rank is made for.
+struct RankOptions {
+  int rank = 0;
+  int largest_microbatch = 1;
+  DeviceSpec device{};
+  Optimizer optimizer{};
+  std::vector<ParameterGroup> groups{};
+  /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
+  ActionRows const* rows = nullptr;
+  int microbatches = 0;
+  bool record = true;  ///< on a GPU: record a step as a graph and replay it
+};
+
+/// Whether a communicator's calls can be recorded: not if the host takes part in them.
+template <class C>
+inline constexpr bool is_capturable = [] {
+  if constexpr (requires { C::capturable; }) {
+    return bool{C::capturable};
+  } else {
+    return false;
+  }
+}();
+
+/// How the host waits for a device that works on its own: for so long, and looking after the other
+/// ranks meanwhile.
+struct Watch {
+  using Duration = std::chrono::steady_clock::duration;
+  /// Called again and again; throws when the wait is in vain. Null: nobody to look after.
+  void (*look)(void* context, int rank, Duration waited) = nullptr;
+  void* context = nullptr;
+  int rank = 0;
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+
+  /// What a Feed waits with.
+  [[nodiscard]] auto waiter() const {
+    return [*this](auto& device, auto const& event) {
+      // The others' time-out names who is missing; the device's own is for a wait without others.
+      device.wait(
+          event, [this](Duration waited) { look_after(waited); }, timeout + grace);
+      look_after(Duration::zero());  // after an abort the device goes on, with wrong numbers
+    };
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds grace{2000};
+
+  void look_after(Duration waited) const {
+    if (look != nullptr) {
+      look(context, rank, waited);
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/state.hpp
+
+/// @file
+/// StepBatch: the data of one step; StepResult: what it gives back.
+
+// ---- tandem/ops/step_state.hpp
+
+/// @file
+/// StepState: all that a step depends on besides parameters and data.
+
+namespace tandem {
+
+/// Small, so that a device can keep it in its own memory and replay a recorded step.
+struct StepState {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;       ///< counted from 0
+  double learning_rate = 0.0;  ///< after the schedule
+  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One global batch, the same on every rank: each takes its own microbatches of it.
+template <class T, class Target>
+struct StepBatch {
+  T const* x = nullptr;             ///< (size, input)
+  Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
+  T* outputs = nullptr;             ///< (size, output), written if not null
+  int size = 0;
+};
+
+/// Sums over the global batch, the same on every rank.
+struct StepResult {
+  double loss = 0.0;           ///< mean over the samples
+  double metric = 0.0;         ///< mean over the samples
+  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
+  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
+  int samples = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/tracer.hpp
+
+/// @file
+/// Tracer: when each action and each collective of one step of a rank began and ended.
+
+namespace tandem {
+
+/// What runs side by side on one rank.
+enum class Lane { compute, communication };
+
+/// One bar of a trace, in microseconds since the step began.
+struct TraceEvent {
+  std::string name{};
+  int rank = 0;
+  Lane lane = Lane::compute;
+  double begin_us = 0.0;
+  double end_us = 0.0;
+};
+
+/// Sets stamps around what a rank queues; where they are is the device's business, so that a GPU
+/// stamps its own streams. Off at first, and then it costs one test a collective.
+template <class Device>
+class Tracer {
+ public:
+  using Stamp = typename Device::Stamp;
+
+  [[nodiscard]] bool on() const { return on_; }
+
+  void begin(Device& device) {
+    entries_.clear();
+    on_ = true;
+    device.stamp(origin_.emplace(device.make_stamp()));
+  }
+
+  template <class F>
+  void action(Device& device, Action action, F const& f) {
+    Entry& entry = open(device, to_string(action), Lane::compute);
+    device.stamp(entry.begin);
+    f();
+    device.stamp(entry.end);
+  }
+
+  template <class F>
+  void collective(Device& device, Label label, F const& f) {
+    on_stream(device, device.communication, label, f);
+  }
+
+  /// The same for what @p f queues on a stream of communication.
+  template <class Stream, class F>
+  void on_stream(Device& device, Stream& stream, Label label, F const& f) {
+    if (!on_) {
+      f();
+      return;
+    }
+    Entry& entry = open(device, to_string(label), Lane::communication);
+    device.stamp_on(stream, entry.begin);
+    f();
+    device.stamp_on(stream, entry.end);
+  }
+
+  /// Turns it off again; what has been stamped stays for events().
+  void end() { on_ = false; }
+
+  /// @pre everything that was queued is done
+  std::vector<TraceEvent> events(Device& device, int rank) {
+    std::vector<TraceEvent> events;
+    for (Entry const& entry : entries_) {
+      events.push_back({.name = entry.name,
+                        .rank = rank,
+                        .lane = entry.lane,
+                        .begin_us = device.microseconds(*origin_, entry.begin),
+                        .end_us = device.microseconds(*origin_, entry.end)});
+    }
+    entries_.clear();
+    return events;
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    Lane lane;
+    Stamp begin;
+    Stamp end;
+  };
+
+  Entry& open(Device& device, std::string name, Lane lane) {
+    entries_.push_back({std::move(name), lane, device.make_stamp(), device.make_stamp()});
+    return entries_.back();
+  }
+
+  bool on_ = false;
+  std::optional<Stamp> origin_;
+  std::deque<Entry> entries_;  // stamps keep their addresses
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// @tparam P  of parameters and of the data that the caller passes
+template <class P, class Target>
+class RankInterface {
+ public:
+  using Batch = StepBatch<P, Target>;
+
+  RankInterface() = default;
+  RankInterface(RankInterface const&) = delete;
+  RankInterface& operator=(RankInterface const&) = delete;
+  virtual ~RankInterface() = default;
+
+  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
+  virtual void queue_training(StepState const& state, Batch const& batch) = 0;
+  /// A step that is walked; once it is collected, traced() says when each action began and ended.
+  virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
+  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
+  /// finite, the steps behind it are dropped: they have changed nothing.
+  virtual StepResult collect() = 0;
+  /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
+  virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
+  virtual std::vector<TraceEvent> traced() = 0;
+
+  /// The rank's parameters where the calling program can read and write them, and their indices in
+  /// the network; download() first, and upload() after writing.
+  virtual std::vector<NamedParameter<P>> parameters() = 0;
+  virtual void download() = 0;
+  virtual void upload() = 0;
+
+  /// What is allocated for tensors on the rank's device.
+  [[nodiscard]] virtual MemoryReport memory_report() const = 0;
+  /// Lets another rank's device, of this process, reach this one's memory.
+  virtual void share_with(DeviceSpec const& other) = 0;
+  /// Where the rank says which action it is at, for other threads' error messages.
+  virtual void report_progress_to(std::atomic<std::uint64_t>* board) = 0;
+  /// What to call while the host waits for the device.
+  virtual void watch_with(Watch watch) = 0;
+  /// After an error: nothing queued reads or writes memory any more.
+  virtual void settle() = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank_passes.hpp
+
+/// @file
+/// RankPasses: what the passes and messages of a rank do; Rank runs them in the order of its row.
+
+// ---- tandem/engine/feed.hpp
+
+/// @file
+/// Feed: how the data and the state of a step reach a device, and how its results come back.
+
+// ---- tandem/engine/microbatches.hpp
+
+/// @file
+/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
+
+// ---- tandem/strategy/split.hpp
+
+/// @file
+/// split: sizes of the microbatches of a global batch, the last uneven one included.
+
+namespace tandem {
+
+/// Part @p part of @p total cut into @p parts alike: ceil((i+1) t/p) - ceil(i t/p).
+///
+/// Sizes differ by one at most, and so do the sums of equal runs of them: 10 samples in 4
+/// microbatches are 3, 2, 3, 2, hence 5 and 5 for two replicas of two.
+constexpr int even_part(int total, int part, int parts) {
+  auto const before = [&](std::int64_t i) {
+    return static_cast<int>((i * total + parts - 1) / parts);
+  };
+  return before(part + 1) - before(part);
+}
+
+/// Shard @p shard of @p total in proportion to the weights: floors first, then what is left goes to
+/// the largest remainders, the lower rank among equals. Cost: O(shards²).
+constexpr int weighted_part(int total, int shard, Batching const& batching) {
+  std::int64_t weights = 0;
+  for (int s = 0; s < batching.shards; ++s) {
+    weights += batching.weight[s];
+  }
+  auto const quota = [&](int s) { return std::int64_t{total} * batching.weight[s]; };
+  std::int64_t left = total;
+  for (int s = 0; s < batching.shards; ++s) {
+    left -= quota(s) / weights;
+  }
+  int ahead = 0;  // shards that come before this one in the order of remainders
+  for (int s = 0; s < batching.shards; ++s) {
+    std::int64_t const theirs = quota(s) % weights;
+    std::int64_t const ours = quota(shard) % weights;
+    ahead += theirs > ours || (theirs == ours && s < shard) ? 1 : 0;
+  }
+  return static_cast<int>(quota(shard) / weights) + (ahead < left ? 1 : 0);
+}
+
+/// Samples in microbatch @p index (counted over all replicas) of a global batch of @p total.
+constexpr int microbatch_size(int total, int index, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batching.shards == 0) {
+    return even_part(total, index, all);
+  }
+  int const run = all / batching.shards;
+  return even_part(weighted_part(total, index / run, batching), index % run, run);
+}
+
+/// The largest microbatch of a global batch of @p total: what memory is planned for.
+constexpr int largest_microbatch(int total, Batching const& batching) {
+  int largest = 0;
+  for (int i = 0; i < batching.all_microbatches(); ++i) {
+    int const size = microbatch_size(total, i, batching);
+    largest = size > largest ? size : largest;
+  }
+  return largest;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One of a rank's microbatches.
+struct Microbatch {
+  int size = 0;       ///< samples
+  int first = 0;      ///< position of its first sample in the global batch
+  int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
+  bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
+};
+
+/// The sizes for one global batch size, worked out again only when that changes.
+class RankMicrobatches {
+ public:
+  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
+      : batching_{batching},
+        replica_{replica},
+        copies_{copies},
+        leaf_{batching.leaf(copies)},
+        own_(static_cast<std::size_t>(batching.microbatches)) {}
+
+  /// Splits a global batch of @p total samples. No allocation.
+  void split(int total) {
+    if (total == total_) {
+      return;
+    }
+    total_ = total;
+    int before = 0;
+    int const own = replica_ * batching_.microbatches;
+    for (int i = 0; i < own; ++i) {
+      before += microbatch_size(total, i, batching_);
+    }
+    bool adds = false;
+    for (int m = 0; m < batching_.microbatches; ++m) {
+      int const size = microbatch_size(total, own + m, batching_);
+      adds = adds && m % leaf_ != 0;
+      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
+      own_[static_cast<std::size_t>(m)] = {.size = size,
+                                           .first = before,
+                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
+                                           .adds = adds};
+      adds = adds || size > 0;
+      before += size;
+    }
+  }
+
+  [[nodiscard]] int total() const { return total_; }
+  /// The rank's microbatch @p m.
+  [[nodiscard]] Microbatch const& operator[](int m) const {
+    return own_[static_cast<std::size_t>(m)];
+  }
+  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
+  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
+  /// The rank's shard of the global batch: samples [begin(), end()).
+  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
+  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
+  /// What of the shard the microbatches of one of the model's copies are.
+  [[nodiscard]] std::int64_t begin(int copy) const { return (*this)[first_of(copy)].first; }
+  [[nodiscard]] std::int64_t end(int copy) const {
+    Microbatch const& last = (*this)[first_of(copy + 1) - 1];
+    return last.first + last.size;
+  }
+  /// Its index among the microbatches of all replicas.
+  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
+
+ private:
+  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
+
+  Batching batching_;
+  int replica_;
+  int copies_;
+  int leaf_;  // in microbatches
+  int total_ = -1;
+  std::vector<Microbatch> own_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/graph/rewrite.hpp
+
+/// @file
+/// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
+///
+/// They keep every node, its index, its parameters and its edges, so that names, random numbers and
+/// buckets are those of the network as the user wrote it; only what a node's op does, and where its
+/// output stands, changes.
+
+namespace tandem {
+
 /// Which rewrites a backend wants.
 struct Rewrites {
   bool fuse_relu = false;        ///< a ReLU behind a batch norm becomes part of it
@@ -4315,7 +5682,8 @@ constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
     for (int n = first + 1; n < Size.nodes && count < most; ++n) {
       Node& node = graph.node[n];
       if (fits(n) && graph.source[node.first_edge] == graph.source[leader.first_edge] &&
-          node.parameters == leader.parameters && node.frozen == leader.frozen) {
+          node.parameters == leader.parameters && node.frozen == leader.frozen &&
+          node.stage == leader.stage) {
         node.merged = true;
         node.home = first;
         node.first_channel = width;
@@ -5268,20 +6636,6 @@ struct Fp64 {
 
 }  // namespace tandem
 
-// ---- tandem/runtime/device_spec.hpp
-
-/// @file
-/// DeviceSpec: which device of the machine a rank gets.
-
-namespace tandem {
-
-struct DeviceSpec {
-  int threads = 1;  ///< of a CPU device
-  int ordinal = 0;  ///< of a GPU
-};
-
-}  // namespace tandem
-
 // ---- tandem/runtime/host/buffer.hpp
 
 /// @file
@@ -5412,14 +6766,20 @@ struct Device {
   [[nodiscard]] static Mark make_mark() { return 0; }
   /// What is queued for communication from now on comes after what has been computed so far.
   static void begin_communication() {}
-  void mark(Mark& mark) { mark = communication.last(); }
+  void mark(Mark& mark) { mark_on(communication, mark); }
   /// What is computed from now on comes after the communication up to @p mark.
   void await(Mark mark) { communication.wait(mark); }
+
+  /// The same for a queue of its own, besides `communication`.
+  [[nodiscard]] static std::unique_ptr<Queue> make_stream() { return std::make_unique<Queue>(); }
+  static void begin_on(Queue& /*queue*/) {}
+  static void mark_on(Queue& queue, Mark& mark) { mark = queue.last(); }
+  static void await_on(Queue& queue, Mark mark) { queue.wait(mark); }
   /// Sets @p stamp when everything so far has been computed, or been communicated.
   [[nodiscard]] static Stamp make_stamp() { return {}; }
   static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
-  void stamp_communication(Stamp& stamp) {
-    communication.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
+  static void stamp_on(Queue& queue, Stamp& stamp) {
+    queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
   }
   static double microseconds(Stamp from, Stamp to) {
     return std::chrono::duration<double, std::micro>(to - from).count();
@@ -5439,6 +6799,7 @@ struct Device {
 
   /// Nothing queued reads or writes memory any more; for after an error.
   void settle() { communication.discard(); }
+  static void settle(Queue& queue) { queue.discard(); }
 
   template <class T>
   [[nodiscard]] T* scratch_as() const noexcept {
@@ -5583,12 +6944,12 @@ class Feed {
   using P = typename Backend::Master;
   using Batch = StepBatch<P, Target>;
   using Device = typename Backend::Device;
-  static constexpr Shape in = Program::graph.node[0].out;
-  static constexpr Shape out = Program::graph.output().out;
+  static constexpr Shape in = Program::Program::network.node[0].out;
+  static constexpr Shape out = Program::Program::network.output().out;
   static constexpr std::int64_t inputs = in.elements();
   static constexpr std::int64_t outputs = out.elements();
   /// Whether the caller's elements are of another type, or in another order, than the backend's.
-  static constexpr bool converts_input = converts<Backend>(in);
+  static constexpr bool converts_input = Program::has_input && converts<Backend>(in);
   static constexpr bool converts_output = converts<Backend>(out);
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
@@ -5675,690 +7036,6 @@ class Feed {
 /// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
 /// all replicas.
 
-// ---- tandem/engine/rank_memory.hpp
-
-/// @file
-/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
-
-// ---- tandem/engine/memory_plan.hpp
-
-/// @file
-/// MemoryPlan: where each activation and each gradient of a stage's nodes stands, for one size of
-/// microbatch; made before the first step and never changed.
-///
-/// Two regions. *kept* holds what backward reads, once for each live microbatch. *transient* holds
-/// what lives within one pass; buffers whose lives do not meet share memory (first fit).
-
-// ---- tandem/engine/first_fit.hpp
-
-/// @file
-/// FirstFit: places buffers in one region of memory by when they live.
-
-namespace tandem {
-
-namespace detail {
-
-/// Buffers placed by first fit in the order of their births.
-class FirstFit {
- public:
-  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  template <class = void>  // compiled where it is called, not by every include
-  std::int64_t place(std::int64_t bytes, int birth, int death) {
-    std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
-    std::int64_t offset = 0;
-    auto at = live_.begin();
-    for (; at != live_.end() && at->offset - offset < bytes; ++at) {
-      offset = at->offset + at->bytes;
-    }
-    live_.insert(at, {offset, bytes, death});
-    peak_ = std::max(peak_, offset + bytes);
-    return offset;
-  }
-
-  [[nodiscard]] std::int64_t peak() const { return peak_; }
-
- private:
-  struct Block {
-    std::int64_t offset;
-    std::int64_t bytes;
-    int death;
-  };
-  std::vector<Block> live_;  // by offset
-  std::int64_t peak_ = 0;
-};
-
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Offsets in bytes; -1 where there is no such buffer.
-struct MemoryPlan {
-  static constexpr std::int64_t none = -1;
-
-  std::vector<int> root;                    ///< of a node: whose memory its output is
-  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
-  std::vector<bool> kept;                   ///< of a root: in the kept region
-  std::vector<std::int64_t> value;          ///< of a root
-  std::vector<std::int64_t> saved;          ///< of a node, in the kept region
-  std::vector<std::int64_t> node_gradient;  ///< of a node, in the transient region
-  std::vector<std::int64_t> edge_gradient;  ///< of an edge, likewise
-  std::int64_t loss_gradient = none;        ///< where the loss writes
-  std::int64_t kept_bytes = 0;              ///< for each live microbatch
-  std::int64_t transient_bytes = 0;
-  std::int64_t logical_bytes = 0;  ///< all outputs and gradients, had each a memory of its own
-};
-
-/// Plans for microbatches of at most @p batch samples.
-template <GraphSize Size>
-class MemoryPlanner {
- public:
-  MemoryPlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, int batch,
-                std::int64_t element_bytes)
-      : graph_{graph}, needs_{needs}, batch_{batch}, element_bytes_{element_bytes} {}
-
-  [[nodiscard]] MemoryPlan plan() {
-    find_roots();
-    find_kept();
-    place_values();
-    place_gradients();
-    return plan_;
-  }
-
- private:
-  [[nodiscard]] OpNeeds const& needs(int node) const {
-    return needs_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] std::int64_t bytes(int node) const {
-    return detail::aligned(graph_.node[node].out.elements() * batch_ * element_bytes_);
-  }
-  // Of a root, which may be wider than what it is named after.
-  [[nodiscard]] std::int64_t stored_bytes(int node) const {
-    Node const& n = graph_.node[node];
-    std::int64_t const wider = n.width > 0 ? n.width : 1;
-    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
-    return detail::aligned(n.out.elements() / own * wider * batch_ * element_bytes_);
-  }
-
-  void find_roots() {
-    for (int n = 0; n < Size.nodes; ++n) {
-      plan_.root.push_back(root_of(graph_, n));
-      plan_.slice.push_back(first_channel_of(graph_, n) * element_bytes_);
-    }
-    for (int n = 1; n < Size.nodes; ++n) {
-      int const over = overwritten_by(n);
-      if (over >= 0) {
-        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
-      }
-    }
-  }
-  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
-
-  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
-  [[nodiscard]] int overwritten_by(int n) const {
-    Node const& node = graph_.node[n];
-    for (int e = node.first_edge; needs(n).in_place && e < node.first_edge + node.edges; ++e) {
-      int const source = graph_.source[e];
-      if (root(n) == n && root(source) != 0 && bytes(source) == bytes(n) &&
-          stored_bytes(root(source)) == bytes(n) && is_over(root(source), n)) {
-        return source;
-      }
-    }
-    return -1;
-  }
-
-  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
-  [[nodiscard]] bool is_over(int r, int n) const {
-    for (int m = 1; m < Size.nodes; ++m) {
-      Node const& node = graph_.node[m];
-      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
-        return false;
-      }
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const backward = node.needs_gradient && needs(m).input;
-        if (root(graph_.source[e]) == r && root(m) != r && m != n && (m > n || backward)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  void find_kept() {
-    plan_.kept.assign(Size.nodes, false);
-    auto const keep = [&](int node) { plan_.kept[static_cast<std::size_t>(root(node))] = true; };
-    for (int n = 0; n < Size.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      OpNeeds const& need = needs_[static_cast<std::size_t>(n)];
-      if (node.needs_gradient && need.output) {
-        keep(n);
-      }
-      for (int e = 0; node.needs_gradient && need.input && e < node.edges; ++e) {
-        keep(graph_.source[node.first_edge + e]);
-      }
-    }
-    keep(Size.nodes - 1);  // the loss reads it again in backward
-  }
-
-  void place_values() {
-    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read or written last in forward
-    for (int n = 0; n < Size.nodes; ++n) {
-      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
-      used(n);
-      for (int e = 0; e < graph_.node[n].edges; ++e) {
-        used(graph_.source[graph_.node[n].first_edge + e]);
-      }
-    }
-    plan_.value.assign(Size.nodes, MemoryPlan::none);
-    plan_.saved.assign(Size.nodes, MemoryPlan::none);
-    detail::FirstFit transient;
-    for (int n = 1; n < Size.nodes; ++n) {
-      auto const r = static_cast<std::size_t>(root(n));
-      if (r != 0 && plan_.value[r] == MemoryPlan::none) {  // whoever writes there first
-        std::int64_t const size = stored_bytes(root(n));
-        plan_.value[r] = plan_.kept[r] ? keep_bytes(size) : transient.place(size, n, last[r]);
-      }
-      if (needs(n).saved_bytes > 0) {
-        plan_.saved[static_cast<std::size_t>(n)] =
-            keep_bytes(detail::aligned(needs(n).saved_bytes));
-      }
-      Node const& node = graph_.node[n];
-      bool const written = !node.view || node.layer == LayerKind::relu;
-      plan_.logical_bytes += written ? bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
-    }
-    plan_.transient_bytes = transient.peak();
-  }
-
-  std::int64_t keep_bytes(std::int64_t size) {
-    std::int64_t const offset = plan_.kept_bytes;
-    plan_.kept_bytes += size;
-    return offset;
-  }
-
-  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
-  void place_gradients() {
-    plan_.node_gradient.assign(Size.nodes, MemoryPlan::none);
-    plan_.edge_gradient.assign(static_cast<std::size_t>(Size.edges), MemoryPlan::none);
-    wide_gradient_.assign(Size.nodes, MemoryPlan::none);
-    dies_.resize(Size.nodes);  // of a node's gradient, through nodes that pass it on
-    own_.assign(Size.nodes, true);
-    for (int n = 0; n < Size.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      int& death = dies_[static_cast<std::size_t>(n)];
-      death = time(node.merged ? node.home : n);
-      for (int e = 0; passes_on(n) && e < node.edges; ++e) {
-        int const source = graph_.source[node.first_edge + e];
-        death = std::max(death, dies_[static_cast<std::size_t>(source)]);
-      }
-    }
-    for (int n = Size.nodes - 1; n > 0; --n) {
-      if (graph_.node[n].needs_gradient) {
-        place_node_gradient(n);
-        place_edge_gradients(n);
-      }
-    }
-    plan_.transient_bytes = std::max(plan_.transient_bytes, gradients_.peak());
-  }
-
-  // The gradient of its only reader's input, or a sum of several in memory of its own.
-  void place_node_gradient(int n) {
-    auto const i = static_cast<std::size_t>(n);
-    int users = 0;
-    std::int64_t only = MemoryPlan::none;
-    for (int m = n + 1; m < Size.nodes; ++m) {
-      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
-        if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
-          ++users;
-          only = plan_.edge_gradient[static_cast<std::size_t>(e)];
-          own_[i] = graph_.node[m].kind != NodeKind::add &&
-                    (own_[static_cast<std::size_t>(m)] || !passes_on(m));
-        }
-      }
-    }
-    if (n == Size.nodes - 1) {
-      only = plan_.loss_gradient = gradients_.place(bytes(n), time(n), dies_[i]);
-      users = 1;
-    }
-    if (users != 1) {
-      own_[i] = true;
-      only = gradients_.place(bytes(n), time(n), dies_[i]);
-    }
-    plan_.node_gradient[i] = only;
-  }
-
-  void place_edge_gradients(int n) {
-    Node const& node = graph_.node[n];
-    std::int64_t channel = 0;
-    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
-      int const source = graph_.source[e];
-      std::int64_t const offset = node.placed ? channel * element_bytes_ : 0;
-      channel += graph_.node[source].out[0];
-      if (graph_.node[source].needs_gradient) {
-        plan_.edge_gradient[static_cast<std::size_t>(e)] =
-            passes_on(n) ? plan_.node_gradient[static_cast<std::size_t>(n)] + offset
-                         : place_edge_gradient(n, source);
-      }
-    }
-  }
-
-  // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
-  std::int64_t place_edge_gradient(int n, int source) {
-    Node const& node = graph_.node[source];
-    int const leader = node.merged ? node.home : source;
-    if (graph_.node[leader].width == 0) {
-      return gradients_.place(bytes(source), time(n), dies_[static_cast<std::size_t>(source)]);
-    }
-    std::int64_t& wide = wide_gradient_[static_cast<std::size_t>(leader)];
-    if (wide == MemoryPlan::none) {
-      wide =
-          gradients_.place(stored_bytes(leader), time(n), dies_[static_cast<std::size_t>(leader)]);
-    }
-    return wide + node.first_channel * element_bytes_;
-  }
-
-  [[nodiscard]] static int time(int node) { return Size.nodes - node; }
-  // The gradient of its output and those of its inputs are in the same memory.
-  [[nodiscard]] bool passes_on(int n) const {
-    Node const& node = graph_.node[n];
-    return node.kind == NodeKind::add || node.view || node.placed ||
-           (needs(n).in_place && own_[static_cast<std::size_t>(n)]);
-  }
-
-  Graph<Size> const& graph_;
-  std::vector<OpNeeds> const& needs_;
-  std::int64_t batch_;
-  std::int64_t element_bytes_;
-  MemoryPlan plan_;
-  detail::FirstFit gradients_;
-  std::vector<std::int64_t> wide_gradient_;  // of the first of merged nodes
-  std::vector<int> dies_;
-  std::vector<bool> own_;  // of a node: nobody else has its gradient's memory
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
-struct MemoryReport {
-  std::int64_t parameters = 0;
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
-  std::int64_t optimizer_state = 0;
-  std::int64_t kept = 0;       ///< activations that backward reads, for each live microbatch
-  std::int64_t transient = 0;  ///< other activations and their gradients, sharing memory
-  std::int64_t scratch = 0;
-  std::int64_t weights = 0;  ///< parameters as products read them, where that is another form
-  std::int64_t wire = 0;     ///< gradients rounded for the way, where the strategy asks for that
-  std::int64_t feed =
-      0;  ///< batches and results on their way, where the device has a memory of its own
-  std::int64_t tables = 0;   ///< of the update, and sums of losses, likewise
-  std::int64_t logical = 0;  ///< what kept and transient would be if nothing shared memory
-
-  [[nodiscard]] std::int64_t total() const {
-    return parameters + gradients + optimizer_state + kept + transient + scratch + weights + wire +
-           feed + tables;
-  }
-};
-
-/// Whether a backend's ops keep parameters in layouts of their own.
-template <class Backend>
-inline constexpr bool packs_weights = [] {
-  if constexpr (requires { Backend::packs_weights; }) {
-    return bool{Backend::packs_weights};
-  } else {
-    return false;
-  }
-}();
-
-template <class Program, class Backend>
-class RankMemory {
- public:
-  using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Buffer = typename Backend::Buffer;
-  using Device = typename Backend::Device;
-  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
-  /// them.
-  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr auto const& layout = Program::layout;
-  /// Sums of finished leaves that wait for their sibling in the tree.
-  static constexpr int waiting_leaves =
-      std::bit_width(static_cast<unsigned>(Program::batching.leaves)) - 1;
-
-  /// @param ops  have plan(), needs() and scratch_bytes(), as PreparedOps
-  template <class Ops>
-  RankMemory(Device& device, Ops const& ops, int states)
-      : plan_{ops.plan()},
-        parameters_{device, bytes(layout.elements)},
-        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
-        gradients_{device, bytes(layout.trained) * (1 + waiting_leaves)},
-        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
-        kept_{device, static_cast<std::size_t>(plan_.kept_bytes)},
-        transient_{device, static_cast<std::size_t>(plan_.transient_bytes)},
-        scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
-        packed_{device, packed_bytes(ops.needs())} {
-    point_parameters();
-    point_activations();
-    point_packed(ops.needs());
-  }
-
-  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
-  /// The parameters as products read them; where the types agree, the parameters themselves. Null
-  /// where ops pack them.
-  [[nodiscard]] T* weights() const {
-    if constexpr (mixed) {
-      return weights_.template as<T>();
-    } else if constexpr (std::is_same_v<T, P>) {
-      return parameters();
-    } else {
-      return nullptr;
-    }
-  }
-  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
-  [[nodiscard]] P* gradients(int buffer = 0) const {
-    return gradients_.template as<P>() + buffer * layout.trained;
-  }
-  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
-  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
-
-  [[nodiscard]] Operands<T, P> const& operands(int node) const {
-    return operands_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] T* gradient_of(int node) const {
-    return at(transient_, plan_.node_gradient[static_cast<std::size_t>(node)]);
-  }
-  /// The gradients of the edges that carry a node's output, in the order of the edges.
-  [[nodiscard]] T const* const* forks(int node) const {
-    return forks_.data() + first_fork_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] T* loss_gradient() const { return at(transient_, plan_.loss_gradient); }
-  [[nodiscard]] T const* output() const { return output_; }
-
-  /// Points every edge that carries the network's input to @p x.
-  void set_input(T const* x) {
-    for (int i = 0; i < input_edges; ++i) {
-      *input_edge_[i] = x;
-    }
-    if constexpr (is_input(graph.nodes - 1)) {
-      output_ = x;
-    }
-  }
-
-  [[nodiscard]] MemoryReport report() const {
-    auto const size = [](Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); };
-    return {.parameters = size(parameters_),
-            .gradients = size(gradients_),
-            .optimizer_state = size(states_),
-            .kept = size(kept_),
-            .transient = size(transient_),
-            .scratch = size(scratch_),
-            .weights = size(weights_) + size(packed_),
-            .logical = plan_.logical_bytes};
-  }
-
- private:
-  // Whether a node's output is the network's input, perhaps under another shape.
-  static constexpr bool is_input(int node) { return root_of(graph, node) == 0; }
-  static constexpr int input_edges = [] {
-    int count = 0;
-    for (int e = 0; e < graph.edges; ++e) {
-      count += is_input(graph.source[e]) ? 1 : 0;
-    }
-    return count;
-  }();
-
-  static std::size_t bytes(std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * sizeof(P);
-  }
-  static T* at(Buffer const& arena, std::int64_t offset) {
-    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + offset);
-  }
-  [[nodiscard]] T* value_of(int node) const {
-    auto const n = static_cast<std::size_t>(node);
-    auto const root = static_cast<std::size_t>(plan_.root[n]);
-    return plan_.value[root] < 0
-               ? nullptr
-               : at(plan_.kept[root] ? kept_ : transient_, plan_.value[root] + plan_.slice[n]);
-  }
-
-  void point_parameters() {
-    for (int p = 0; p < graph.parameters; ++p) {
-      parameter_.push_back(parameters() + layout.offset[p]);
-      weight_.push_back(weights() != nullptr ? weights() + layout.offset[p] : nullptr);
-      gradient_.push_back(graph.parameter[p].frozen ? nullptr : gradients() + layout.offset[p]);
-    }
-  }
-
-  void point_activations() {
-    for (int e = 0; e < graph.edges; ++e) {
-      edge_value_.push_back(value_of(graph.source[e]));
-      edge_gradient_.push_back(at(transient_, plan_.edge_gradient[static_cast<std::size_t>(e)]));
-    }
-    for (int e = 0, i = 0; e < graph.edges; ++e) {
-      if (is_input(graph.source[e])) {
-        input_edge_[i++] = &edge_value_[static_cast<std::size_t>(e)];
-      }
-    }
-    for (int n = 0; n < graph.nodes; ++n) {
-      Node const& node = graph.node[n];
-      first_fork_.push_back(forks_.size());
-      for (int m = n + 1; m < graph.nodes; ++m) {
-        for (int e = graph.node[m].first_edge, end = e + graph.node[m].edges; e < end; ++e) {
-          if (graph.source[e] == n && !graph.node[m].merged) {
-            forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
-          }
-        }
-      }
-      operands_.push_back({.x = edge_value_.data() + node.first_edge,
-                           .y = value_of(n),
-                           .dy = gradient_of(n),
-                           .dx = edge_gradient_.data() + node.first_edge,
-                           .parameter = parameter_.data() + node.first_parameter,
-                           .weight = weight_.data() + node.first_parameter,
-                           .gradient = gradient_.data() + node.first_parameter,
-                           .saved = reinterpret_cast<std::byte*>(
-                               at(kept_, plan_.saved[static_cast<std::size_t>(n)]))});
-    }
-    output_ = value_of(graph.nodes - 1);
-  }
-
-  static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
-    std::int64_t sum = 0;
-    for (OpNeeds const& need : needs) {
-      sum += detail::aligned(need.packed_bytes);
-    }
-    return static_cast<std::size_t>(sum);
-  }
-  void point_packed(std::vector<OpNeeds> const& needs) {
-    std::byte* next = packed_.data();
-    for (std::size_t n = 0; n < needs.size(); ++n) {
-      operands_[n].packed = next;
-      next += detail::aligned(needs[n].packed_bytes);
-    }
-  }
-
-  MemoryPlan plan_;
-  Buffer parameters_;
-  Buffer weights_;
-  Buffer gradients_;
-  Buffer states_;
-  Buffer kept_;
-  Buffer transient_;
-  Buffer scratch_;
-  Buffer packed_;
-  std::vector<P*> parameter_;
-  std::vector<T const*> weight_;
-  std::vector<P*> gradient_;
-  std::vector<T const*> edge_value_;
-  std::vector<T*> edge_gradient_;
-  T const** input_edge_[input_edges > 0 ? input_edges : 1] = {};
-  std::vector<T const*> forks_;
-  std::vector<std::size_t> first_fork_;
-  std::vector<Operands<T, P>> operands_;
-  T const* output_ = nullptr;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/tracer.hpp
-
-/// @file
-/// Tracer: when each action and each collective of one step of a rank began and ended.
-
-// ---- tandem/strategy/action.hpp
-
-/// @file
-/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
-///
-/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass;
-/// "0REDUCE_GRAD1" awaits bucket 1 of the stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the
-/// update. Every action has a name, so that an error can say which one was not reached.
-
-namespace tandem {
-
-enum class ActionKind : std::uint16_t {
-  forward,
-  backward,
-  reduce_gradient,
-  reduce_loss,
-  update,
-  end,  ///< stands behind a row, so that a rank need not count
-};
-
-/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
-/// Eight bytes without a gap, so that a rank reports one with a single store.
-struct Action {
-  ActionKind kind = ActionKind::forward;
-  std::int16_t stage = 0;
-  std::int32_t index = 0;
-
-  friend constexpr bool operator==(Action const&, Action const&) = default;
-};
-
-/// A rank's program for one step: `length` actions, and behind them one of kind `end`.
-template <int Length>
-struct ActionRow {
-  static constexpr int length = Length;
-  Action action[Length + 1] = {};
-};
-
-/// "0F3", "0REDUCE_GRAD1", "0U".
-inline std::string to_string(Action const& action) {
-  std::string text = std::to_string(action.stage);
-  switch (action.kind) {
-    case ActionKind::forward:
-      return text + "F" + std::to_string(action.index);
-    case ActionKind::backward:
-      return text + "B" + std::to_string(action.index);
-    case ActionKind::reduce_gradient:
-      return text + "REDUCE_GRAD" + std::to_string(action.index);
-    case ActionKind::reduce_loss:
-      return text + "REDUCE_LOSS";
-    case ActionKind::update:
-      return text + "U";
-    case ActionKind::end:
-      return text + "END";
-  }
-  return text;
-}
-
-/// An action in one word, for a progress board that other threads read.
-constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
-
-constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What runs side by side on one rank.
-enum class Lane { compute, communication };
-
-/// One bar of a trace, in microseconds since the step began.
-struct TraceEvent {
-  std::string name{};
-  int rank = 0;
-  Lane lane = Lane::compute;
-  double begin_us = 0.0;
-  double end_us = 0.0;
-};
-
-/// Sets stamps around what a rank queues; where they are is the device's business, so that a GPU
-/// stamps its own streams. Off at first, and then it costs one test a collective.
-template <class Device>
-class Tracer {
- public:
-  using Stamp = typename Device::Stamp;
-
-  [[nodiscard]] bool on() const { return on_; }
-
-  void begin(Device& device) {
-    entries_.clear();
-    on_ = true;
-    device.stamp(origin_.emplace(device.make_stamp()));
-  }
-
-  template <class F>
-  void action(Device& device, Action action, F const& f) {
-    Entry& entry = open(device, to_string(action), Lane::compute);
-    device.stamp(entry.begin);
-    f();
-    device.stamp(entry.end);
-  }
-
-  template <class F>
-  void collective(Device& device, Label label, F const& f) {
-    if (!on_) {
-      f();
-      return;
-    }
-    Entry& entry = open(device, to_string(label), Lane::communication);
-    device.stamp_communication(entry.begin);
-    f();
-    device.stamp_communication(entry.end);
-  }
-
-  /// Turns it off again; what has been stamped stays for events().
-  void end() { on_ = false; }
-
-  /// @pre everything that was queued is done
-  std::vector<TraceEvent> events(Device& device, int rank) {
-    std::vector<TraceEvent> events;
-    for (Entry const& entry : entries_) {
-      events.push_back({.name = entry.name,
-                        .rank = rank,
-                        .lane = entry.lane,
-                        .begin_us = device.microseconds(*origin_, entry.begin),
-                        .end_us = device.microseconds(*origin_, entry.end)});
-    }
-    entries_.clear();
-    return events;
-  }
-
- private:
-  struct Entry {
-    std::string name;
-    Lane lane;
-    Stamp begin;
-    Stamp end;
-  };
-
-  Entry& open(Device& device, std::string name, Lane lane) {
-    entries_.push_back({std::move(name), lane, device.make_stamp(), device.make_stamp()});
-    return entries_.back();
-  }
-
-  bool on_ = false;
-  std::optional<Stamp> origin_;
-  std::deque<Entry> entries_;  // stamps keep their addresses
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 /// Whether a communicator adds in an order fixed by rank.
@@ -6371,8 +7048,10 @@ inline constexpr bool sums_in_order = [] {
   }
 }();
 
-/// Has the rank's end of the group. Buckets are reduced in the order in which backward closes them,
-/// on the communication stream, while it goes on.
+/// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
+/// stages. Buckets are reduced in the order in which backward closes them, on the communication
+/// stream, while it goes on; where a stage's copies are on devices with different rows, in the
+/// order of the model's parts when all are whole, so that no two ranks wait for each other.
 template <class Program, class Backend, class Communicator>
 class GradientReduction {
  public:
@@ -6380,23 +7059,32 @@ class GradientReduction {
   using Device = typename Backend::Device;
   using Buffer = typename Backend::Buffer;
   using Mark = typename Device::Mark;
-  using Memory = RankMemory<Program, Backend>;
-  static constexpr Batching batching = Program::batching;
+  using Memory = ParameterMemory<Program, Backend>;
+  using Whole = typename Program::Program;
+  static constexpr Batching batching = Whole::batching;
   static constexpr auto const& layout = Program::layout;
-  static constexpr int leaf = batching.microbatches / batching.leaves;  ///< in microbatches
+  static constexpr int replicas = Program::gradient_replicas;
+  static constexpr bool overlaps = Whole::map.copies == 1;
   /// What is sent: the gradients themselves, or rounded to 16 bits.
   using Wire =
       std::conditional_t<batching.wire == WireFormat::bfloat16, BFloat16,
                          std::conditional_t<batching.wire == WireFormat::float16, Float16, P>>;
   /// Whether sums in a fixed order take more than an all-reduce: comm/cuda_ordered.cuh.
   static constexpr bool needs_order =
-      batching.reproducible && batching.replicas > 1 && !sums_in_order<Communicator>;
-  static constexpr bool rounds = batching.wire != WireFormat::exact && batching.replicas > 1;
+      batching.reproducible && replicas > 1 && !sums_in_order<Communicator>;
+  static constexpr bool rounds = batching.wire != WireFormat::exact && replicas > 1;
 
+  /// @param all     the group of all ranks
+  /// @param stages  of each local stage: the group of its replicas
+  /// @param plan    microbatches and leaves
   /// @param tracer  outlives this
-  GradientReduction(Device& device, Communicator communicator, Tracer<Device>& tracer)
-      : communicator_{std::move(communicator)},
+  GradientReduction(Device& device, Communicator all, std::vector<Communicator> stages,
+                    Batching const& plan, Tracer<Device>& tracer)
+      : communicator_{std::move(all)},
+        stages_{std::move(stages)},
+        leaves_{plan.leaves_of_copy(Whole::map.copies)},
         tracer_{&tracer},
+        synchronized_{device.make_mark()},
         ordered_{device, order_bytes()},
         wire_{device, rounds ? static_cast<std::size_t>(layout.trained) * sizeof(Wire) : 0} {
     for (int mark = 0; mark < layout.buckets + 1; ++mark) {
@@ -6404,33 +7092,25 @@ class GradientReduction {
     }
   }
 
-  /// The gradients of @p bucket are whole for @p microbatch: at the end of a leaf they join the
-  /// tree, at the end of the last leaf their reduction over the replicas begins.
-  void bucket_ready(Device& device, Memory const& memory, int bucket, int microbatch) {
-    if (microbatch % leaf != leaf - 1) {
-      return;
+  /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
+  /// at the end of the last leaf their reduction over the replicas begins.
+  void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
+    if (memory.waiting_leaves() > 0) {
+      auto const [begin, count] = range(bucket);
+      join_tree(device, memory, leaf, begin, count);
     }
-    auto const [begin, count] = range(bucket);
-    if constexpr (Memory::waiting_leaves > 0) {
-      join_tree(device, memory, microbatch / leaf, begin, count);
-    }
-    if constexpr (batching.replicas > 1) {
-      if (microbatch == batching.microbatches - 1) {
-        Label const label{"bucket", bucket};
-        Mark& mark = marks_[static_cast<std::size_t>(bucket)];
-        if constexpr (rounds) {
-          Wire* const sent = wire_.template as<Wire>() + begin;
-          Verbs<Backend>::cast(device, memory.gradients() + begin, sent, count);
-          reduce(device, span_of(sent, count), label, mark);
-        } else {
-          reduce(device, span_of(memory.gradients() + begin, count), label, mark);
-        }
+    if constexpr (replicas > 1 && overlaps) {
+      if (leaf == leaves_ - 1) {
+        begin(device, memory, bucket);
       }
     }
   }
 
   /// What is computed from now on reads the sum of @p bucket over all replicas.
   void await(Device& device, Memory const& memory, int bucket) {
+    if constexpr (!overlaps) {
+      begin_in_order(device, memory, bucket);
+    }
     device.await(marks_[static_cast<std::size_t>(bucket)]);
     if constexpr (rounds) {
       auto const [begin, count] = range(bucket);
@@ -6440,12 +7120,22 @@ class GradientReduction {
   }
 
   /// The same for the losses and metrics of all microbatches.
-  void reduce_sums(Device& device, std::span<double> sums) {
-    reduce(device, sums, {"losses"}, marks_.back());
+  void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
+    reduce(device, communicator_, sums, label, marks_.back());
   }
   void await_sums(Device& device) { device.await(marks_.back()); }
 
+  /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
+  void synchronize(Device& device, std::span<double> sums, int stage) {
+    reduce(device, communicator(stage), sums, {"statistics"}, synchronized_);
+    device.await(synchronized_);
+  }
+
   [[nodiscard]] Communicator& communicator() { return communicator_; }
+  /// The group of the replicas of local stage @p stage.
+  [[nodiscard]] Communicator& communicator(int stage) {
+    return stages_[static_cast<std::size_t>(stage)];
+  }
   [[nodiscard]] std::int64_t wire_bytes() const {
     return static_cast<std::int64_t>(wire_.bytes() + ordered_.bytes());
   }
@@ -6468,24 +7158,55 @@ class GradientReduction {
     std::size_t most = 0;
     for (int bucket = 0; needs_order && bucket < layout.buckets; ++bucket) {
       if constexpr (needs_order) {
-        most =
-            std::max(most, ordered_scratch_bytes<Communicator, P>(
-                               static_cast<std::size_t>(range(bucket).count), batching.replicas));
+        most = std::max(most, ordered_scratch_bytes<Communicator, P>(
+                                  static_cast<std::size_t>(range(bucket).count), replicas));
       }
     }
     return most;
   }
 
+  void begin(Device& device, Memory const& memory, int bucket) {
+    auto const [first, count] = range(bucket);
+    Label const label{"bucket", bucket};
+    Mark& mark = marks_[static_cast<std::size_t>(bucket)];
+    Communicator& group = communicator(local_stage(layout.bucket_stage[bucket]));
+    if constexpr (rounds) {
+      Wire* const sent = wire_.template as<Wire>() + first;
+      Verbs<Backend>::cast(device, memory.gradients() + first, sent, count);
+      reduce(device, group, span_of(sent, count), label, mark);
+    } else {
+      reduce(device, group, span_of(memory.gradients() + first, count), label, mark);
+    }
+  }
+
+  // All buckets, when the first is awaited: part by part.
+  void begin_in_order(Device& device, Memory const& memory, int bucket) {
+    for (int part = 0; bucket == 0 && part < Whole::map.parts(); ++part) {
+      for (int b = 0; b < layout.buckets; ++b) {
+        if (layout.bucket_stage[b] % Whole::map.parts() == part) {
+          begin(device, memory, b);
+        }
+      }
+    }
+  }
+  static int local_stage(int id) {
+    int local = 0;
+    while (Program::stages.stage[local].id != id) {
+      ++local;
+    }
+    return local;
+  }
+
   template <class E>
-  void reduce(Device& device, std::span<E> data, Label label, Mark& mark) {
+  void reduce(Device& device, Communicator& group, std::span<E> data, Label label, Mark& mark) {
     device.begin_communication();
     tracer_->collective(device, label, [&] {
       if constexpr (needs_order && std::is_same_v<E, P>) {  // sums of losses round nothing
         std::span<std::byte> const scratch{ordered_.data(), ordered_.bytes()};
-        all_reduce_ordered(communicator_, std::span<E const>{data}, data, Sum{}, scratch,
+        all_reduce_ordered(group, std::span<E const>{data}, data, Sum{}, scratch,
                            device.communication, label);
       } else {
-        communicator_.all_reduce(data, data, Sum{}, device.communication, label);
+        group.all_reduce(data, data, Sum{}, device.communication, label);
       }
     });
     device.mark(mark);
@@ -6499,50 +7220,19 @@ class GradientReduction {
     for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
       Verbs<Backend>::add(device, memory.gradients(1 + level) + begin, sum, count);
     }
-    if (index != batching.leaves - 1) {
+    if (index != leaves_ - 1) {
       Verbs<Backend>::copy(device, sum, memory.gradients(1 + level) + begin, count);
     }
   }
 
   Communicator communicator_;
+  std::vector<Communicator> stages_;
+  int leaves_;  // of a stage's copy
   Tracer<Device>* tracer_;
   std::vector<Mark> marks_;  // of each bucket's reduction, then of the losses'
+  Mark synchronized_;
   Buffer ordered_;
   Buffer wire_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/mirror.hpp
-
-/// @file
-/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
-/// write, in the layout of the network as the user wrote it.
-
-namespace tandem {
-
-/// The primary template is for devices whose memory is the host's: the mirror is the memory.
-template <class Program, class Backend>
-class ParameterMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = RankMemory<Program, Backend>;
-
-  explicit ParameterMirror(int /*states*/) {}
-
-  /// Brings the mirror up to date; until the next step or upload it stays so.
-  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
-  /// Gives the device what the mirror has.
-  void upload(Device& /*device*/, Memory const& /*memory*/) {}
-
-  /// As of RankMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
-  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
-  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
-
- private:
-  Memory const* memory_ = nullptr;
 };
 
 }  // namespace tandem
@@ -6887,7 +7577,7 @@ class OpTable {
       Node const& node = Program::graph.node[n];
       list.push_back(
           {.node = node,
-           .index = n,
+           .index = node.origin,
            .inputs = inputs.data() + node.first_edge,
            .batch = batch,
            .threads = threads,
@@ -6931,11 +7621,11 @@ namespace tandem {
 template <class Program, class Backend, class LossType, class MetricType>
 class PreparedOps {
  public:
-  static constexpr auto const& graph = Program::graph;
+  static constexpr Shape output = Program::Program::network.output().out;
 
   PreparedOps(int largest_microbatch, int threads, typename Backend::Device& device)
-      : loss{graph.output().out, largest_microbatch},
-        metric{graph.output().out},
+      : loss{output, largest_microbatch},
+        metric{output},
         nodes_{largest_microbatch, threads, device},
         needs_{nodes_.needs()},
         largest_microbatch_{largest_microbatch} {}
@@ -6948,16 +7638,9 @@ class PreparedOps {
   /// What the op of each node asked for.
   [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
 
-  /// Where activations and their gradients stand.
-  [[nodiscard]] MemoryPlan plan() const {
-    return MemoryPlanner{graph, needs_, largest_microbatch_,
-                         static_cast<std::int64_t>(sizeof(typename Backend::Scalar))}
-        .plan();
-  }
-
   /// What the greediest pass wants.
   [[nodiscard]] std::int64_t scratch_bytes() const {
-    std::int64_t most = loss.scratch_bytes();
+    std::int64_t most = Program::has_result ? loss.scratch_bytes() : 0;
     if constexpr (requires { metric.scratch_bytes(largest_microbatch_); }) {
       most = std::max(most, metric.scratch_bytes(largest_microbatch_));
     }
@@ -6978,466 +7661,1577 @@ class PreparedOps {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank_options.hpp
+// ---- tandem/engine/rank_links.hpp
 
 /// @file
-/// RankOptions: what a rank is made for; Watch: what it calls while it waits.
+/// RankLinks: the ends of all links of a rank, and which tensors go over them.
 
-// ---- tandem/optim/optimizer.hpp
+// ---- tandem/engine/link.hpp
 
 /// @file
-/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
-///
-/// A functor updates element i of one flat run of parameters; backends call it for every i, or its
-/// next() for several elements at once, and may construct it on the device. The arithmetic and its
-/// order are PyTorch's.
+/// LinkEnd: one end of a link between two devices, on which tensors of one direction travel.
 
 namespace tandem {
 
-/// Stochastic gradient descent with heavy-ball or Nesterov momentum and L2 weight decay.
-///
-/// g += weight_decay p; v = momentum v + g; p -= learning_rate (nesterov ? g + momentum v : v).
-struct Sgd {
-  float learning_rate = 0.01F;
-  float momentum = 0.0F;
-  float weight_decay = 0.0F;
-  bool nesterov = false;
+/// Has a stream of its own, so that a message waits for nothing but its buffer and its other end,
+/// and what is computed meanwhile goes on. Not copyable, not movable.
+template <class Backend, class Communicator>
+class LinkEnd {
+ public:
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using Mark = typename Device::Mark;
+  using Stream = typename Communicator::Stream;
 
-  [[nodiscard]] constexpr int states() const { return momentum != 0.0F ? 1 : 0; }
-  static constexpr char const* state_name(int /*state*/) { return "momentum_buffer"; }
-};
+  /// @param communicator  of two ranks, of which the sender is rank 0
+  /// @param tracer        outlives this
+  LinkEnd(Device& device, Communicator communicator, Tracer<Device>& tracer)
+      : communicator_{std::move(communicator)},
+        tracer_{&tracer},
+        stream_{device.make_stream()},
+        mark_{device.make_mark()} {}
 
-/// Adam with L2 weight decay. Source: Kingma, Ba, arXiv:1412.6980.
-struct Adam {
-  float learning_rate = 0.001F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.0F;
+  LinkEnd(LinkEnd const&) = delete;
+  LinkEnd& operator=(LinkEnd const&) = delete;
 
-  [[nodiscard]] static constexpr int states() { return 2; }
-  static constexpr char const* state_name(int state) {
-    return state == 0 ? "exp_avg" : "exp_avg_sq";
-  }
-};
-
-/// Adam with decoupled weight decay. Source: Loshchilov, Hutter, arXiv:1711.05101.
-struct AdamW {
-  float learning_rate = 0.001F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.01F;
-
-  [[nodiscard]] static constexpr int states() { return 2; }
-  static constexpr char const* state_name(int state) { return Adam::state_name(state); }
-};
-
-using Optimizer = std::variant<Sgd, Adam, AdamW>;
-
-/// "Sgd", "Adam" or "AdamW".
-inline std::string optimizer_name(Optimizer const& optimizer) {
-  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
-  return names[optimizer.index()];
-}
-
-template <class = void>  // compiled where it is called, not by every include
-double learning_rate_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
-}
-
-/// Arrays of the parameters' size that the optimizer keeps between steps.
-template <class = void>
-int states_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return o.states(); }, optimizer);
-}
-
-/// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
-template <class = void>
-std::vector<std::string> state_names(Optimizer const& optimizer) {
-  return std::visit(
-      [](auto const& o) {
-        std::vector<std::string> names;
-        for (int s = 0; s < o.states(); ++s) {
-          names.emplace_back(o.state_name(s));
-        }
-        return names;
-      },
-      optimizer);
-}
-
-/// One flat run of parameters with its gradients and optimizer states.
-template <class T>
-struct ParameterRun {
-  T* parameter = nullptr;
-  T const* gradient = nullptr;
-  T* state[2] = {};
-};
-
-/// What changes from step to step and from group to group.
-struct UpdateSettings {
-  double learning_rate = 0.0;
-  double weight_decay = 0.0;
-  double gradient_scale = 1.0;  ///< of clipping
-  std::int64_t step = 1;        ///< counted from 1
-};
-
-namespace detail {
-
-/// Element @p i of @p run becomes what update.next() says of it.
-template <class Update, class T>
-TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
-                                       std::int64_t i) {
-  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
-                run.state[1] != nullptr ? run.state[1][i] : T{0}};
-  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
-  for (int s = 0; s < 2; ++s) {
-    if (run.state[s] != nullptr) {
-      run.state[s][i] = state[s];
+  /// Makes the connection where the first message would: one end alone may not, since in a step the
+  /// other may be sending on another link. Both ends call it, and all ranks for their links in one
+  /// order.
+  void connect() {
+    if constexpr (requires { communicator_.warm_up(*stream_, {Operation::send}); }) {
+      communicator_.warm_up(*stream_, {Operation::send});
     }
   }
-}
 
-}  // namespace detail
+  /// Sends what has been computed so far; it must not change until await().
+  void send(Device& device, T const* data, std::int64_t count, Label label) {
+    transfer(device, label, [&] {
+      communicator_.send(std::span<T const>{data, static_cast<std::size_t>(count)}, 1, *stream_,
+                         label);
+    });
+  }
 
-/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
-/// also moves the element's optimizer states; and operator()(i), which does so to element i.
-template <class T>
-struct SgdUpdate {
-  ParameterRun<T> run;
-  T learning_rate, momentum, weight_decay, scale;
-  bool nesterov;
+  /// What is computed from now on comes after the message's arrival in @p data.
+  void receive(Device& device, T* data, std::int64_t count, Label label) {
+    transfer(device, label, [&] {
+      communicator_.receive(std::span<T>{data, static_cast<std::size_t>(count)}, 0, *stream_,
+                            label);
+    });
+    await(device);
+  }
 
-  TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
-      : run{r},
-        learning_rate{static_cast<T>(s.learning_rate)},
-        momentum{static_cast<T>(o.momentum)},
-        weight_decay{static_cast<T>(s.weight_decay)},
-        scale{static_cast<T>(s.gradient_scale)},
-        nesterov{o.nesterov} {}
-
-  TANDEM_HOST_DEVICE T next(T p, T gradient, T (&state)[2]) const {
-    T g = gradient * scale + weight_decay * p;
-    if (run.state[0] != nullptr) {
-      T const v = momentum * state[0] + g;
-      state[0] = v;
-      g = nesterov ? g + momentum * v : v;
+  /// What is computed from now on comes after all messages so far.
+  void await(Device& device) {
+    if (std::exchange(pending_, false)) {  // a capture may not wait for another step's mark
+      device.await_on(*stream_, mark_);
     }
-    return p - learning_rate * g;
   }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
+
+  /// After an error: nothing queued reads or writes memory any more.
+  void settle(Device& device) { device.settle(*stream_); }
+
+  [[nodiscard]] Communicator& communicator() { return communicator_; }
+
+ private:
+  template <class F>
+  void transfer(Device& device, Label label, F const& f) {
+    device.begin_on(*stream_);
+    tracer_->on_stream(device, *stream_, label, f);
+    device.mark_on(*stream_, mark_);
+    pending_ = true;
   }
+
+  Communicator communicator_;
+  Tracer<Device>* tracer_;
+  std::unique_ptr<Stream> stream_;
+  Mark mark_;
+  bool pending_ = false;  // messages that nobody has awaited
 };
-
-template <class T>
-struct AdamUpdate {
-  ParameterRun<T> run;
-  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
-
-  template <class O>
-  TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
-                                bool decoupled)
-      : run{r},
-        step_size{static_cast<T>(s.learning_rate /
-                                 (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
-        beta1{static_cast<T>(o.beta1)},
-        beta2{static_cast<T>(o.beta2)},
-        epsilon{static_cast<T>(o.epsilon)},
-        root_correction{static_cast<T>(
-            1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
-        l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
-        shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
-        scale{static_cast<T>(s.gradient_scale)} {}
-
-  TANDEM_HOST_DEVICE T next(T before, T gradient, T (&state)[2]) const {
-    T const p = before * shrink;
-    T const g = gradient * scale + l2 * p;
-    T const m = beta1 * state[0] + (T{1} - beta1) * g;
-    T const v = beta2 * state[1] + (T{1} - beta2) * g * g;
-    state[0] = m;
-    state[1] = v;
-    using std::sqrt;
-    return p - step_size * m / (sqrt(v) * root_correction + epsilon);
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
-template <class T>
-struct AverageUpdate {
-  ParameterRun<T> run;
-  T rate;
-
-  TANDEM_HOST_DEVICE T next(T p, T average, T (&/*state*/)[2]) const {
-    return (T{1} - rate) * p + rate * average;
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-template <class T>
-TANDEM_HOST_DEVICE SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s,
-                                            ParameterRun<T> run) {
-  return {o, s, run};
-}
-template <class T>
-TANDEM_HOST_DEVICE AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s,
-                                             ParameterRun<T> run) {
-  return {o, s, run, false};
-}
-template <class T>
-TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s,
-                                             ParameterRun<T> run) {
-  return {o, s, run, true};
-}
 
 }  // namespace tandem
 
-// ---- tandem/optim/parameter_group.hpp
+// ---- tandem/engine/rank_groups.hpp
 
 /// @file
-/// ParameterGroup: other settings for the parameters whose names match a pattern.
+/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
+/// ranks that have it, and for each link and direction its two ends.
 
-// ---- tandem/strategy/parameter_layout.hpp
+// ---- tandem/strategy/stage_map_view.hpp
 
 /// @file
-/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
-/// optimizer state, and which runs of it are reduced together.
+/// StageMapView: what an algorithm reads of a StageMap, or of one that was made at run time.
 ///
-/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
-/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
-/// gradient. Cost: one walk over the nodes, at compile time.
+/// A view keeps pointers: the map must live as long as it.
+
+// ---- tandem/strategy/scratch.hpp
+
+/// @file
+/// Scratch: memory of an algorithm that runs at compile time and at run time.
+///
+/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
+/// std::vector.
+
+namespace tandem::detail {
+
+template <class T>
+class Scratch {
+ public:
+  /// @p size elements, each T{}
+  constexpr explicit Scratch(int size)
+      : data_{new T[static_cast<std::size_t>(size > 0 ? size : 1)]{}} {}
+  constexpr Scratch(int size, T value) : Scratch{size} {
+    for (int i = 0; i < size; ++i) {
+      data_[i] = value;
+    }
+  }
+  Scratch(Scratch const&) = delete;
+  Scratch& operator=(Scratch const&) = delete;
+  constexpr ~Scratch() { delete[] data_; }
+
+  /// In a long evaluation, take this once: an access through it costs the compiler no call.
+  constexpr T* data() { return data_; }
+  constexpr T& operator[](int i) { return data_[i]; }
+  constexpr T const& operator[](int i) const { return data_[i]; }
+
+ private:
+  T* data_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/strategy/stage_map.hpp
+
+/// @file
+/// StageMap: which device of a model replica has which stage, and between which stages tensors go.
 
 namespace tandem {
 
-/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
-inline constexpr int parameter_alignment = 16;
-
-template <int Nodes, int Parameters>
-struct ParameterLayout {
-  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
-      {};                     ///< of a graph's parameter, in elements
-  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
-  std::int64_t elements = 0;  ///< all of them
-  int buckets = 0;
-  std::int64_t bucket_begin[Nodes + 1] =
-      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
-  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
+/// Outputs of stage `from` are inputs of stage `to`. If both are on one device nothing is sent;
+/// else one message a microbatch goes over `link`, and its gradient comes back over the same one.
+/// Messages of a link and a direction arrive in the order in which they were sent.
+struct StageEdge {
+  std::int16_t from = 0;
+  std::int16_t to = 0;
+  std::int16_t link = 0;
 };
 
-/// @param first, rest  a bucket closes when it has at least so many bytes: the first, the others
-template <GraphSize Size>
-constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest) {
-  ParameterLayout<Size.nodes, Size.parameters> layout;
-  auto const place = [&](int p) {
-    layout.offset[p] = layout.elements;
-    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
-    layout.elements +=
-        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
-  };
-  int last_trained = -1;
-  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
-  for (int n = Size.nodes - 1; n >= 0; --n) {
-    Node const& node = graph.node[n];
-    layout.closes[n] = -1;
-    if (node.parameters == 0 || node.frozen) {
-      continue;
-    }
-    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      place(p);
-    }
-    last_trained = n;
-    whole = node.merged && node.home < whole ? node.home : whole;
-    std::int64_t const bytes =
-        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
-    if (n <= whole && bytes >= (layout.buckets == 0 ? first : rest)) {
-      layout.closes[n] = static_cast<std::int16_t>(layout.buckets++);
-      layout.bucket_begin[layout.buckets] = layout.elements;
-    }
-  }
-  if (layout.elements > layout.bucket_begin[layout.buckets]) {  // what is left
-    layout.closes[last_trained] = static_cast<std::int16_t>(layout.buckets++);
-    layout.bucket_begin[layout.buckets] = layout.elements;
-  }
-  layout.trained = layout.elements;
-  for (int p = 0; p < Size.parameters; ++p) {
-    if (graph.parameter[p].frozen) {
-      place(p);
+/// The stages of one replica of a model. Every edge leads from a lower stage to a higher one.
+///
+/// A stage's copies (Chimera has two, in opposite directions) are stages of their own: with
+/// `copies` of `parts` stages each, stage c * parts + k is copy c of part k. Copy c trains on the
+/// c-th of `copies` equal runs of the replica's microbatches.
+/// @tparam Stages, Edges  of all copies
+template <int Stages, int Edges>
+struct StageMap {
+  static constexpr int stages = Stages;
+  static constexpr int edges = Edges;
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::int16_t device[Stages] = {};
+  StageEdge edge[Edges > 0 ? Edges : 1] = {};
+
+  [[nodiscard]] constexpr int parts() const { return Stages / copies; }
+};
+
+/// `Devices * Chunks` stages in a chain, stage k on device k modulo Devices.
+template <int Devices, int Chunks = 1>
+constexpr auto chain_map() {
+  constexpr int stages = Devices * Chunks;
+  StageMap<stages, stages - 1> map{.devices = Devices};
+  for (int s = 0; s < stages; ++s) {
+    map.device[s] = static_cast<std::int16_t>(s % Devices);
+    if (s > 0) {
+      map.edge[s - 1] = {static_cast<std::int16_t>(s - 1), static_cast<std::int16_t>(s),
+                         static_cast<std::int16_t>(s - 1)};
     }
   }
-  return layout;
+  map.links = stages - 1;
+  return map;
+}
+
+/// Two chains in opposite directions: stage k on device k, its copy on device Devices - 1 - k.
+template <int Devices>
+constexpr auto bidirectional_map() {
+  StageMap<2 * Devices, 2 * (Devices - 1)> map{.devices = Devices, .copies = 2};
+  for (int s = 0; s < Devices; ++s) {
+    map.device[s] = static_cast<std::int16_t>(s);
+    map.device[Devices + s] = static_cast<std::int16_t>(Devices - 1 - s);
+  }
+  for (int copy = 0; copy < 2; ++copy) {
+    for (int s = 1; s < Devices; ++s) {
+      int const to = copy * Devices + s;
+      map.edge[map.links] = {static_cast<std::int16_t>(to - 1), static_cast<std::int16_t>(to),
+                             static_cast<std::int16_t>(map.links)};
+      ++map.links;
+    }
+  }
+  return map;
 }
 
 }  // namespace tandem
 
 namespace tandem {
 
-/// Settings for the parameters whose names match `pattern`, in which '*' stands for any characters:
-/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts.
-struct ParameterGroup {
-  std::string pattern;
-  float learning_rate_scale = 1.0F;
-  std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
-  bool frozen =
-      false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
-};
+struct StageMapView {
+  int stages = 0;
+  int edges = 0;
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::int16_t const* device = nullptr;  ///< of each stage
+  StageEdge const* edge = nullptr;
 
-/// A run of neighbouring parameters that are updated alike.
-struct UpdateRun {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  Role role = Role::weight;
-  float rate = 0.0F;  ///< of a statistic
-  float learning_rate_scale = 1.0F;
-  std::optional<float> weight_decay = std::nullopt;
-  bool frozen = false;
+  constexpr StageMapView() = default;
 
-  [[nodiscard]] bool alike(UpdateRun const& other) const {
-    return role == other.role && rate == other.rate &&
-           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
-           frozen == other.frozen;
+  template <int Stages, int Edges>
+  constexpr StageMapView(StageMap<Stages, Edges> const& map)
+      : stages{Stages},
+        edges{Edges},
+        devices{map.devices},
+        copies{map.copies},
+        links{map.links},
+        device{map.device},
+        edge{map.edge} {}
+
+  [[nodiscard]] constexpr int parts() const { return stages / copies; }
+
+  /// Whether messages go over this edge: its stages are on two devices.
+  [[nodiscard]] constexpr bool crosses(int e) const {
+    return device[edge[e].from] != device[edge[e].to];
+  }
+
+  /// The first of the replica's microbatches that a stage's copy trains on.
+  [[nodiscard]] constexpr int first_microbatch(int stage, int microbatches) const {
+    return stage / parts() * (microbatches / copies);
   }
 };
 
-namespace detail {
+/// A StageMap whose size is known at run time only.
+struct RuntimeMap {
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::vector<std::int16_t> device;
+  std::vector<StageEdge> edge;
 
-/// Whether @p name matches @p pattern, '*' standing for any run of characters.
-constexpr bool matches(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0;
-  std::size_t n = 0;
-  std::size_t star = std::string_view::npos;
-  std::size_t retry = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      retry = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++retry;
-    } else {
+  RuntimeMap() = default;
+
+  template <int Stages, int Edges>
+  explicit RuntimeMap(StageMap<Stages, Edges> const& map)
+      : devices{map.devices},
+        copies{map.copies},
+        links{map.links},
+        device(map.device, map.device + Stages),
+        edge(map.edge, map.edge + Edges) {}
+
+  operator StageMapView() const {
+    StageMapView view;
+    view.stages = static_cast<int>(device.size());
+    view.edges = static_cast<int>(edge.size());
+    view.devices = devices;
+    view.copies = copies;
+    view.links = links;
+    view.device = device.data();
+    view.edge = edge.data();
+    return view;
+  }
+};
+
+/// Whether stages are on devices that exist, edges lead upwards inside a copy, and all edges of a
+/// link lead from one device to one other.
+constexpr bool is_sound(StageMapView const& map) {
+  if (map.stages < 1 || map.devices < 1 || map.copies < 1 || map.stages % map.copies != 0 ||
+      map.links < 0) {
+    return false;
+  }
+  for (int s = 0; s < map.stages; ++s) {
+    if (map.device[s] < 0 || map.device[s] >= map.devices) {
       return false;
     }
   }
-  while (p < pattern.size() && pattern[p] == '*') {
-    ++p;
-  }
-  return p == pattern.size();
-}
-
-}  // namespace detail
-
-/// The trained parameters as runs in the order of the layout, neighbours with like settings merged.
-/// @throws ContractError  a pattern matches no parameter
-template <GraphSize Size>
-std::vector<UpdateRun> update_runs(Graph<Size> const& graph,
-                                   ParameterLayout<Size.nodes, Size.parameters> const& layout,
-                                   std::vector<ParameterGroup> const& groups) {
-  std::vector<bool> used(groups.size(), false);
-  std::vector<UpdateRun> runs;
-  for (int n = Size.nodes - 1; n >= 0; --n) {  // the layout's order
-    Node const& node = graph.node[n];
-    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      if (graph.parameter[p].frozen) {
-        continue;
-      }
-      Parameter const& parameter = graph.parameter[p].parameter;
-      UpdateRun run{.begin = layout.offset[p],
-                    .end = layout.offset[p] + parameter.shape.elements(),
-                    .role = parameter.role,
-                    .rate = parameter.rate};
-      std::string const name = parameter_name(graph, p);
-      for (std::size_t g = 0; g < groups.size(); ++g) {
-        if (detail::matches(groups[g].pattern, name)) {
-          used[g] = true;
-          run.learning_rate_scale = groups[g].learning_rate_scale;
-          run.weight_decay = groups[g].weight_decay;
-          run.frozen = groups[g].frozen;
-        }
-      }
-      if (!runs.empty() && runs.back().alike(run)) {
-        runs.back().end = run.end;
-      } else {
-        runs.push_back(run);
-      }
+  detail::Scratch<int> ends_of_link{map.links, -1};
+  for (int e = 0; e < map.edges; ++e) {
+    StageEdge const edge = map.edge[e];
+    if (edge.from < 0 || edge.from >= edge.to || edge.to >= map.stages ||
+        edge.from / map.parts() != edge.to / map.parts()) {
+      return false;
     }
-  }
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (!used[g]) {
-      throw ContractError{"parameter group '" + groups[g].pattern +
-                          "' matches no trained parameter; names look like '0.weight'"};
+    if (!map.crosses(e)) {
+      continue;
     }
+    if (edge.link < 0 || edge.link >= map.links) {
+      return false;
+    }
+    int const ends = map.device[edge.from] * map.devices + map.device[edge.to];
+    if (ends_of_link[edge.link] >= 0 && ends_of_link[edge.link] != ends) {
+      return false;
+    }
+    ends_of_link[edge.link] = ends;
   }
-  return runs;
+  return true;
 }
 
 }  // namespace tandem
 
 namespace tandem {
 
-/// What a rank is made for.
-struct RankOptions {
-  int rank = 0;
-  int largest_microbatch = 1;
-  DeviceSpec device{};
-  Optimizer optimizer{};
-  std::vector<UpdateRun> runs{};
-  bool record = true;  ///< on a GPU: record a step as a graph and replay it
-};
+/// The same on every rank. Group -1 is that of all ranks.
+template <class Program>
+class RankGroups {
+ public:
+  static constexpr int all = -1;
 
-/// Whether a communicator's calls can be recorded: not if the host takes part in them.
-template <class C>
-inline constexpr bool is_capturable = [] {
-  if constexpr (requires { C::capturable; }) {
-    return bool{C::capturable};
-  } else {
-    return false;
+  template <class = void>  // compiled where it is called, not by every include
+  static std::vector<RankSet> list() {
+    std::vector<RankSet> groups;
+    for (int part = 0; reduces() && part < map().parts(); ++part) {
+      RankSet set{.ranks = {}, .name = "stage " + std::to_string(part)};
+      for (int replica = 0; replica < replicas(); ++replica) {
+        for (int copy = 0; copy < map().copies; ++copy) {
+          set.ranks.push_back(rank_of(replica, copy * map().parts() + part));
+        }
+      }
+      groups.push_back(set);
+    }
+    for (int replica = 0; replica < replicas(); ++replica) {
+      for (int link = 0; link < map().links; ++link) {
+        StageEdge const& edge = first_edge(link);
+        int const from = rank_of(replica, edge.from);
+        int const to = rank_of(replica, edge.to);
+        std::string const name =
+            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
+        groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
+        groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
+      }
+    }
+    return groups;
   }
-}();
 
-/// How the host waits for a device that works on its own: for so long, and looking after the other
-/// ranks meanwhile.
-struct Watch {
-  using Duration = std::chrono::steady_clock::duration;
-  /// Called again and again; throws when the wait is in vain. Null: nobody to look after.
-  void (*look)(void* context, int rank, Duration waited) = nullptr;
-  void* context = nullptr;
-  int rank = 0;
-  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  /// Of the ranks that have this part of the model.
+  static int of_part(int part) { return reduces() ? part : all; }
 
-  /// What a Feed waits with.
-  [[nodiscard]] auto waiter() const {
-    return [*this](auto& device, auto const& event) {
-      // The others' time-out names who is missing; the device's own is for a wait without others.
-      device.wait(
-          event, [this](Duration waited) { look_after(waited); }, timeout + grace);
-      look_after(Duration::zero());  // after an abort the device goes on, with wrong numbers
-    };
+  /// Of the ends of a link; the sender is its first rank.
+  static int of_link(int replica, int link, bool forward) {
+    return (reduces() ? map().parts() : 0) + 2 * (replica * map().links + link) + (forward ? 0 : 1);
   }
 
  private:
-  static constexpr std::chrono::milliseconds grace{2000};
-
-  void look_after(Duration waited) const {
-    if (look != nullptr) {
-      look(context, rank, waited);
+  static constexpr StageMapView map() { return Program::map; }
+  static constexpr int replicas() { return Program::batching.replicas; }
+  // Where each device has the whole model, its group is that of all.
+  static constexpr bool reduces() { return Program::devices > 1 && replicas() * map().copies > 1; }
+  static constexpr int rank_of(int replica, int stage) {
+    return replica * Program::devices + map().device[stage];
+  }
+  static StageEdge const& first_edge(int link) {
+    int e = 0;
+    while (Program::map.edge[e].link != link || !map().crosses(e)) {
+      ++e;
     }
+    return Program::map.edge[e];
   }
 };
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank_memory.hpp
+
+/// @file
+/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
+
+// ---- tandem/engine/arenas.hpp
+
+/// @file
+/// Arenas: where the regions of a MemoryPlan stand in a rank's memory, for each live microbatch.
+
+// ---- tandem/engine/memory_plan.hpp
+
+/// @file
+/// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
+/// microbatch; made before the first step and never changed.
+///
+/// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
+/// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
+/// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
+/// (first fit). *gradient* holds the gradients of one backward pass likewise, behind those that are
+/// sent.
+
+// ---- tandem/engine/first_fit.hpp
+
+/// @file
+/// FirstFit: places buffers in one region of memory by when they live.
+
+namespace tandem {
+
+namespace detail {
+
+/// Buffers placed by first fit in the order of their births.
+class FirstFit {
+ public:
+  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
+  template <class = void>  // compiled where it is called, not by every include
+  std::int64_t place(std::int64_t bytes, int birth, int death) {
+    std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
+    std::int64_t offset = 0;
+    auto at = live_.begin();
+    for (; at != live_.end() && at->offset - offset < bytes; ++at) {
+      offset = at->offset + at->bytes;
+    }
+    live_.insert(at, {offset, bytes, death});
+    peak_ = std::max(peak_, offset + bytes);
+    return offset;
+  }
+
+  [[nodiscard]] std::int64_t peak() const { return peak_; }
+
+ private:
+  struct Block {
+    std::int64_t offset;
+    std::int64_t bytes;
+    int death;
+  };
+  std::vector<Block> live_;  // by offset
+  std::int64_t peak_ = 0;
+};
+
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
+/// at once, from the arrival of their input to the end of their backward pass.
+struct StageLife {
+  int first = 0;
+  int last = 0;
+  int live = 1;
+  int deferred = 0;  ///< of these: between the input gradient and the weight gradient, where apart
+  int first_microbatch = 0;  ///< of the replica's
+};
+
+/// Where a buffer is. Gradients are all in the gradient region.
+enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
+
+/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
+/// there is no such buffer.
+struct MemoryPlan {
+  static constexpr std::int64_t none = -1;
+
+  std::vector<int> root;                    ///< of a node: whose memory its output is
+  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
+  std::vector<MemoryRegion> region;         ///< of a root
+  std::vector<std::int64_t> value;          ///< of a root
+  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
+  std::vector<std::int64_t> saved;          ///< of a node, kept or recomputed
+  std::vector<std::int64_t> node_gradient;  ///< of a node
+  std::vector<std::int64_t> edge_gradient;  ///< of an edge
+  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
+  std::vector<std::int64_t> bytes;          ///< of a node's output
+  std::int64_t loss_gradient = none;        ///< where the loss writes
+  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
+  std::int64_t recomputed_bytes = 0;
+  std::int64_t transient_bytes = 0;
+  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region
+  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
+  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
+};
+
+/// What is planned for.
+struct PlanTask {
+  int batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  int microbatches = 1;  ///< of the replica
+  std::vector<StageLife> stages{};
+  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+};
+
+namespace detail {
+
+/// Sizes of the buffers of a graph's nodes.
+template <GraphSize Size>
+struct BufferSizes {
+  Graph<Size> const& graph;
+  std::int64_t batch;
+  std::int64_t element_bytes;
+
+  [[nodiscard]] std::int64_t bytes(int node) const {
+    return aligned(graph.node[node].out.elements() * batch * element_bytes);
+  }
+  // Of a root, which may be wider than what it is named after.
+  [[nodiscard]] std::int64_t stored_bytes(int node) const {
+    Node const& n = graph.node[node];
+    std::int64_t const wider = n.width > 0 ? n.width : 1;
+    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    return aligned(n.out.elements() / own * wider * batch * element_bytes);
+  }
+};
+
+/// Places values, and what ops save.
+template <GraphSize Size>
+class ValuePlanner {
+ public:
+  ValuePlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+               MemoryPlan& plan)
+      : graph_{graph},
+        needs_{needs},
+        task_{task},
+        sizes_{graph, task.batch, task.element_bytes},
+        plan_{plan} {}
+
+  void place() {
+    find_roots();
+    find_regions();
+    place_values();
+  }
+
+ private:
+  [[nodiscard]] OpNeeds const& needs(int node) const {
+    return needs_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] MemoryRegion& region(int node) {
+    return plan_.region[static_cast<std::size_t>(root(node))];
+  }
+  [[nodiscard]] bool is_input(int node) const { return graph_.node[node].kind == NodeKind::input; }
+  template <class F>
+  void each_source(int n, F const& f) const {
+    Node const& node = graph_.node[n];
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      f(graph_.source[e]);
+    }
+  }
+
+  void find_roots() {
+    for (int n = 0; n < Size.nodes; ++n) {
+      plan_.bytes.push_back(sizes_.bytes(n));
+      plan_.root.push_back(root_of(graph_, n));
+      plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
+    }
+    for (int n = 0; n < Size.nodes; ++n) {
+      int const over = overwritten_by(n);
+      if (over >= 0) {
+        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
+      }
+    }
+  }
+
+  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
+  [[nodiscard]] int overwritten_by(int n) const {
+    int over = -1;
+    each_source(n, [&](int source) {
+      if (over < 0 && needs(n).in_place && root(n) == n && !is_input(root(source)) &&
+          sizes_.bytes(source) == sizes_.bytes(n) &&
+          sizes_.stored_bytes(root(source)) == sizes_.bytes(n) && is_over(root(source), n)) {
+        over = source;
+      }
+    });
+    return over;
+  }
+
+  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
+  [[nodiscard]] bool is_over(int r, int n) const {
+    if (crosses(r, n)) {
+      return false;
+    }
+    for (int m = 0; m < Size.nodes; ++m) {
+      Node const& node = graph_.node[m];
+      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
+        return false;
+      }
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
+        if (root(graph_.source[e]) == r && root(m) != r && m != n && (m > n || later)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // Whether node @p n reads what another stage, or another run that is computed again, has made.
+  [[nodiscard]] bool crosses(int source, int n) const {
+    return graph_.node[source].stage != graph_.node[n].stage || segment(source) != segment(n) ||
+           (segment(n) >= 0 && graph_.node[source].kind == NodeKind::receive);
+  }
+  [[nodiscard]] int segment(int node) const {
+    return task_.segment != nullptr ? task_.segment[node] : -1;
+  }
+
+  void find_regions() {
+    plan_.region.assign(Size.nodes, MemoryRegion::transient);
+    for (int n = 0; n < Size.nodes; ++n) {  // what backward reads
+      Node const& node = graph_.node[n];
+      MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
+      if (node.needs_gradient && needs(n).output) {
+        region(n) = wanted;
+      }
+      each_source(n, [&](int source) {
+        if (node.needs_gradient && needs(n).input) {
+          region(source) = wanted;
+        }
+      });
+    }
+    for (int n = 0; n < Size.nodes; ++n) {  // what must outlive its pass
+      Node const& node = graph_.node[n];
+      if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
+        region(n) = MemoryRegion::kept;
+      }
+      each_source(n, [&](int source) {
+        if (node.kind == NodeKind::send || crosses(root(source), n)) {
+          region(source) = MemoryRegion::kept;
+        }
+      });
+    }
+    for (int n = 0; n < Size.nodes; ++n) {
+      if (is_input(root(n))) {
+        region(n) = MemoryRegion::none;
+      }
+    }
+  }
+
+  void place_values() {
+    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read or written last in forward
+    for (int n = 0; n < Size.nodes; ++n) {
+      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
+      used(n);
+      each_source(n, used);
+    }
+    plan_.value.assign(Size.nodes, MemoryPlan::none);
+    plan_.saved.assign(Size.nodes, MemoryPlan::none);
+    plan_.stage.assign(Size.nodes, 0);
+    plan_.kept_bytes.assign(task_.stages.size(), 0);
+    detail::FirstFit transient;
+    for (std::size_t s = 0; s < task_.stages.size(); ++s) {
+      std::int64_t recomputed = 0;
+      for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
+        recomputed = n > 0 && segment(n) != segment(n - 1) ? 0 : recomputed;
+        auto const reserve = [&](MemoryRegion where, std::int64_t size) {
+          std::int64_t& used = where == MemoryRegion::kept ? plan_.kept_bytes[s] : recomputed;
+          std::int64_t const offset = used;
+          used += size;
+          plan_.recomputed_bytes = std::max(plan_.recomputed_bytes, recomputed);
+          return offset;
+        };
+        auto const i = static_cast<std::size_t>(n);
+        auto const r = static_cast<std::size_t>(root(n));
+        MemoryRegion const where = plan_.region[r];
+        if (where != MemoryRegion::none && plan_.value[r] == MemoryPlan::none &&
+            graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
+          std::int64_t const size = sizes_.stored_bytes(root(n));
+          plan_.stage[r] = static_cast<int>(s);
+          plan_.value[r] = where == MemoryRegion::transient ? transient.place(size, n, last[r])
+                                                            : reserve(where, size);
+        }
+        if (needs(n).saved_bytes > 0) {
+          plan_.saved[i] = reserve(segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept,
+                                   aligned(needs(n).saved_bytes));
+        }
+        Node const& node = graph_.node[n];
+        bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
+        plan_.logical_bytes += written ? sizes_.bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
+      }
+    }
+    plan_.transient_bytes = transient.peak();
+  }
+
+  Graph<Size> const& graph_;
+  std::vector<OpNeeds> const& needs_;
+  PlanTask const& task_;
+  BufferSizes<Size> sizes_;
+  MemoryPlan& plan_;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Two arenas: one of what is kept, stage by stage and slot by slot; one of what is sent, values
+/// and gradients. Of a stage, microbatch m of the replica has slot m modulo its live ones.
+class Arenas {
+ public:
+  /// Both outlive this.
+  Arenas(MemoryPlan const& plan, PlanTask const& task) : plan_{plan}, task_{task} {
+    for (StageLife const& stage : task.stages) {
+      deferred_ = std::max(deferred_, stage.deferred);
+    }
+  }
+
+  /// So many tables of pointers that live microbatches have different ones, and each of them always
+  /// the same slots: microbatch m has table m modulo this number.
+  [[nodiscard]] int tables() const {
+    int count = 1;
+    for (StageLife const& stage : task_.stages) {
+      count = std::lcm(count, std::max(stage.live, 1));
+      count = std::lcm(count, std::max(stage.deferred, 1));
+    }
+    return std::min(count, task_.microbatches);
+  }
+
+  [[nodiscard]] std::int64_t kept_bytes() const {
+    return kept_before(static_cast<int>(task_.stages.size()));
+  }
+  /// Where the slot of @p table of a stage begins.
+  [[nodiscard]] std::int64_t kept_at(int stage, int table) const {
+    auto const s = static_cast<std::size_t>(stage);
+    StageLife const& own = task_.stages[s];
+    return kept_before(stage) + slot(table, own.first_microbatch, own.live) * plan_.kept_bytes[s];
+  }
+
+  /// Of what is sent, values, and gradients. The last two share memory unless values are computed
+  /// again between gradients, or gradients outlive their pass.
+  [[nodiscard]] std::int64_t transient_bytes() const {
+    return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
+                                      : plan_.gradient_bytes * std::max(deferred_, 1));
+  }
+  [[nodiscard]] std::int64_t values_at() const { return plan_.outgoing_bytes; }
+  /// What is to be added to the plan's @p offset of a gradient.
+  [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const {
+    if (offset < plan_.outgoing_bytes) {
+      return 0;
+    }
+    int const own =
+        deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
+    return gradients_at() - plan_.outgoing_bytes + own * plan_.gradient_bytes;
+  }
+
+ private:
+  [[nodiscard]] static int slot(int table, int first, int slots) {
+    return ((table - first) % slots + slots) % slots;
+  }
+  [[nodiscard]] std::int64_t kept_before(int stage) const {
+    std::int64_t sum = 0;
+    for (int s = 0; s < stage; ++s) {
+      sum += plan_.kept_bytes[static_cast<std::size_t>(s)] *
+             task_.stages[static_cast<std::size_t>(s)].live;
+    }
+    return sum;
+  }
+  [[nodiscard]] bool shares() const { return plan_.recomputed_bytes == 0 && deferred_ == 0; }
+  [[nodiscard]] std::int64_t gradients_at() const {
+    return plan_.outgoing_bytes + (shares() ? 0 : plan_.transient_bytes);
+  }
+
+  MemoryPlan const& plan_;
+  PlanTask const& task_;
+  int deferred_ = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/gradient_plan.hpp
+
+/// @file
+/// plan_memory: a MemoryPlan whole, values and gradients.
+
+namespace tandem {
+
+namespace detail {
+
+/// Places the gradients of a MemoryPlan whose values have been placed.
+template <GraphSize Size>
+class GradientPlanner {
+ public:
+  GradientPlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+                  MemoryPlan& plan)
+      : graph_{graph},
+        needs_{needs},
+        task_{task},
+        sizes_{graph, task.batch, task.element_bytes},
+        plan_{plan} {}
+
+  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
+  void place() {
+    plan_.node_gradient.assign(Size.nodes, MemoryPlan::none);
+    plan_.edge_gradient.assign(static_cast<std::size_t>(Size.edges), MemoryPlan::none);
+    plan_.outgoing.assign(Size.nodes, MemoryPlan::none);
+    wide_gradient_.assign(Size.nodes, MemoryPlan::none);
+    dies_.resize(Size.nodes);  // of a node's gradient, through nodes that pass it on
+    own_.assign(Size.nodes, true);
+    place_outgoing();
+    find_deaths();
+    for (int n = Size.nodes - 1; n >= 0; --n) {
+      if (graph_.node[n].needs_gradient) {
+        place_node_gradient(n);
+        place_edge_gradients(n);
+      }
+    }
+    plan_.gradient_bytes = gradients_.peak();
+  }
+
+ private:
+  [[nodiscard]] OpNeeds const& needs(int node) const {
+    return needs_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] int readers(int node) const {
+    int count = 0;
+    for (int e = 0; e < Size.edges; ++e) {
+      count += graph_.source[e] == node ? 1 : 0;
+    }
+    return count;
+  }
+
+  // What is sent while the next passes compute has memory that nothing else uses.
+  void place_outgoing() {
+    for (int n = 0; n < Size.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      if (node.kind == NodeKind::receive && node.needs_gradient) {
+        plan_.outgoing[static_cast<std::size_t>(n)] = plan_.outgoing_bytes;
+        plan_.outgoing_bytes += sizes_.bytes(n) * (task_.apart ? readers(n) : 1);
+      }
+    }
+  }
+
+  void find_deaths() {
+    bool deferred = false;  // weight gradients are computed when the pass is over
+    for (StageLife const& stage : task_.stages) {
+      deferred = deferred || stage.deferred > 0;
+    }
+    for (int n = 0; n < Size.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      int& death = dies_[static_cast<std::size_t>(n)];
+      death = deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
+      for (int e = 0; passes_on(n) && e < node.edges; ++e) {
+        int const source = graph_.source[node.first_edge + e];
+        death = std::max(death, dies_[static_cast<std::size_t>(source)]);
+      }
+    }
+  }
+
+  // The gradient of its only reader's input, or a sum of several in memory of its own.
+  void place_node_gradient(int n) {
+    if (graph_.node[n].kind == NodeKind::send) {
+      return;
+    }
+    auto const i = static_cast<std::size_t>(n);
+    int users = 0;
+    std::int64_t only = MemoryPlan::none;
+    for (int m = n + 1; m < Size.nodes; ++m) {
+      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
+        if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
+          ++users;
+          only = plan_.edge_gradient[static_cast<std::size_t>(e)];
+          own_[i] = graph_.node[m].kind != NodeKind::add &&
+                    (own_[static_cast<std::size_t>(m)] || !passes_on(m));
+        }
+      }
+    }
+    if (n == graph_.result) {
+      only = plan_.loss_gradient = place(sizes_.bytes(n), n, n);
+      users = 1;
+    }
+    if (plan_.outgoing[i] >= 0) {
+      only = plan_.outgoing[i];
+    } else if (users != 1) {
+      own_[i] = true;
+      only = place(sizes_.bytes(n), n, n);
+    }
+    plan_.node_gradient[i] = only;
+  }
+
+  void place_edge_gradients(int n) {
+    Node const& node = graph_.node[n];
+    std::int64_t channel = 0;
+    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+      int const source = graph_.source[e];
+      std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
+      channel += graph_.node[source].out[0];
+      if (graph_.node[source].needs_gradient) {
+        plan_.edge_gradient[static_cast<std::size_t>(e)] =
+            passes_on(n) ? plan_.node_gradient[static_cast<std::size_t>(n)] + offset
+                         : place_edge_gradient(n, source);
+      }
+    }
+  }
+
+  // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
+  std::int64_t place_edge_gradient(int n, int source) {
+    Node const& node = graph_.node[source];
+    if (plan_.outgoing[static_cast<std::size_t>(source)] >= 0 && readers(source) == 1) {
+      return plan_.outgoing[static_cast<std::size_t>(source)];
+    }
+    int const leader = node.merged ? node.home : source;
+    if (graph_.node[leader].width == 0) {
+      return place(sizes_.bytes(source), n, source);
+    }
+    std::int64_t& wide = wide_gradient_[static_cast<std::size_t>(leader)];
+    if (wide == MemoryPlan::none) {
+      wide = place(sizes_.stored_bytes(leader), n, leader);
+    }
+    return wide + node.first_channel * task_.element_bytes;
+  }
+
+  // Memory that is written when @p writer has its turn and read until that of @p last.
+  std::int64_t place(std::int64_t bytes, int writer, int last) {
+    return plan_.outgoing_bytes +
+           gradients_.place(bytes, time(writer), dies_[static_cast<std::size_t>(last)]);
+  }
+
+  [[nodiscard]] static int time(int node) { return Size.nodes - node; }
+  // The gradient of its output and those of its inputs are in the same memory.
+  [[nodiscard]] bool passes_on(int n) const {
+    Node const& node = graph_.node[n];
+    return node.kind == NodeKind::add || node.view || node.placed ||
+           (needs(n).in_place && own_[static_cast<std::size_t>(n)]);
+  }
+
+  Graph<Size> const& graph_;
+  std::vector<OpNeeds> const& needs_;
+  PlanTask const& task_;
+  BufferSizes<Size> sizes_;
+  MemoryPlan& plan_;
+  FirstFit gradients_;
+  std::vector<std::int64_t> wide_gradient_;  // of the first of merged nodes
+  std::vector<int> dies_;
+  std::vector<bool> own_;  // of a node: nobody else has its gradient's memory
+};
+
+}  // namespace detail
+
+/// Plans the memory of a device's graph. @p needs are those of each node's op.
+template <GraphSize Size>
+MemoryPlan plan_memory(Graph<Size> const& graph, std::vector<OpNeeds> const& needs,
+                       PlanTask const& task) {
+  MemoryPlan plan;
+  detail::ValuePlanner<Size>{graph, needs, task, plan}.place();
+  detail::GradientPlanner<Size>{graph, needs, task, plan}.place();
+  return plan;
+}
+
+}  // namespace tandem
+
+// ---- tandem/ops/operand_table.hpp
+
+/// @file
+/// OperandTable: where everything stands that a device's nodes read and write for one microbatch.
+
+namespace tandem {
+
+template <class T, class P = T>
+struct OperandTable {
+  Operands<T, P> const* operands = nullptr;  ///< of each node
+  T const* const* forks = nullptr;           ///< gradients of nodes' outputs that are to be added
+  std::size_t const* first_fork = nullptr;   ///< of each node, those of its output
+  T* const* gradient = nullptr;              ///< of each node's output
+  T const* output = nullptr;                 ///< the network's, where the device has it
+  T* loss_gradient = nullptr;                ///< likewise
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
+/// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
+/// different ones.
+template <class Program, class Backend>
+class RankMemory : public ParameterMemory<Program, Backend> {
+  using Base = ParameterMemory<Program, Backend>;
+
+ public:
+  using Base::graph;
+  using Base::layout;
+  using typename Base::Buffer;
+  using typename Base::Device;
+  using typename Base::P;
+  using typename Base::T;
+
+  /// What a rank computes at a time: the operands of each node for one microbatch.
+  using Table = OperandTable<T, P>;
+
+  /// @param ops     have needs() and scratch_bytes(), as PreparedOps
+  /// @param task    what is planned for
+  /// @param leaves  of one replica
+  template <class Ops>
+  RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task, int leaves)
+      : Base{device, states, leaves},
+        task_{task},
+        plan_{plan_memory(graph, ops.needs(), task)},
+        arenas_{plan_, task_},
+        kept_{device, static_cast<std::size_t>(arenas_.kept_bytes())},
+        recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
+        transient_{device, static_cast<std::size_t>(arenas_.transient_bytes())},
+        scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
+        packed_{device, packed_bytes(ops.needs())} {
+    point_parameters();
+    point_packed(ops.needs());
+    int const count = arenas_.tables();
+    tables_.reserve(static_cast<std::size_t>(count));
+    for (int t = 0; t < count; ++t) {
+      tables_.push_back(std::make_unique<Storage>());
+      point_activations(t, *tables_.back());
+    }
+    for (int m = 0; m < task.microbatches; ++m) {
+      of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
+    }
+  }
+
+  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
+
+  /// The operands for microbatch @p m of the replica.
+  [[nodiscard]] Table const& table(int m) const { return storage(m).table; }
+
+  /// Points every edge that carries the network's input to @p x, for microbatch @p m.
+  void set_input(int m, T const* x) {
+    Storage& own = storage(m);
+    for (int i = 0; i < input_edges; ++i) {
+      *own.input_edge[i] = x;
+    }
+    if constexpr (result_is_input) {
+      own.table.output = x;
+    }
+  }
+
+  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
+  /// apart.
+  [[nodiscard]] T* outgoing(int node, int reader = 0) const {
+    return at(transient_, reader * plan_.bytes[static_cast<std::size_t>(node)],
+              plan_.outgoing[static_cast<std::size_t>(node)]);
+  }
+
+  [[nodiscard]] MemoryReport report() const {
+    return {.parameters = Base::parameter_bytes(),
+            .gradients = Base::gradient_bytes(),
+            .optimizer_state = Base::state_bytes(),
+            .kept = Base::size(kept_),
+            .recomputed = Base::size(recomputed_),
+            .transient = Base::size(transient_),
+            .scratch = Base::size(scratch_),
+            .weights = Base::weight_bytes() + Base::size(packed_),
+            .logical = plan_.logical_bytes};
+  }
+
+ private:
+  static constexpr bool is_input(int node) {
+    return graph.node[root_of(graph, node)].kind == NodeKind::input;
+  }
+  static constexpr int input_edges = [] {
+    int count = 0;
+    for (int e = 0; e < graph.edges; ++e) {
+      count += is_input(graph.source[e]) ? 1 : 0;
+    }
+    return count;
+  }();
+
+  // One table, and the arrays that it points into.
+  struct Storage {
+    Table table;
+    T const** input_edge[input_edges > 0 ? input_edges : 1] = {};
+    std::vector<T const*> edge_value;
+    std::vector<T*> edge_gradient;
+    std::vector<T const*> forks;
+    std::vector<std::size_t> first_fork;
+    std::vector<T*> gradient;
+    std::vector<Operands<T, P>> operands;
+  };
+  static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
+
+  static T* at(Buffer const& arena, std::int64_t base, std::int64_t offset) {
+    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + base + offset);
+  }
+
+  [[nodiscard]] Storage& storage(int m) const {
+    return *of_microbatch_[static_cast<std::size_t>(m)];
+  }
+
+  [[nodiscard]] T* gradient(int table, std::int64_t offset) const {
+    return at(transient_, arenas_.gradient_at(table, offset), offset);
+  }
+  [[nodiscard]] T* place(MemoryRegion region, int stage, int table, std::int64_t offset) const {
+    switch (region) {
+      case MemoryRegion::kept:
+        return at(kept_, arenas_.kept_at(stage, table), offset);
+      case MemoryRegion::recomputed:
+        return at(recomputed_, 0, offset);
+      case MemoryRegion::transient:
+        return at(transient_, arenas_.values_at(), offset);
+      case MemoryRegion::none:
+        break;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] T* value_of(int node, int table) const {
+    auto const n = static_cast<std::size_t>(node);
+    auto const root = static_cast<std::size_t>(plan_.root[n]);
+    return plan_.value[root] < 0 ? nullptr
+                                 : place(plan_.region[root], plan_.stage[root], table,
+                                         plan_.value[root] + plan_.slice[n]);
+  }
+
+  void point_parameters() {
+    for (int p = 0; p < graph.parameters; ++p) {
+      parameter_.push_back(this->parameters() + layout.offset[p]);
+      weight_.push_back(this->weights() != nullptr ? this->weights() + layout.offset[p] : nullptr);
+      gradient_.push_back(graph.parameter[p].frozen ? nullptr
+                                                    : this->gradients() + layout.offset[p]);
+    }
+  }
+
+  void point_activations(int t, Storage& own) const {
+    for (int e = 0; e < graph.edges; ++e) {
+      own.edge_value.push_back(value_of(graph.source[e], t));
+      own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
+    }
+    for (int e = 0, i = 0; e < graph.edges; ++e) {
+      if (is_input(graph.source[e])) {
+        own.input_edge[i++] = &own.edge_value[static_cast<std::size_t>(e)];
+      }
+    }
+    for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
+      StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];
+      for (int n = stage.first; n < stage.last; ++n) {
+        auto const i = static_cast<std::size_t>(n);
+        Node const& node = graph.node[n];
+        point_forks(n, own);
+        own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
+        MemoryRegion const saved = task_.segment != nullptr && task_.segment[n] >= 0
+                                       ? MemoryRegion::recomputed
+                                       : MemoryRegion::kept;
+        own.operands.push_back(
+            {.x = own.edge_value.data() + node.first_edge,
+             .y = value_of(n, t),
+             .dy = own.gradient.back(),
+             .dx = own.edge_gradient.data() + node.first_edge,
+             .parameter = parameter_.data() + node.first_parameter,
+             .weight = weight_.data() + node.first_parameter,
+             .gradient = gradient_.data() + node.first_parameter,
+             .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
+             .packed = packed_at_[i]});
+      }
+    }
+    own.table = {.operands = own.operands.data(),
+                 .forks = own.forks.data(),
+                 .first_fork = own.first_fork.data(),
+                 .gradient = own.gradient.data(),
+                 .output = graph.result >= 0 ? value_of(graph.result, t) : nullptr,
+                 .loss_gradient = gradient(t, plan_.loss_gradient)};
+  }
+
+  // The gradients of the edges that carry a node's output, in the order of the network's edges.
+  void point_forks(int n, Storage& own) const {
+    own.first_fork.push_back(own.forks.size());
+    std::vector<std::pair<int, T const*>> forks;
+    for (int m = n + 1; m < graph.nodes; ++m) {
+      for (int e = graph.node[m].first_edge, end = e + graph.node[m].edges; e < end; ++e) {
+        if (graph.source[e] == n && !graph.node[m].merged) {
+          forks.emplace_back(graph.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
+        }
+      }
+    }
+    std::stable_sort(forks.begin(), forks.end(),
+                     [](auto const& a, auto const& b) { return a.first < b.first; });
+    for (auto const& fork : forks) {
+      own.forks.push_back(fork.second);
+    }
+  }
+
+  static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
+    std::int64_t sum = 0;
+    for (OpNeeds const& need : needs) {
+      sum += detail::aligned(need.packed_bytes);
+    }
+    return static_cast<std::size_t>(sum);
+  }
+  void point_packed(std::vector<OpNeeds> const& needs) {
+    std::byte* next = packed_.data();
+    for (OpNeeds const& need : needs) {
+      packed_at_.push_back(next);
+      next += detail::aligned(need.packed_bytes);
+    }
+  }
+
+  PlanTask task_;
+  MemoryPlan plan_;
+  Arenas arenas_;
+  Buffer kept_;
+  Buffer recomputed_;
+  Buffer transient_;  // what is sent, then values and gradients
+  Buffer scratch_;
+  Buffer packed_;
+  std::vector<P*> parameter_;
+  std::vector<T const*> weight_;
+  std::vector<P*> gradient_;
+  std::vector<std::byte*> packed_at_;
+  std::vector<std::unique_ptr<Storage>> tables_;
+  std::vector<Storage*> of_microbatch_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/local_stage.hpp
+
+/// @file
+/// LocalStages: which nodes of a device's graph each of its stages has.
+
+namespace tandem {
+
+/// One of a device's stages: nodes [first, last) of its graph.
+struct LocalStage {
+  int id = 0;  ///< in the StageMap
+  int first = 0;
+  int last = 0;
+  int copy = 0;                 ///< which of the model's copies it is part of
+  int part = 0;                 ///< which part of the model it is
+  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
+  bool has_input = false;       ///< it reads the network's input
+  bool has_result = false;      ///< it gives the network's output
+};
+
+/// The stages of a device, in the order of its graph.
+template <int Count>
+struct LocalStages {
+  static constexpr int count = Count;
+  LocalStage stage[Count] = {};
+};
+
+namespace detail {
+
+template <GraphSize Size>
+constexpr int count_stages(Graph<Size> const& graph) {
+  int count = 1;
+  for (int n = 1; n < Size.nodes; ++n) {
+    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size>
+constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
+  LocalStages<Count> stages;
+  int next = 0;
+  for (int n = 0; n < Size.nodes; ++n) {
+    int const id = graph.node[n].stage;
+    if (n == 0 || id != graph.node[n - 1].stage) {
+      stages.stage[next++] = {
+          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
+    }
+    LocalStage& stage = stages.stage[next - 1];
+    stage.last = n + 1;
+    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
+    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
+    stage.has_result = stage.has_result || n == graph.result;
+  }
+  return stages;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
+/// allocates nothing here.
+template <class Program, class Backend, class Communicator>
+class RankLinks {
+ public:
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using Memory = RankMemory<Program, Backend>;
+  using Table = typename Memory::Table;
+  using End = LinkEnd<Backend, Communicator>;
+  using Whole = typename Program::Program;
+  static constexpr auto const& graph = Program::graph;
+
+  /// @param connect  connect(group): this rank's end of a group of RankGroups
+  template <class Connect>
+  RankLinks(Device& device, int replica, Connect const& connect, Tracer<Device>& tracer) {
+    ends_.resize(2 * static_cast<std::size_t>(Whole::map.links));
+    for (int s = 0; s < Program::stages.count; ++s) {
+      LocalStage const& stage = Program::stages.stage[s];
+      for (int n = stage.first; n < stage.last; ++n) {
+        Node const& node = graph.node[n];
+        if (node.kind != NodeKind::send && node.kind != NodeKind::receive) {
+          continue;
+        }
+        bool const sends = node.kind == NodeKind::send;
+        int const link =
+            sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
+        for (bool const forward : {true, false}) {
+          std::unique_ptr<End>& own = end(link, forward);
+          if (own == nullptr && (forward || node.needs_gradient)) {
+            own = std::make_unique<End>(
+                device, connect(RankGroups<Whole>::of_link(replica, link, forward)), tracer);
+          }
+        }
+        (sends ? sends_ : receives_).push_back({.node = n, .stage = stage.id, .link = link});
+      }
+    }
+    for (auto const& own : ends_) {  // in the order of the links, which is the same on all ranks
+      if (own != nullptr) {
+        own->connect();
+      }
+    }
+    // Their gradients come in the order in which later stages go backward.
+    gradients_ = sends_;
+    std::stable_sort(gradients_.begin(), gradients_.end(),
+                     [](Transfer const& a, Transfer const& b) {
+                       return graph.node[a.node].peer > graph.node[b.node].peer;
+                     });
+    for (LocalStage const& stage : Program::stages.stage) {
+      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
+        names_.push_back(std::to_string(stage.id) + verb);
+      }
+    }
+  }
+
+  /// What stage @p id has made of a microbatch of @p batch samples leaves.
+  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : sends_) {
+      if (t.stage == id) {
+        int const source = graph.source[graph.node[t.node].first_edge];
+        end(t.link, true)
+            ->send(device, table.operands[source].y, batch * elements(t), label(id, 0, m));
+      }
+    }
+  }
+  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      if (t.stage == id) {
+        end(t.link, true)
+            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
+      }
+    }
+  }
+  /// The gradients of what stage @p id received.
+  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      for (int r = 0; t.stage == id && r < messages(t); ++r) {
+        end(t.link, false)
+            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
+      }
+    }
+  }
+  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : gradients_) {
+      Node const& node = graph.node[t.node];
+      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
+        end(t.link, false)
+            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
+      }
+    }
+  }
+
+  /// What stage @p id sent forward, or its gradients, may be overwritten by what is computed next.
+  /// In training a gradient that came back says so, where there is one.
+  void await_forward(Device& device, int id, bool training) {
+    for (Transfer const& t : sends_) {
+      if (t.stage == id && !(training && graph.node[t.node].needs_gradient)) {
+        end(t.link, true)->await(device);
+      }
+    }
+  }
+  void await_backward(Device& device, int id) {
+    for (Transfer const& t : receives_) {
+      if (t.stage == id && end(t.link, false) != nullptr) {
+        end(t.link, false)->await(device);
+      }
+    }
+  }
+
+  /// All messages are behind what is computed next.
+  void await_all(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->await(device);
+      }
+    }
+  }
+  void settle(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->settle(device);
+      }
+    }
+  }
+
+ private:
+  struct Transfer {
+    int node;
+    int stage;
+    int link;
+  };
+
+  static int link_between(int from, int to) {
+    for (StageEdge const& edge : Whole::map.edge) {
+      if (edge.from == from && edge.to == to) {
+        return edge.link;
+      }
+    }
+    return 0;
+  }
+  std::unique_ptr<End>& end(int link, bool forward) {
+    return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
+  }
+  static std::int64_t elements(Transfer const& t) { return graph.node[t.node].out.elements(); }
+  // Gradients of one received tensor.
+  static int messages(Transfer const& t) {
+    if (!graph.node[t.node].needs_gradient) {
+      return 0;
+    }
+    int readers = 0;
+    for (int e = 0; e < graph.edges; ++e) {
+      readers += graph.source[e] == t.node ? 1 : 0;
+    }
+    return Whole::batching.reproducible ? readers : 1;
+  }
+  Label label(int id, int verb, int microbatch) const {
+    int local = 0;
+    while (Program::stages.stage[local].id != id) {
+      ++local;
+    }
+    return {names_[static_cast<std::size_t>(4 * local + verb)].c_str(), microbatch};
+  }
+
+  std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
+  std::vector<Transfer> sends_;
+  std::vector<Transfer> receives_;
+  std::vector<Transfer> gradients_;
+  std::vector<std::string> names_;  // of each local stage, its four kinds of messages
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank_plan.hpp
+
+/// @file
+/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
+
+// ---- tandem/strategy/live_microbatches.hpp
+
+/// @file
+/// How many microbatches a stage must hold at once, which is what its activations cost.
+
+namespace tandem {
+
+/// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
+/// the end of B (W where backward is split), in the order of its device's row.
+///
+/// They are consecutive, so microbatch i may live in slot i modulo this number.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
+  int received = 0;
+  int forwarded = 0;
+  int retired = 0;
+  int most = 0;
+  for (Action const& action : row_of(table, map.device[stage])) {
+    if (action.stage != stage) {
+      continue;
+    }
+    received += action.kind == ActionKind::receive_forward ? 1 : 0;
+    forwarded += action.kind == ActionKind::forward ? 1 : 0;
+    most = std::max(most, std::max(received, forwarded) - retired);
+    retired +=
+        action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
+  }
+  return most;
+}
+
+/// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int deferred_microbatches(Table const& table, StageMapView const& map, int stage) {
+  int deferred = 0;
+  int most = 0;
+  for (Action const& action : row_of(table, map.device[stage])) {
+    if (action.stage == stage && action.kind == ActionKind::input_gradient) {
+      most = std::max(most, ++deferred);
+    } else if (action.stage == stage && action.kind == ActionKind::weight_gradient) {
+      --deferred;
+    }
+  }
+  return most;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a rank does in a step. Made at start-up from the strategy's table, or from one that was
+/// imported.
+struct RankPlan {
+  Batching batching{};
+  std::vector<Action> training{};  ///< ends with an `end`
+  std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
+  Action last_forward{};           ///< of a training step; the losses are summed behind it
+  Action last_evaluation{};
+  std::vector<StageLife> stages{};
+};
+
+/// The strategy's batching, with the microbatches of an imported table if there are any.
+template <class Whole>
+Batching batching_with(int microbatches) {
+  Batching batching = Whole::batching;
+  if (microbatches > 0) {
+    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
+      batching.leaves = batching.reproducible ? microbatches : 1;
+    }
+    batching.microbatches = microbatches;
+  }
+  return batching;
+}
+
+/// The plan of device @p Program::device: the passes and messages of its row, then the reductions
+/// and the update. Evaluation does the forward passes in the same order.
+/// @param batching  with as many microbatches as @p table has
+template <class Program, class Table>
+RankPlan make_rank_plan(Table const& table, Batching const& batching) {
+  using Whole = typename Program::Program;
+  RankPlan plan{.batching = batching};
+  for (Action const& action : row_of(table, Program::device)) {
+    plan.training.push_back(action);
+    bool const is_forward = action.kind == ActionKind::forward;
+    if (is_forward || action.kind == ActionKind::send_forward ||
+        action.kind == ActionKind::receive_forward) {
+      plan.forward.push_back(action);
+    }
+    plan.last_forward = is_forward ? action : plan.last_forward;
+  }
+  plan.last_evaluation = plan.last_forward;
+  auto const add = [](std::vector<Action>& row, ActionKind kind, int stage, int index) {
+    row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
+  };
+  int const stage = Program::stages.stage[0].id;
+  if (Program::gradient_replicas > 1) {
+    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
+      add(plan.training, ActionKind::reduce_gradient, Program::layout.bucket_stage[bucket], bucket);
+    }
+  }
+  if (Whole::ranks > 1) {
+    add(plan.training, ActionKind::reduce_loss, stage, 0);
+    add(plan.forward, ActionKind::reduce_loss, stage, 0);
+  }
+  if (Whole::devices > 1) {
+    add(plan.training, ActionKind::reduce_norm, stage, 0);
+  }
+  add(plan.training, ActionKind::update, stage, 0);
+  add(plan.training, ActionKind::end, stage, 0);
+  add(plan.forward, ActionKind::end, stage, 0);
+  StageMapView const map{Whole::map};
+  for (LocalStage const& own : Program::stages.stage) {
+    plan.stages.push_back(
+        {.first = own.first,
+         .last = own.last,
+         .live = live_microbatches(table, map, own.id),
+         .deferred = deferred_microbatches(table, map, own.id),
+         .first_microbatch = map.first_microbatch(own.id, batching.microbatches)});
+  }
+  return plan;
+}
 
 }  // namespace tandem
 
 // ---- tandem/engine/stage.hpp
 
 /// @file
-/// Stage: the passes of the nodes of one stage, straight-line code without a look-up.
+/// Stage: the passes over the nodes of one stage, straight-line code without a look-up.
 ///
 /// Each pass is a function of its own, made of blocks of at most 128 nodes; a rank's loop over its
 /// actions calls it with the microbatch as a run-time number.
@@ -7461,99 +9255,215 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
   return uses;
 }
 
-/// @tparam Rank  has this as a friend, `ops_`, `operands(node)`, `forks(node)`,
-/// `gradient_of(node)`, `bucket_ready(bucket)`
-template <class Rank, class Program, class Backend>
+/// Whether one of nodes [first, last) of a device has statistics that are added over replicas.
+template <class Program>
+constexpr bool synchronizes(int first, int last) {
+  bool any = false;
+  for (int n = first; n < last; ++n) {
+    any = any || (Program::batching.replicas > 1 && Program::graph.node[n].synchronizes);
+  }
+  return any;
+}
+
+/// What a backward pass computes.
+enum class BackwardPart { whole, input_gradient, weight_gradient };
+
+/// Nodes [First, Last) of a device's graph.
+///
+/// Where statistics are added over the replicas, a replica without samples has its passes called,
+/// too: it adds zeros, and takes part in every collective in the order of the others.
+/// @tparam Rank  has this as a friend, `ops_`, `outgoing(node)`, `bucket_ready(bucket,
+/// leaf)`,
+///               `finish_empty_bucket(bucket, adds, leaf)`, `synchronize(sums, local stage)`
+template <class Rank, class Program, class Backend, int First, int Last>
 struct Stage {
   using PassType = typename Rank::PassType;
-  static constexpr int nodes = Program::graph.nodes;
+  using Table = typename Rank::Table;
+  static constexpr auto const& graph = Program::graph;
   static constexpr int block = 128;
-  static constexpr auto uses = count_uses(Program::graph);
+  static constexpr auto uses = count_uses(graph);
+  static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
 
-  TANDEM_NOINLINE static void forward(Rank& rank, PassType const& pass) {
-    forward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
+  TANDEM_NOINLINE static void forward(Rank& rank, PassType const& pass, Table const& table) {
+    forward_blocks(rank, pass, table, Blocks{});
   }
 
-  TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass) {
-    backward_blocks(rank, pass, std::make_integer_sequence<int, (nodes + block - 1) / block>{});
+  /// What was not kept is computed again, run by run, and then goes backward: once, so both
+  /// gradients are computed when a schedule that has them apart wants the first.
+  /// @param leaf  the leaf that this microbatch finishes, or -1
+  template <BackwardPart P = BackwardPart::whole>
+  TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass, Table const& table,
+                                       int leaf) {
+    if constexpr (Program::segments.of[First] < 0) {
+      backward_blocks<P>(rank, pass, table, leaf, Blocks{});
+    } else if constexpr (P != BackwardPart::weight_gradient) {
+      recompute_and_back<Last>(rank, pass, table, leaf);
+    }
   }
 
   /// After parameters have changed.
-  TANDEM_NOINLINE static void pack(Rank& rank) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<I>(rank), ...); }
-    (std::make_integer_sequence<int, nodes>{});
+  TANDEM_NOINLINE static void pack(Rank& rank, Table const& table) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<First + I>(rank, table), ...); }
+    (std::make_integer_sequence<int, Last - First>{});
   }
 
  private:
-  static constexpr int in_block(int first) { return nodes - first < block ? nodes - first : block; }
+  using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
+  static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
 
   template <int... B>
-  static void forward_blocks(Rank& rank, PassType const& pass, std::integer_sequence<int, B...>) {
-    (forward_block<B * block>(rank, pass, std::make_integer_sequence<int, in_block(B * block)>{}),
-     ...);
+  static void forward_blocks(Rank& rank, PassType const& pass, Table const& table,
+                             std::integer_sequence<int, B...>) {
+    (forward_nodes<First + B * block, block_end(First + B * block)>(rank, pass, table), ...);
   }
-  template <int First, int... I>
-  static void forward_block(Rank& rank, PassType const& pass, std::integer_sequence<int, I...>) {
-    (forward_node<First + I>(rank, pass), ...);
+  template <int Begin, int End>
+  static void forward_nodes(Rank& rank, PassType const& pass, Table const& table) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (forward_node<Begin + I>(rank, pass, table), ...);
+    }
+    (std::make_integer_sequence<int, End - Begin>{});
   }
 
   // Blocks and nodes in descending order.
-  template <int... B>
-  static void backward_blocks(Rank& rank, PassType const& pass, std::integer_sequence<int, B...>) {
+  template <BackwardPart P, int... B>
+  static void backward_blocks(Rank& rank, PassType const& pass, Table const& table, int leaf,
+                              std::integer_sequence<int, B...>) {
     constexpr int last = static_cast<int>(sizeof...(B)) - 1;
-    (backward_block<(last - B) * block>(
-         rank, pass, std::make_integer_sequence<int, in_block((last - B) * block)>{}),
+    (backward_nodes<P, First + (last - B) * block, block_end(First + (last - B) * block)>(
+         rank, pass, table, leaf),
      ...);
   }
-  template <int First, int... I>
-  static void backward_block(Rank& rank, PassType const& pass, std::integer_sequence<int, I...>) {
-    constexpr int last = First + static_cast<int>(sizeof...(I)) - 1;
-    (backward_node<last - I>(rank, pass), ...);
+  template <BackwardPart P, int Begin, int End>
+  static void backward_nodes(Rank& rank, PassType const& pass, Table const& table, int leaf) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (backward_node<P, End - 1 - I>(rank, pass, table, leaf), ...);
+    }
+    (std::make_integer_sequence<int, End - Begin>{});
+  }
+
+  static constexpr int segment_begin(int end) {
+    int begin = end - 1;
+    while (begin > First && Program::segments.of[begin - 1] == Program::segments.of[end - 1]) {
+      --begin;
+    }
+    return begin;
+  }
+  template <int End>
+  static void recompute_and_back(Rank& rank, PassType const& pass, Table const& table, int leaf) {
+    if constexpr (End > First) {
+      constexpr int begin = segment_begin(End);
+      forward_nodes<begin, End>(rank, pass, table);
+      backward_nodes<BackwardPart::whole, begin, End>(rank, pass, table, leaf);
+      recompute_and_back<begin>(rank, pass, table, leaf);
+    }
   }
 
   template <int I>
-  static void forward_node(Rank& rank, PassType const& pass) {
-    constexpr Node const& node = Program::graph.node[I];
+  static void forward_node(Rank& rank, PassType const& pass, Table const& table) {
+    constexpr Node const& node = graph.node[I];
     if constexpr (node.computes()) {
-      rank.ops_.template get<I>().forward(rank.operands(I), pass);
+      auto& op = rank.ops_.template get<I>();
+      if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
+        if (pass.training) {
+          add_over_replicas(rank, pass, op.sums(table.operands[I]),
+                            [&] { op.local_sums(table.operands[I], pass); });
+          if (!is_empty(pass)) {
+            op.forward_synchronized(table.operands[I], pass);
+          }
+          return;
+        }
+      }
+      if (!is_empty(pass)) {
+        op.forward(table.operands[I], pass);
+      }
     }
   }
 
+  // Without statistics of all replicas no such pass is called.
+  static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
+
+  template <class Sum>
+  static void add_over_replicas(Rank& rank, PassType const& pass, std::span<double> sums,
+                                Sum const& own) {
+    constexpr int stage = [] {
+      int local = 0;
+      while (Program::stages.stage[local].first != First) {
+        ++local;
+      }
+      return local;
+    }();
+    if (is_empty(pass)) {
+      Verbs<Backend>::zero(pass.device, sums.data(), static_cast<std::int64_t>(sums.size()));
+    } else {
+      own();
+    }
+    rank.synchronize(sums, stage);
+  }
+
   template <int I>
-  static void pack_node(Rank& rank) {
+  static void pack_node(Rank& rank, Table const& table) {
     auto& op = rank.ops_.template get<I>();
-    if constexpr (requires { op.pack(rank.operands(I), rank.device_); }) {
-      op.pack(rank.operands(I), rank.device_);
+    if constexpr (requires { op.pack(table.operands[I], rank.device_); }) {
+      op.pack(table.operands[I], rank.device_);
     }
   }
 
-  template <int I>
-  static void backward_node(Rank& rank, PassType const& pass) {
-    constexpr Node const& node = Program::graph.node[I];
-    if constexpr (node.needs_gradient) {
-      if constexpr (uses.of[I] > 1) {
-        Verbs<Backend>::sum(pass.device, rank.forks(I), uses.of[I], rank.gradient_of(I),
-                            pass.batch * node.out.elements());
+  template <BackwardPart P, int I>
+  static void backward_node(Rank& rank, PassType const& pass, Table const& table, int leaf) {
+    constexpr Node const& node = graph.node[I];
+    auto const& operands = table.operands[I];
+    if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
+      if (!is_empty(pass)) {
+        add_forks<I>(rank, pass, table);
       }
-      if constexpr (gives_input_gradient(Program::graph, I)) {
-        rank.ops_.template get<I>().input_gradient(rank.operands(I), pass);
+      if constexpr (gives_input_gradient(graph, I)) {
+        auto& op = rank.ops_.template get<I>();
+        if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
+          add_over_replicas(rank, pass, op.sums(operands),
+                            [&] { op.local_gradient_sums(operands, pass); });
+          if (!is_empty(pass)) {
+            op.input_gradient_synchronized(operands, pass);
+          }
+        } else if (!is_empty(pass)) {
+          op.input_gradient(operands, pass);
+        }
       }
+    }
+    if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
       if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
-        rank.ops_.template get<I>().weight_gradient(rank.operands(I), pass);
+        auto& op = rank.ops_.template get<I>();
+        if (is_empty(pass)) {
+        } else if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
+          op.weight_gradient_synchronized(operands, pass);
+        } else {
+          op.weight_gradient(operands, pass);
+        }
       }
-      if constexpr (Program::layout.closes[I] >= 0) {
-        rank.bucket_ready(Program::layout.closes[I]);
+      if constexpr (constexpr int bucket = Program::layout.closes[I]; bucket >= 0) {
+        if (is_empty(pass)) {
+          rank.finish_empty_bucket(bucket, pass.accumulate, leaf);
+        } else {
+          rank.bucket_ready(bucket, leaf);
+        }
       }
+    }
+  }
+
+  // The gradient of a node's output from those that its readers gave it.
+  template <int I>
+  static void add_forks(Rank& rank, PassType const& pass, Table const& table) {
+    constexpr Node const& node = graph.node[I];
+    auto const* const forks = table.forks + table.first_fork[I];
+    std::int64_t const elements = pass.batch * node.out.elements();
+    if constexpr (node.kind == NodeKind::receive) {
+      rank.template gather_outgoing<I>(forks, uses.of[I], elements);
+    } else if constexpr (uses.of[I] > 1) {
+      Verbs<Backend>::sum(pass.device, forks, uses.of[I], table.gradient[I], elements);
     }
   }
 };
 
 }  // namespace tandem
-
-// ---- tandem/engine/step_runner.hpp
-
-/// @file
-/// StepRunner: whether the actions of a step are walked, or a recording of them is replayed.
 
 // ---- tandem/engine/step_key.hpp
 
@@ -7571,23 +9481,6 @@ struct StepKey {
   bool clips = false;  ///< the gradient may be scaled down to a largest norm
 
   friend bool operator==(StepKey const&, StepKey const&) = default;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The primary template walks.
-template <class Backend>
-class StepRunner {
- public:
-  /// @param recordable  whether a walk may be recorded: not where it waits for other ranks
-  explicit StepRunner(bool /*recordable*/) {}
-
-  template <class Walk>
-  void run(typename Backend::Device& /*device*/, StepKey const& /*key*/, Walk const& walk) {
-    walk();
-  }
 };
 
 }  // namespace tandem
@@ -7661,6 +9554,302 @@ class StepSums {
 
 }  // namespace tandem
 
+namespace tandem {
+
+/// A rank's device with all memory, prepared ops and communicators, and what is done to one
+/// microbatch.
+/// @tparam Program  a DeviceProgram
+template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+class RankPasses {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Target = typename LossType::Target;
+  using Batch = StepBatch<P, Target>;
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Memory = RankMemory<Program, Backend>;
+  using Table = typename Memory::Table;
+  using FeedType = Feed<Program, Backend, Target>;
+  using Whole = typename Program::Program;
+  static constexpr auto const& graph = Program::graph;
+  /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas
+  /// would wait behind them for all other devices; and where the call of a collective waits for the
+  /// other ranks, as some on GPUs do, they would wait for messages that come behind it in the row.
+  static constexpr bool sums_losses_late = Whole::devices > 1;
+
+  [[nodiscard]] Memory const& memory() const { return memory_; }
+  /// What each node's op asked for.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
+  [[nodiscard]] RankPlan const& plan() const { return plan_; }
+  [[nodiscard]] Device& device() { return device_; }
+  [[nodiscard]] Communicator& communicator() { return gradients_.communicator(); }
+
+ protected:
+  template <class Connect>
+  RankPasses(RankOptions const& options, Connect const& connect)
+      : plan_{make_plan(options)},
+        device_{options.device},
+        ops_{options.largest_microbatch, options.device.threads, device_},
+        memory_{device_, ops_, states_of(options.optimizer), plan_task(options),
+                plan_.batching.leaves_of_copy(Whole::map.copies)},
+        feed_{device_, feed_sizes(options)},
+        gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_.batching,
+                   tracer_},
+        links_{device_, replica_of(options), connect, tracer_},
+        microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
+        sums_{device_, plan_.batching.all_microbatches()} {
+    device_.scratch = memory_.scratch();
+    device_.scratch_bytes = ops_.scratch_bytes();
+  }
+
+  static int replica_of(RankOptions const& options) { return options.rank / Whole::devices; }
+
+  template <class Wait>
+  void begin(StepState const& state, Batch const& batch, bool training, Wait const& wait) {
+    key_ = {.samples = batch.size,
+            .training = training,
+            .targets = batch.targets != nullptr,
+            .outputs = batch.outputs != nullptr,
+            .clips = state.clip_norm > 0.0};
+    microbatches_.split(batch.size);
+    feed_.begin(device_, state, batch, microbatches_, wait);
+  }
+
+  void run_forward(Action action) {
+    int const m = action.index;
+    if (Microbatch const& own = microbatches_[m]; own.size > 0) {
+      PassType const p = pass(own);
+      if (Whole::devices > 1) {
+        links_.await_forward(device_, action.stage, key_.training);
+      }
+      Table const& table = memory_.table(m);
+      at_stage(action.stage, [&](auto s) {
+        if constexpr (Program::stages.stage[s].has_input) {
+          memory_.set_input(m, feed_.input(own));
+        }
+        Passes<s>::forward(*this, p, table);
+        if constexpr (Program::stages.stage[s].has_result) {
+          run_loss(m, own, p, table);
+        }
+      });
+    } else {
+      if (Program::has_result) {
+        sums_.clear(device_, microbatches_.global(m));
+      }
+      at_stage(action.stage, [&](auto s) {
+        if (Passes<s>::synchronizes && key_.training) {
+          Passes<s>::forward(*this, pass(own), memory_.table(m));
+        }
+      });
+    }
+    if constexpr (Whole::ranks > 1 && !sums_losses_late) {
+      if (action == plan_.last_forward) {
+        gradients_.reduce_sums(device_, sums_.all());
+      }
+    }
+  }
+
+  template <BackwardPart Which = BackwardPart::whole>
+  void run_backward(Action action) {
+    int const m = action.index;
+    Microbatch const& own = microbatches_[m];
+    at_stage(action.stage, [&](auto s) {
+      constexpr LocalStage stage = Program::stages.stage[s];
+      if (own.size > 0 || Passes<s>::synchronizes) {
+        PassType const p = pass(own);
+        Table const& table = memory_.table(m);
+        if (Which != BackwardPart::weight_gradient && own.size > 0) {
+          if (Whole::devices > 1) {
+            links_.await_backward(device_, action.stage);
+          }
+          if constexpr (Program::stages.stage[s].has_result) {
+            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / key_.samples,
+                               table.loss_gradient);
+          }
+        }
+        if constexpr (stage.needs_gradient) {
+          Passes<s>::template backward<Which>(*this, p, table, own.finishes);
+        }
+      } else if (Which != BackwardPart::input_gradient) {
+        finish_empty_microbatch(own, stage.id);
+      }
+    });
+  }
+
+  void run_message(Action action, std::int64_t size) {
+    int const m = action.index;
+    Table const& table = memory_.table(m);
+    switch (action.kind) {
+      case ActionKind::send_forward:
+        links_.send_forward(device_, table, action.stage, m, size);
+        break;
+      case ActionKind::receive_forward:
+        links_.receive_forward(device_, table, action.stage, m, size);
+        break;
+      case ActionKind::send_backward:
+        links_.send_backward(device_, memory_, action.stage, m, size);
+        break;
+      default:
+        links_.receive_backward(device_, table, action.stage, m, size);
+    }
+  }
+
+  void pack() {
+    for (LocalStage const& stage : Program::stages.stage) {
+      at_stage(stage.id, [this](auto s) { Passes<s>::pack(*this, memory_.table(0)); });
+    }
+  }
+
+  RankPlan plan_;
+  Device device_;
+  PreparedOps<Program, Backend, LossType, MetricType> ops_;
+  Memory memory_;
+  FeedType feed_;
+  Tracer<Device> tracer_;
+  GradientReduction<Program, Backend, Communicator> gradients_;
+  RankLinks<Program, Backend, Communicator> links_;
+  RankMicrobatches microbatches_;
+  StepSums<Backend> sums_;
+  StepKey key_{};  // of the step at work
+
+ private:
+  template <class, class, class, int, int>
+  friend struct Stage;
+
+  template <int S>
+  using Passes = Stage<RankPasses, Program, Backend, Program::stages.stage[S].first,
+                       Program::stages.stage[S].last>;
+
+  static RankPlan make_plan(RankOptions const& options) {
+    Batching const batching = batching_with<Whole>(options.microbatches);
+    return options.rows != nullptr ? make_rank_plan<Program>(*options.rows, batching)
+                                   : make_rank_plan<Program>(Whole::table, batching);
+  }
+  [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
+    return {.batch = options.largest_microbatch,
+            .element_bytes = sizeof(T),
+            .microbatches = plan_.batching.microbatches,
+            .stages = plan_.stages,
+            .segment = Whole::checkpoint.every != 0 ? Program::segments.of : nullptr,
+            .apart = Whole::batching.reproducible};
+  }
+  template <class Connect>
+  static std::vector<Communicator> stage_groups(Connect const& connect) {
+    std::vector<Communicator> groups;
+    for (LocalStage const& stage : Program::stages.stage) {
+      groups.push_back(connect(RankGroups<Whole>::of_part(stage.part)));
+    }
+    return groups;
+  }
+  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
+    std::int64_t const samples =
+        std::int64_t{options.largest_microbatch} * plan_.batching.microbatches;
+    return {.samples = Program::has_input || Program::has_result ? samples : 0,
+            .targets_per_sample = LossType::targets(Whole::network.output().out)};
+  }
+
+  // Calls f with the index of a local stage, as a type.
+  template <class F>
+  static void at_stage(int id, F const& f) {
+    if constexpr (Program::stages.count == 1) {
+      f(std::integral_constant<int, 0>{});
+    } else {
+      [&]<int... S>(std::integer_sequence<int, S...>) {
+        (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
+               ...);
+      }
+      (std::make_integer_sequence<int, Program::stages.count>{});
+    }
+  }
+  void bucket_ready(int bucket, int leaf) {
+    if (leaf >= 0) {
+      gradients_.leaf_ready(device_, memory_, bucket, leaf);
+    }
+  }
+
+  // The sums over the replicas of a local stage.
+  void synchronize(std::span<double> sums, int stage) {
+    gradients_.synchronize(device_, sums, stage);
+  }
+
+  // Puts the gradient of a received tensor where it is sent from.
+  template <int I>
+  void gather_outgoing(T const* const* forks, int count, std::int64_t elements) {
+    if (Whole::batching.reproducible || count == 1) {
+      for (int i = 0; i < count; ++i) {
+        if (forks[i] != memory_.outgoing(I, i)) {
+          Verbs<Backend>::copy(device_, forks[i], memory_.outgoing(I, i), elements);
+        }
+      }
+    } else {
+      Verbs<Backend>::sum(device_, forks, count, memory_.outgoing(I), elements);
+    }
+  }
+
+  [[nodiscard]] PassType pass(Microbatch const& own) {
+    return {.device = device_,
+            .batch = own.size,
+            .first_sample = own.first,
+            .share = static_cast<double>(own.size) / key_.samples,
+            .state = feed_.state(),
+            .training = key_.training,
+            .accumulate = own.adds};
+  }
+
+  void run_loss(int m, Microbatch const& own, PassType const& p, Table const& table) {
+    if (key_.targets) {
+      int const global = microbatches_.global(m);
+      ops_.loss.forward(p, table.output, feed_.targets(own), sums_.loss(global));
+      ops_.metric.count(p, table.output, feed_.targets(own), sums_.metric(global));
+    }
+    if (key_.outputs) {
+      feed_.store(device_, table.output, own);
+    }
+  }
+
+  // A shard without samples contributes zeros, and still takes part in every collective.
+  void finish_empty_microbatch(Microbatch const& own, int stage) {
+    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
+      if (Program::layout.bucket_stage[bucket] == stage) {
+        finish_empty_bucket(bucket, own.adds, own.finishes);
+      }
+    }
+  }
+  void finish_empty_bucket(int bucket, bool adds, int leaf) {
+    if (leaf >= 0 && !adds) {
+      std::int64_t const first = Program::layout.bucket_begin[bucket];
+      Verbs<Backend>::zero(device_, memory_.gradients() + first,
+                           Program::layout.bucket_begin[bucket + 1] - first);
+    }
+    bucket_ready(bucket, leaf);
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step_runner.hpp
+
+/// @file
+/// StepRunner: whether the actions of a step are walked, or a recording of them is replayed.
+
+namespace tandem {
+
+/// The primary template walks.
+template <class Backend>
+class StepRunner {
+ public:
+  /// @param recordable  whether a walk may be recorded: not where it waits for other ranks
+  explicit StepRunner(bool /*recordable*/) {}
+
+  template <class Walk>
+  void run(typename Backend::Device& /*device*/, StepKey const& /*key*/, Walk const& walk) {
+    walk();
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/update.hpp
 
 /// @file
@@ -7676,13 +9865,35 @@ class Update {
   using Device = typename Backend::Device;
   using T = typename Backend::Master;
 
+  /// @param parameters  of the device, a run each
+  /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
+  ///                    parameters only one's does
+  /// @param all         parameters of the network
   template <class Memory>
   Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-         std::vector<UpdateRun> runs)
-      : optimizer_{std::move(optimizer)}, runs_{std::move(runs)} {}
+         std::vector<UpdateRun> parameters, bool counted, int all)
+      : optimizer_{std::move(optimizer)},
+        parameters_{std::move(parameters)},
+        runs_{merged(parameters_)},
+        counted_{counted},
+        squares_(static_cast<std::size_t>(all)) {}
 
-  /// Finishes *result and, if every loss is finite, updates all parameters; no allocation. The norm
-  /// of the weights' gradient is worked out where clipping is on.
+  /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
+  /// be summed over the ranks before run(), if there are several with different parameters.
+  template <class Memory>
+  std::span<double> sum_squares(Device& device, Memory const& memory) {
+    std::fill(squares_.begin(), squares_.end(), 0.0);
+    for (UpdateRun const& r : parameters_) {
+      if (counted_ && r.counted && r.role == Role::weight && !r.frozen) {
+        squares_[static_cast<std::size_t>(r.origin)] =
+            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+      }
+    }
+    return squares_;
+  }
+
+  /// Finishes *result and, if every loss is finite, updates all parameters; no allocation.
+  /// @pre where clipping is on, sum_squares() was called
   /// Cost: one pass over parameters, gradients and states.
   template <class Memory>
   void run(Device& device, Memory const& memory, StepState const* state,
@@ -7708,7 +9919,7 @@ class Update {
     double norm = 0.0;
     double scale = 1.0;
     if (state.clip_norm > 0.0) {
-      norm = gradient_norm(device, memory);
+      norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
       scale = norm > state.clip_norm ? state.clip_norm / norm : 1.0;
     }
     std::visit(
@@ -7719,18 +9930,6 @@ class Update {
         },
         optimizer_);
     return norm;
-  }
-
-  template <class Memory>
-  double gradient_norm(Device& device, Memory const& memory) const {
-    double sum = 0.0;
-    for (UpdateRun const& r : runs_) {
-      if (r.role == Role::weight && !r.frozen) {
-        sum +=
-            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
-      }
-    }
-    return std::sqrt(sum);
   }
 
   template <class Memory, class O>
@@ -7757,7 +9956,10 @@ class Update {
   }
 
   Optimizer optimizer_;
-  std::vector<UpdateRun> runs_;
+  std::vector<UpdateRun> parameters_;
+  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
+  bool counted_;
+  std::vector<double> squares_;
 };
 
 }  // namespace tandem
@@ -7769,14 +9971,14 @@ class Update {
 
 namespace tandem {
 
-/// Does one action of @p rank, which has run_forward(index), run_backward(index) and
+/// Does one action of @p rank, which has run_forward(action), run_backward(action) and
 /// run_other(action). Whether the row goes on.
 template <class Rank>
-bool act(Action action, Rank& rank) {
+TANDEM_INLINE bool act(Action action, Rank& rank) {
   if (action.kind == ActionKind::forward) {
-    rank.run_forward(action.index);
+    rank.run_forward(action);
   } else if (action.kind == ActionKind::backward) {
-    rank.run_backward(action.index);
+    rank.run_backward(action);
   } else {
     return rank.run_other(action);
   }
@@ -7807,13 +10009,206 @@ void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const
 
 }  // namespace tandem
 
-// ---- tandem/strategy/program.hpp
+namespace tandem {
 
-/// @file
-/// Program: a network, a strategy and an element size lowered to everything that an engine runs.
-///
-/// Each step is a constexpr variable of its own, and none is a template argument: three variables
-/// get three budgets of the compiler, and symbols stay short.
+/// @tparam Program  a DeviceProgram
+template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+class Rank final : public RankInterface<typename Backend::Master, typename LossType::Target>,
+                   public RankPasses<Program, Backend, LossType, MetricType, Communicator> {
+  using Base = RankPasses<Program, Backend, LossType, MetricType, Communicator>;
+
+ public:
+  using typename Base::Batch;
+  using typename Base::P;
+  using typename Base::Whole;
+  /// Whether a walk over the actions may be recorded once and replayed.
+  static constexpr bool recordable = Whole::ranks == 1 || is_capturable<Communicator>;
+
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  template <class Connect>
+  Rank(RankOptions const& options, Connect const& connect)
+      : Base{options, connect},
+        update_{device_,
+                memory_,
+                options.optimizer,
+                parameter_runs(Program::graph, Program::layout, options.groups, Whole::map.parts()),
+                Whole::devices == 1 || Base::replica_of(options) == 0,
+                Whole::network.parameters},
+        mirror_{states_of(options.optimizer)},
+        runner_{recordable && options.record},
+        rank_{options.rank},
+        states_{states_of(options.optimizer)},
+        debug_{!options.record} {
+    device_.finish();
+  }
+
+  /// One training step on @p batch. The result is the same on every rank.
+  StepResult train(StepState const& state, Batch const& batch) {
+    queue_training(state, batch);
+    return collect();
+  }
+
+  void queue_training(StepState const& state, Batch const& batch) override {
+    this->begin(state, batch, true, watch_.waiter());
+    runner_.run(device_, key_, [this] { training_step(); });
+    feed_.end(device_);
+  }
+
+  StepResult collect() override {
+    StepResult const result = feed_.collect(device_, watch_.waiter());
+    if (result.non_finite >= 0) {
+      while (feed_.waiting() > 0) {
+        feed_.collect(device_, watch_.waiter());
+      }
+      update_.forgive(device_);
+    }
+    return result;
+  }
+
+  void queue_traced(StepState const& state, Batch const& batch) override {
+    this->begin(state, batch, true, watch_.waiter());
+    tracer_.begin(device_);
+    training_step();
+    tracer_.end();
+    feed_.end(device_);
+  }
+  std::vector<TraceEvent> traced() override { return tracer_.events(device_, rank_); }
+
+  StepResult forward(StepState const& state, Batch const& batch) override {
+    this->begin(state, batch, false, watch_.waiter());
+    runner_.run(device_, key_, [this] {
+      feed_.load(device_, microbatches_);
+      run(plan_.forward.data());
+      links_.await_all(device_);
+      sums_.finish(device_, key_.samples, feed_.result());
+    });
+    feed_.end(device_);
+    return collect();
+  }
+
+  [[nodiscard]] MemoryReport memory_report() const override {
+    MemoryReport report = memory_.report();
+    report.feed = feed_.bytes();
+    report.wire = gradients_.wire_bytes();
+    report.tables = update_.bytes() + sums_.bytes();
+    return report;
+  }
+  std::vector<NamedParameter<P>> parameters() override {
+    return named_parameters<Program>(mirror_, states_);
+  }
+  void download() override { mirror_.download(device_, memory_); }
+  void upload() override {
+    mirror_.upload(device_, memory_);
+    update_.refresh(device_);
+    this->pack();
+  }
+  void share_with(DeviceSpec const& other) override { device_.share_with(other); }
+  void report_progress_to(std::atomic<std::uint64_t>* board) override {
+    progress_ = board != nullptr ? board : &nowhere_;
+  }
+  void watch_with(Watch watch) override { watch_ = watch; }
+  void settle() override {
+    device_.settle();
+    links_.settle(device_);
+  }
+
+ private:
+  using Base::device_;
+  using Base::feed_;
+  using Base::gradients_;
+  using Base::key_;
+  using Base::links_;
+  using Base::memory_;
+  using Base::microbatches_;
+  using Base::plan_;
+  using Base::sums_;
+  using Base::tracer_;
+
+  template <class R>
+  friend bool act(Action, R&);
+
+  void training_step() {
+    feed_.load(device_, microbatches_);
+    run(plan_.training.data());
+  }
+
+  void run(Action const* row) {
+    if (Whole::ranks > 1 || !key_.targets) {  // else each forward pass writes its own
+      sums_.clear(device_);
+    }
+    if (tracer_.on() || debug_) {
+      run_watched(row);
+      return;
+    }
+    walk(row, *progress_, *this);
+  }
+
+  TANDEM_NOINLINE void run_watched(Action const* row) {
+    walk_each(row, *progress_, [this](Action action) {
+      auto const act = [&] { tandem::act(action, *this); };
+      if (tracer_.on()) {
+        tracer_.action(device_, action, act);
+      } else {
+        device_.debug(to_string(action), watch_.waiter(), act);
+      }
+    });
+  }
+
+  // Whether the row goes on.
+  TANDEM_NOINLINE bool run_other(Action action) {
+    int const m = action.index;
+    switch (action.kind) {
+      case ActionKind::input_gradient:
+        this->template run_backward<BackwardPart::input_gradient>(action);
+        break;
+      case ActionKind::weight_gradient:
+        this->template run_backward<BackwardPart::weight_gradient>(action);
+        break;
+      case ActionKind::reduce_gradient:
+        gradients_.await(device_, memory_, action.index);
+        break;
+      case ActionKind::reduce_loss:
+        if constexpr (Base::sums_losses_late) {
+          gradients_.reduce_sums(device_, sums_.all());
+        }
+        gradients_.await_sums(device_);
+        break;
+      case ActionKind::reduce_norm:
+        if (key_.clips) {
+          gradients_.reduce_sums(device_, update_.sum_squares(device_, memory_), {"norm"});
+          gradients_.await_sums(device_);
+        }
+        break;
+      case ActionKind::update:
+        if (Whole::devices == 1 && key_.clips) {
+          update_.sum_squares(device_, memory_);
+        }
+        links_.await_all(device_);
+        update_.run(device_, memory_, feed_.state(), sums_, key_, feed_.result());
+        this->pack();
+        break;
+      case ActionKind::end:
+        return false;
+      default:
+        if (std::int64_t const size = microbatches_[m].size; size > 0) {
+          this->run_message(action, size);
+        }
+    }
+    return true;
+  }
+
+  Update<Backend> update_;
+  ParameterMirror<Program, Backend> mirror_;
+  StepRunner<Backend> runner_;
+  std::atomic<std::uint64_t> nowhere_{};
+  std::atomic<std::uint64_t>* progress_ = &nowhere_;
+  Watch watch_{};
+  int rank_;
+  int states_;
+  bool debug_;
+};
+
+}  // namespace tandem
 
 // ---- tandem/graph/lower.hpp
 
@@ -7954,9 +10349,11 @@ struct GraphBuilder {
     node.top = top;
     node.path = path;
     node.frozen = frozen;
+    node.origin = nodes;
     node.first_edge = edges;
     node.edges = static_cast<int>(inputs.size());
     for (int const input : inputs) {
+      graph.edge_origin[edges] = edges;
       graph.source[edges++] = input;
       node.needs_gradient = node.needs_gradient || graph.node[input].needs_gradient;
     }
@@ -7976,6 +10373,9 @@ struct GraphBuilder {
     if constexpr (requires { L::normalizes_over_batch; }) {
       node.normalizes = L::normalizes_over_batch && !frozen;
     }
+    if constexpr (requires { L::synchronizes_over_replicas; }) {
+      node.synchronizes = L::synchronizes_over_replicas && !frozen;
+    }
     node.first_parameter = parameters;
     if (in.valid()) {
       if (Fault const fault = fault_of<L>(in); fault != Fault::none) {
@@ -7988,7 +10388,7 @@ struct GraphBuilder {
         for (int p = 0; p < list.count; ++p, ++parameters) {
           node.needs_gradient = node.needs_gradient || !frozen;
           if constexpr (Keep) {
-            graph.parameter[parameters] = {list.item[p], nodes, frozen};
+            graph.parameter[parameters] = {list.item[p], nodes, frozen, parameters};
           }
         }
       }
@@ -8044,6 +10444,7 @@ struct GraphBuilder {
     int const first = edges;
     int const node = add(join, {ends[0]});
     for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
+      graph.edge_origin[edges] = edges;
       graph.source[edges++] = ends[i];
       graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
     }
@@ -8118,461 +10519,6 @@ inline constexpr auto const& unchecked_graph = detail::LowerNetwork<Net, Input>:
 /// A network that cannot be is a compile error that says which layer and why.
 template <class Net, class Input = typename Net::input>
 inline constexpr auto const& graph = detail::CheckedGraph<Net, unchecked_graph<Net, Input>>::graph;
-
-}  // namespace tandem
-
-// ---- tandem/strategy/data_parallel.hpp
-
-/// @file
-/// SingleDevice and DataParallel: strategies as types, each lowered to a Batching.
-
-namespace tandem {
-
-/// A way to train: `ranks` devices, and how the batch is spread over them.
-template <class S>
-concept Strategy = requires {
-  { S::ranks } -> std::convertible_to<int>;
-  { S::batching } -> std::convertible_to<Batching>;
-};
-
-/// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
-/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
-///
-///   rank 0 | parameters | F0 B0 F1 B1 … | update
-///
-/// The primary template is the error path.
-template <class... Options>
-struct SingleDevice {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
-  static_assert((BatchingOption<Options> && ...),
-                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
-                "BucketBytes");
-};
-
-template <class... Options>
-  requires(BatchingOption<Options>&&...)
-struct SingleDevice<Options...> {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching = detail::gather_batching<1, Options...>();
-  static_assert(
-      batching.shards == 0 ||
-          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
-      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
-      "weights");
-  static_assert(detail::leaves_fit(batching),
-                "Reproducible<Leaves>: the leaves must be a power of two that divides the "
-                "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
-};
-
-/// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
-///
-///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
-///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
-///
-/// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
-/// statistics, in buckets in the order in which backward makes them, while it goes on.
-/// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, Wire, BucketBytes. The primary template is the error path.
-template <int N, class... Options>
-struct DataParallel {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
-  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
-  static_assert((BatchingOption<Options> && ...),
-                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire and BucketBytes");
-};
-
-template <int N, class... Options>
-  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
-struct DataParallel<N, Options...> {
-  static constexpr int ranks = N;
-  static constexpr Batching batching = detail::gather_batching<N, Options...>();
-  static_assert(batching.shards == 0 || batching.shards == N,
-                "DataParallel<N, Weighted<...>>: give N weights, one a device");
-  static_assert(
-      detail::leaves_fit(batching),
-      "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
-      "that divides its microbatches; write Reproducible<N> for one leaf a replica");
-  static_assert(
-      !batching.reproducible || batching.wire == WireFormat::exact,
-      "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with "
-      "the number of devices; leave one of the two out");
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/schedule.hpp
-
-/// @file
-/// The action tables of one stage: a training step, and a forward-only pass.
-///
-/// Backward follows each forward at once, so one microbatch is live at a time. The last backward
-/// starts the reduction of each bucket as soon as its gradients are whole; the REDUCE_GRAD actions
-/// behind it wait for them in the same order.
-
-namespace tandem {
-
-/// Actions of a training step of one stage: F0 B0 F1 B1 …, reductions if there are several
-/// replicas, update.
-constexpr int training_length(Batching const& batching, int buckets) {
-  return 2 * batching.microbatches + (batching.replicas > 1 ? buckets + 1 : 0) + 1;
-}
-
-template <int Length>
-constexpr ActionRow<Length> training_row(Batching const& batching, int buckets) {
-  ActionRow<Length> row;
-  int next = 0;
-  auto const add = [&](ActionKind kind, int index) { row.action[next++] = {kind, 0, index}; };
-  for (int m = 0; m < batching.microbatches; ++m) {
-    add(ActionKind::forward, m);
-    add(ActionKind::backward, m);
-  }
-  if (batching.replicas > 1) {
-    for (int bucket = 0; bucket < buckets; ++bucket) {
-      add(ActionKind::reduce_gradient, bucket);
-    }
-    add(ActionKind::reduce_loss, 0);
-  }
-  add(ActionKind::update, 0);
-  add(ActionKind::end, 0);
-  return row;
-}
-
-/// Actions of an evaluation or a prediction: F0 F1 …, and the sum of the losses.
-constexpr int forward_length(Batching const& batching) {
-  return batching.microbatches + (batching.replicas > 1 ? 1 : 0);
-}
-
-template <int Length>
-constexpr ActionRow<Length> forward_row(Batching const& batching) {
-  ActionRow<Length> row;
-  for (int m = 0; m < batching.microbatches; ++m) {
-    row.action[m] = {ActionKind::forward, 0, m};
-  }
-  if (batching.replicas > 1) {
-    row.action[batching.microbatches] = {ActionKind::reduce_loss, 0, 0};
-  }
-  row.action[Length] = {ActionKind::end, 0, 0};
-  return row;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// A variable of its own only where something is rewritten.
-template <class Net, Rewrites R>
-inline constexpr auto rewritten = rewrite(tandem::graph<Net>, R);
-
-/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
-/// one.
-constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
-  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
-  return wanted;
-}
-
-template <class Net, Rewrites R>
-constexpr auto const& graph_for() {
-  if constexpr (R.fuse_relu || R.channels_last || R.merge_pointwise || R.place_concat) {
-    return rewritten<Net, R>;
-  } else {
-    return tandem::graph<Net>;
-  }
-}
-
-}  // namespace detail
-
-/// What each rank does, known to the compiler.
-/// @tparam ElementBytes  of a parameter
-/// @tparam R             what the backend wants of the graph
-template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
-struct Program {
-  using Network = Net;
-  static constexpr Batching batching = S::batching;
-  static constexpr auto const& graph =
-      detail::graph_for<Net, detail::allowed(R, batching.reproducible)>();
-  static constexpr int ranks = S::ranks;
-  static constexpr auto layout =
-      lay_out_parameters(graph, ElementBytes, batching.first_bucket_bytes, batching.bucket_bytes);
-  static constexpr auto training =
-      training_row<training_length(batching, layout.buckets)>(batching, layout.buckets);
-  static constexpr auto forward = forward_row<forward_length(batching)>(batching);
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-class Rank {
- public:
-  using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Target = typename LossType::Target;
-  using Batch = StepBatch<P, Target>;
-  using Device = typename Backend::Device;
-  using PassType = Pass<Device>;
-  using Memory = RankMemory<Program, Backend>;
-  using FeedType = Feed<Program, Backend, Target>;
-  using Passes = Stage<Rank, Program, Backend>;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr Batching batching = Program::batching;
-  static constexpr int leaf = batching.microbatches / batching.leaves;  ///< in microbatches
-  /// Whether a walk over the actions may be recorded once and replayed.
-  static constexpr bool recordable = batching.replicas == 1 || is_capturable<Communicator>;
-
-  Rank(RankOptions const& options, Communicator communicator)
-      : device_{options.device},
-        ops_{options.largest_microbatch, options.device.threads, device_},
-        memory_{device_, ops_, states_of(options.optimizer)},
-        feed_{device_, feed_sizes(options)},
-        update_{device_, memory_, options.optimizer, options.runs},
-        mirror_{states_of(options.optimizer)},
-        gradients_{device_, std::move(communicator), tracer_},
-        microbatches_{batching, options.rank},
-        sums_{device_, batching.all_microbatches()},
-        runner_{recordable && options.record},
-        rank_{options.rank},
-        debug_{!options.record} {
-    device_.scratch = memory_.scratch();
-    device_.scratch_bytes = ops_.scratch_bytes();
-    device_.finish();
-  }
-
-  /// One training step on @p batch. The result is the same on every rank.
-  StepResult train(StepState const& state, Batch const& batch) {
-    queue_training(state, batch);
-    return collect();
-  }
-
-  /// The same without its result: at most FeedType::steps_in_flight may wait to be collected.
-  void queue_training(StepState const& state, Batch const& batch) {
-    begin(state, batch, true);
-    runner_.run(device_, key(), [this] { training_step(); });
-    feed_.end(device_);
-  }
-
-  /// The result of the oldest step that was queued. If a loss was not finite, the steps behind it
-  /// are dropped: they have changed nothing.
-  StepResult collect() {
-    StepResult const result = feed_.collect(device_, watch_.waiter());
-    if (result.non_finite >= 0) {
-      while (feed_.waiting() > 0) {
-        feed_.collect(device_, watch_.waiter());
-      }
-      update_.forgive(device_);
-    }
-    return result;
-  }
-
-  /// A step that is walked; once it is collected, traced() says when each action began and ended.
-  void queue_traced(StepState const& state, Batch const& batch) {
-    begin(state, batch, true);
-    tracer_.begin(device_);
-    training_step();
-    tracer_.end();
-    feed_.end(device_);
-  }
-  std::vector<TraceEvent> traced() { return tracer_.events(device_, rank_); }
-
-  /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
-  StepResult forward(StepState const& state, Batch const& batch) {
-    begin(state, batch, false);
-    runner_.run(device_, key(), [this] {
-      feed_.load(device_, microbatches_);
-      run(Program::forward.action);
-      sums_.finish(device_, batch_size_, feed_.result());
-    });
-    feed_.end(device_);
-    return collect();
-  }
-
-  [[nodiscard]] Memory const& memory() const { return memory_; }
-  /// What is allocated for tensors on the rank's device.
-  [[nodiscard]] MemoryReport memory_report() const {
-    MemoryReport report = memory_.report();
-    report.feed = feed_.bytes();
-    report.wire = gradients_.wire_bytes();
-    report.tables = update_.bytes() + sums_.bytes();
-    return report;
-  }
-  /// The parameters where the calling program can reach them.
-  [[nodiscard]] ParameterMirror<Program, Backend>& mirror() { return mirror_; }
-  void download() { mirror_.download(device_, memory_); }
-  void upload() {
-    mirror_.upload(device_, memory_);
-    update_.refresh(device_);
-    Passes::pack(*this);
-  }
-  /// What each node's op asked for.
-  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
-  [[nodiscard]] Device& device() { return device_; }
-  [[nodiscard]] Communicator& communicator() { return gradients_.communicator(); }
-  /// Where the rank says which action it is at, for other threads' error messages.
-  void report_progress_to(std::atomic<std::uint64_t>* board) {
-    progress_ = board != nullptr ? board : &nowhere_;
-  }
-  /// What to call while the host waits for the device.
-  void watch_with(Watch watch) { watch_ = watch; }
-
- private:
-  friend Passes;
-  template <class R>
-  friend bool act(Action, R&);
-
-  [[nodiscard]] Operands<T, P> const& operands(int node) const { return memory_.operands(node); }
-  [[nodiscard]] T const* const* forks(int node) const { return memory_.forks(node); }
-  [[nodiscard]] T* gradient_of(int node) const { return memory_.gradient_of(node); }
-
-  void bucket_ready(int bucket) { gradients_.bucket_ready(device_, memory_, bucket, microbatch_); }
-
-  static FeedSizes feed_sizes(RankOptions const& options) {
-    return {std::int64_t{options.largest_microbatch} * batching.microbatches,
-            LossType::targets(graph.output().out)};
-  }
-
-  void begin(StepState const& state, Batch const& batch, bool training) {
-    batch_size_ = batch.size;
-    has_targets_ = batch.targets != nullptr;
-    has_outputs_ = batch.outputs != nullptr;
-    clips_ = state.clip_norm > 0.0;
-    training_ = training;
-    microbatches_.split(batch.size);
-    feed_.begin(device_, state, batch, microbatches_, watch_.waiter());
-  }
-  [[nodiscard]] StepKey key() const {
-    return {batch_size_, training_, has_targets_, has_outputs_, clips_};
-  }
-  void training_step() {
-    feed_.load(device_, microbatches_);
-    run(Program::training.action);
-  }
-
-  void run(Action const* row) {
-    if (batching.replicas > 1 || !has_targets_) {  // else each forward pass writes its own
-      sums_.clear(device_);
-    }
-    if (tracer_.on() || debug_) {
-      run_watched(row);
-      return;
-    }
-    walk(row, *progress_, *this);
-  }
-
-  TANDEM_NOINLINE void run_watched(Action const* row) {
-    walk_each(row, *progress_, [this](Action action) {
-      auto const act = [&] { tandem::act(action, *this); };
-      if (tracer_.on()) {
-        tracer_.action(device_, action, act);
-      } else {
-        device_.debug(to_string(action), watch_.waiter(), act);
-      }
-    });
-  }
-
-  // Whether the row goes on.
-  TANDEM_NOINLINE bool run_other(Action action) {
-    switch (action.kind) {
-      case ActionKind::reduce_gradient:
-        gradients_.await(device_, memory_, action.index);
-        break;
-      case ActionKind::reduce_loss:
-        gradients_.await_sums(device_);
-        break;
-      case ActionKind::update:
-        update_.run(device_, memory_, feed_.state(), sums_, key(), feed_.result());
-        Passes::pack(*this);
-        break;
-      default:
-        return false;
-    }
-    return true;
-  }
-
-  [[nodiscard]] PassType pass(Microbatch const& own) {
-    return {.device = device_,
-            .batch = own.size,
-            .first_sample = own.first,
-            .share = static_cast<double>(own.size) / batch_size_,
-            .state = feed_.state(),
-            .training = training_,
-            .accumulate = own.adds};
-  }
-  void run_forward(int m) {
-    if (Microbatch const& own = microbatches_[m]; own.size > 0) {
-      PassType const p = pass(own);
-      memory_.set_input(feed_.input(own));
-      Passes::forward(*this, p);
-      if (has_targets_) {
-        int const global = microbatches_.global(m);
-        ops_.loss.forward(p, memory_.output(), feed_.targets(own), sums_.loss(global));
-        ops_.metric.count(p, memory_.output(), feed_.targets(own), sums_.metric(global));
-      }
-      if (has_outputs_) {
-        feed_.store(device_, memory_.output(), own);
-      }
-    } else {
-      sums_.clear(device_, microbatches_.global(m));
-    }
-    if constexpr (batching.replicas > 1) {
-      if (m == batching.microbatches - 1) {
-        gradients_.reduce_sums(device_, sums_.all());
-      }
-    }
-  }
-
-  void run_backward(int m) {
-    microbatch_ = m;
-    if (Microbatch const& own = microbatches_[m]; own.size > 0) {
-      if constexpr (graph.output().needs_gradient) {
-        PassType const p = pass(own);
-        ops_.loss.gradient(p, memory_.output(), feed_.targets(own), 1.0 / batch_size_,
-                           memory_.loss_gradient());
-        Passes::backward(*this, p);
-      }
-    } else if (m % leaf == leaf - 1) {
-      finish_empty_microbatch(own);
-    }
-  }
-
-  // A shard without samples contributes zeros, and still takes part in every collective.
-  void finish_empty_microbatch(Microbatch const& own) {
-    if (!own.adds) {
-      Verbs<Backend>::zero(device_, memory_.gradients(), Program::layout.trained);
-    }
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      bucket_ready(bucket);
-    }
-  }
-
-  Device device_;
-  PreparedOps<Program, Backend, LossType, MetricType> ops_;
-  Memory memory_;
-  FeedType feed_;
-  Update<Backend> update_;
-  ParameterMirror<Program, Backend> mirror_;
-  Tracer<Device> tracer_;
-  GradientReduction<Program, Backend, Communicator> gradients_;
-  RankMicrobatches microbatches_;
-  StepSums<Backend> sums_;
-  StepRunner<Backend> runner_;
-  std::atomic<std::uint64_t> nowhere_{};
-  std::atomic<std::uint64_t>* progress_ = &nowhere_;
-  Watch watch_{};
-
-  int rank_;
-  int batch_size_ = 0;  // of the step at work
-  bool debug_;
-  bool clips_ = false;
-  bool training_ = false;
-  bool has_targets_ = false;
-  bool has_outputs_ = false;
-  int microbatch_ = 0;  // whose backward pass is at work
-};
 
 }  // namespace tandem
 
@@ -9333,6 +11279,57 @@ struct Subsample2d {
     return image_shape(Out, (in[1] + step - 1) / step, (in[2] + step - 1) / step);
   }
   static_assert(detail::Subsample2dIsSound<Out, Step>::value);
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/sync_batch_norm2d.hpp
+
+/// @file
+/// SyncBatchNorm2d: BatchNorm2d with the statistics of a microbatch of all replicas together.
+
+namespace tandem {
+
+namespace detail {
+
+template <class... Options>
+struct SyncBatchNorm2dIsSound {
+  static constexpr bool value = true;
+  static_assert((NormOption<Options> && ...),
+                "SyncBatchNorm2d<Options...>: options are Epsilon and Momentum");
+};
+
+}  // namespace detail
+
+/// y = (x - mean) / sqrt(var + epsilon) * weight + bias, mean and var of a channel over H, W and
+/// the samples of the same microbatch of all replicas: m of the first with m of the second, and so
+/// on. Replicas with fewer samples, or none, count as much as they have.
+///
+/// Shapes: x, y (B, C, H, W); weight, bias, running_mean, running_var (C), named as BatchNorm2d's.
+/// Saves:  what BatchNorm2d saves, and 2 C + 1 doubles.
+/// Cost:   that of BatchNorm2d and two small kernels a pass.
+/// Comm:   over the replicas of its stage one all-reduce of 2 C + 1 doubles in each forward pass in
+///         training, a recomputed one included, and one in each backward pass to its input, while
+///         the device waits. None with one replica, in evaluation and where frozen: then its
+///         numbers are BatchNorm2d's bit for bit.
+/// Order:  the sums depend on the number of replicas, so Reproducible<> refuses it.
+/// Source: PyTorch's SyncBatchNorm has the same formulas.
+/// The primary template is the error path.
+template <class... Options>
+struct SyncBatchNorm2d {
+  static constexpr std::string_view name = "SyncBatchNorm2d";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::SyncBatchNorm2dIsSound<Options...>::value);
+};
+
+template <class... Options>
+  requires(NormOption<Options>&&...)
+struct SyncBatchNorm2d<Options...> : BatchNorm2d<Options...> {
+  using layer = SyncBatchNorm2d;
+  static constexpr std::string_view name = "SyncBatchNorm2d";
+  /// Tells the engine to add the op's sums over the replicas between the halves of its passes.
+  static constexpr bool synchronizes_over_replicas = true;
 };
 
 }  // namespace tandem
@@ -10420,7 +12417,7 @@ class BatchNormOp {
                           s.mean, s.variance, o.gradient[2], o.gradient[3], p.accumulate);
   }
 
- private:
+ protected:
   struct Saved {
     T* mean;
     T* inverse_deviation;
@@ -12320,6 +14317,247 @@ struct Op<Subsample2d<Out, Step>, BasicHost<Portable, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/host/sync_batch_norm.hpp
+
+/// @file
+/// SyncBatchNorm2d on Host, portable kernels.
+
+// ---- tandem/kernels/functors/batch_norm_sums.hpp
+
+/// @file
+/// BatchNormSums: what replicas add to normalise a batch that is spread over them.
+///
+/// Forward adds the sums of x - shift and of (x - shift)² in double, the shift being the running
+/// mean, which all replicas have alike. Backward adds those of dy and of dy (x - mean).
+
+namespace tandem {
+
+/// Two sums of each channel and the number of its values, one behind another.
+struct BatchNormSums {
+  double* first;   ///< (C)
+  double* second;  ///< (C)
+  double* count;   ///< one
+
+  static constexpr std::int64_t elements(int channels) { return 2 * std::int64_t{channels} + 1; }
+  static BatchNormSums at(double* memory, int channels) {
+    return {memory, memory + channels, memory + 2 * std::int64_t{channels}};
+  }
+};
+
+/// Mean and biased variance of a channel, in double.
+struct ChannelMoments {
+  double mean;
+  double variance;
+};
+
+/// The sums of @p count values of x - shift and of (x - shift)², which can be added to others'.
+TANDEM_HOST_DEVICE inline void set_shifted_sums(BatchNormSums const& sums, std::int64_t c,
+                                                double count, ChannelMoments const& moments,
+                                                double shift) {
+  double const distance = moments.mean - shift;
+  sums.first[c] = count * distance;
+  sums.second[c] = count * (moments.variance + distance * distance);
+}
+
+/// The moments of all values that have been added. Of double's 16 digits the variance loses as many
+/// as (mean - shift)² / variance has, and no more: the moments of each replica were exact.
+TANDEM_HOST_DEVICE inline ChannelMoments moments_of(BatchNormSums const& sums, std::int64_t c,
+                                                    double shift) {
+  double const distance = sums.first[c] / *sums.count;
+  double const variance = sums.second[c] / *sums.count - distance * distance;
+  return {shift + distance, variance < 0 ? 0.0 : variance};  // a NaN stays one
+}
+
+/// count / (count - 1); a single value has no unbiased variance and passes the biased one.
+TANDEM_HOST_DEVICE inline double unbiased_factor(double count) {
+  return count > 1 ? count / (count - 1) : 1.0;
+}
+
+}  // namespace tandem
+
+// ---- tandem/kernels/host/synchronized_batch_norm.hpp
+
+/// @file
+/// The halves of a batch normalisation whose batch is spread over replicas: sums of the own part,
+/// then, when they have been added, what follows from the sums of all.
+///
+/// With the statistics of all, forward is batch_norm_evaluation_forward, and the gradients to gain
+/// and bias are batch_norm_parameter_gradient of the own part.
+
+namespace tandem::host {
+
+/// The sums of x - shift and of its square, each channel over B and pixels, and their number.
+///
+/// Shapes: x (B, C, pixels), shift (C).
+/// Cost:   reads x twice; bound by memory.
+/// Order:  mean and variance as in batch_norm_forward, then the sums from them in double.
+/// @pre    B and pixels are 1 or more
+template <class T>
+TANDEM_NOINLINE void batch_norm_local_sums(Team& team, int batch, int channels, std::int64_t pixels,
+                                           T const* x, T const* shift, BatchNormSums const& sums) {
+  double const count = static_cast<double>(batch * pixels);
+  *sums.count = count;
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      T const center = static_cast<T>(total([=](std::int64_t i) { return x[i]; }) / count);
+      double const spread = total([=](std::int64_t i) {
+                              T const distance = x[i] - center;
+                              return distance * distance;
+                            }) /
+                            count;
+      set_shifted_sums(sums, c, count, {static_cast<double>(center), spread},
+                       static_cast<double>(shift[c]));
+    }
+  });
+}
+
+/// The statistics of all that has been added to @p sums; (C) each.
+template <class T>
+void batch_norm_joint_statistics(int channels, T const* shift, BatchNormSums const& sums, T epsilon,
+                                 T* mean, T* inverse_deviation, T* variance) {
+  for (int c = 0; c < channels; ++c) {
+    ChannelMoments const joint = moments_of(sums, c, static_cast<double>(shift[c]));
+    mean[c] = static_cast<T>(joint.mean);
+    variance[c] = static_cast<T>(joint.variance);
+    inverse_deviation[c] = detail::inverse_deviation_of(variance[c], epsilon);
+  }
+}
+
+/// The sums of dy and of dy (x - mean), each channel over B and pixels, and their number.
+///
+/// Shapes: x, dy (B, C, pixels), mean (C).
+/// Cost:   reads x and dy; bound by memory.
+/// Order:  the sums as in batch_norm_forward.
+template <class T>
+TANDEM_NOINLINE void batch_norm_local_gradient_sums(Team& team, int batch, int channels,
+                                                    std::int64_t pixels, T const* x, T const* dy,
+                                                    T const* mean, BatchNormSums const& sums) {
+  *sums.count = static_cast<double>(batch * pixels);
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const center = mean[c];
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      sums.first[c] = total([=](std::int64_t i) { return dy[i]; });
+      sums.second[c] = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
+    }
+  });
+}
+
+/// batch_norm_input_gradient with the sums of dy and dy (x - mean) over all replicas.
+///
+/// Shapes: x, dy (B, C, pixels), gain, mean, inverse_deviation (C); dx (B, C, pixels), may be dy.
+/// Cost:   reads x and dy, writes dx; bound by memory.
+template <class T>
+TANDEM_NOINLINE void batch_norm_joint_input_gradient(Team& team, int batch, int channels,
+                                                     std::int64_t pixels, T const* x, T const* dy,
+                                                     T const* gain, T const* mean,
+                                                     T const* inverse_deviation,
+                                                     BatchNormSums const& sums, T* dx) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const center = mean[c];
+      T const inverse = inverse_deviation[c];
+      T const offset = static_cast<T>(sums.first[c] / *sums.count);
+      T const slope = static_cast<T>(sums.second[c] / *sums.count) * inverse * inverse;
+      T const scale = inverse * gain[c];
+      detail::each_of_channel(batch, channels, pixels, c, [=](std::int64_t i) {
+        T const rest = dy[i] - offset;
+        dx[i] = (rest - (x[i] - center) * slope) * scale;
+      });
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// BatchNormOp, and the same with the passes cut in halves; between them the engine adds sums()
+/// over the replicas. An engine with nothing to add calls BatchNormOp's own passes.
+template <class T>
+class SyncBatchNormOp : public BatchNormOp<T> {
+ public:
+  using BatchNormOp<T>::BatchNormOp;
+
+  [[nodiscard]] OpNeeds needs() const {
+    OpNeeds needs = BatchNormOp<T>::needs();
+    needs.saved_bytes = sums_offset() + BatchNormSums::elements(this->channels_) *
+                                            static_cast<std::int64_t>(sizeof(double));
+    return needs;
+  }
+
+  /// What is added over the replicas, in forward and in backward: part of what is saved.
+  [[nodiscard]] std::span<double> sums(Operands<T> const& o) const {
+    return {reinterpret_cast<double*>(o.saved + sums_offset()),
+            static_cast<std::size_t>(BatchNormSums::elements(this->channels_))};
+  }
+
+  void local_sums(Operands<T> const& o, Pass<Device> const& p) const {
+    batch_norm_local_sums(p.device.team, p.batch, this->channels_, this->pixels_, o.x[0],
+                          this->running_mean(o), joint(o));
+  }
+
+  void forward_synchronized(Operands<T> const& o, Pass<Device> const& p) const {
+    auto const s = this->saved(o);
+    batch_norm_joint_statistics(this->channels_, this->running_mean(o), joint(o), this->epsilon_,
+                                s.mean, s.inverse_deviation, s.variance);
+    batch_norm_evaluation_forward(p.device.team, p.batch, this->channels_, this->pixels_, o.x[0],
+                                  this->gain(o), this->bias(o), s.mean, s.variance, this->epsilon_,
+                                  o.y);
+  }
+
+  void local_gradient_sums(Operands<T> const& o, Pass<Device> const& p) const {
+    batch_norm_local_gradient_sums(p.device.team, p.batch, this->channels_, this->pixels_, o.x[0],
+                                   o.dy, this->saved(o).mean, joint(o));
+  }
+
+  void input_gradient_synchronized(Operands<T> const& o, Pass<Device> const& p) const {
+    auto const s = this->saved(o);
+    batch_norm_joint_input_gradient(p.device.team, p.batch, this->channels_, this->pixels_, o.x[0],
+                                    o.dy, this->gain(o), s.mean, s.inverse_deviation, joint(o),
+                                    o.dx[0]);
+  }
+
+  /// Gain and bias of the own samples, which the engine adds over the replicas later; of the
+  /// statistics of all the share of the own samples.
+  void weight_gradient_synchronized(Operands<T> const& o, Pass<Device> const& p) const {
+    auto const s = this->saved(o);
+    batch_norm_parameter_gradient(p.device.team, p.batch, this->channels_, this->pixels_, o.x[0],
+                                  o.dy, s.mean, s.inverse_deviation, o.gradient[0], o.gradient[1],
+                                  p.accumulate);
+    batch_norm_statistics(p.device.team, this->channels_,
+                          static_cast<std::int64_t>(*joint(o).count), static_cast<T>(p.share),
+                          s.mean, s.variance, o.gradient[2], o.gradient[3], p.accumulate);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t sums_offset() const {
+    return (BatchNormOp<T>::needs().saved_bytes + 7) / 8 * 8;
+  }
+  [[nodiscard]] BatchNormSums joint(Operands<T> const& o) const {
+    return BatchNormSums::at(sums(o).data(), this->channels_);
+  }
+};
+
+}  // namespace host
+
+template <class... Options, class Precision>
+struct Op<SyncBatchNorm2d<Options...>, BasicHost<Portable, Precision>>
+    : host::SyncBatchNormOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup)
+      : host::SyncBatchNormOp<typename Precision::Scalar>{setup,
+                                                          SyncBatchNorm2d<Options...>::epsilon} {}
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/host/user_layer.hpp
 
 /// @file
@@ -12614,6 +14852,3133 @@ using Cuda = BasicCuda<Portable>;
 
 }  // namespace tandem
 
+// ---- tandem/strategy/data_parallel.hpp
+
+/// @file
+/// SingleDevice and DataParallel: strategies as types, each lowered to a Batching.
+
+// ---- tandem/strategy/checkpoint_rule.hpp
+
+/// @file
+/// CheckpointRule: which activations are computed again in the backward pass instead of being kept.
+
+namespace tandem {
+
+/// Keeps what enters each run of `every` top-level layers of a stage, or of the whole stage.
+struct CheckpointRule {
+  static constexpr int none = 0;
+  static constexpr int boundaries = -1;
+  int every = none;
+};
+
+/// Of each node: the number of its run, ascending; -1 where all is kept.
+template <int Nodes>
+struct CheckpointSegments {
+  int of[Nodes] = {};
+};
+
+template <GraphSize Size>
+constexpr CheckpointSegments<Size.nodes> checkpoint_segments(Graph<Size> const& graph,
+                                                             CheckpointRule rule) {
+  CheckpointSegments<Size.nodes> segments;
+  int segment = 0;
+  int first_top = -1;  // of the run at work
+  for (int n = 0; n < Size.nodes; ++n) {
+    Node const& node = graph.node[n];
+    bool const new_stage = n > 0 && node.stage != graph.node[n - 1].stage;
+    bool const full =
+        rule.every > 0 && first_top >= 0 && !node.is_end() && node.top - first_top >= rule.every;
+    if (new_stage || full) {
+      ++segment;
+      first_top = -1;
+    }
+    if (first_top < 0 && !node.is_end()) {  // a tensor from elsewhere has a top from elsewhere
+      first_top = node.top;
+    }
+    segments.of[n] = rule.every == CheckpointRule::none ? -1 : segment;
+  }
+  return segments;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/model_shape.hpp
+
+/// @file
+/// How a strategy cuts a network: the stages, where they are, and what each device does in a step.
+///
+/// A strategy has `devices` of a model replica, `copies` of the model in it, `checkpoint`, and
+/// Cut<Net> with three constexpr values: `partition` (node → part), `map` (part → device) and
+/// `table` (rows of actions, messages included).
+
+// ---- tandem/strategy/lower_table.hpp
+
+/// @file
+/// lower(): puts the messages between the passes of an action table.
+///
+/// RECV_F stands directly before the forward that needs it and SEND_F directly behind the one that
+/// made it; RECV_B and SEND_B stand likewise around B (or I). An action of a stage sends, or
+/// receives, all that the stage has for other devices, in ascending order of edges.
+
+// ---- tandem/strategy/stage_edges.hpp
+
+/// @file
+/// StageEdges: the edges of each stage as lists, those that cross to another device apart.
+
+namespace tandem::detail {
+
+/// Each list is in ascending order of edges and ends with -1: the first of a stage, then next of
+/// each edge. Messages of one action are sent and received in this order.
+class StageEdges {
+ public:
+  constexpr explicit StageEdges(StageMapView const& map)
+      : first_{4 * map.stages, -1},
+        next_{2 * map.edges},
+        crossing_in{first_.data()},
+        crossing_out{crossing_in + map.stages},
+        local_in{crossing_out + map.stages},
+        local_out{local_in + map.stages},
+        next_in{next_.data()},
+        next_out{next_in + map.edges} {
+    for (int e = map.edges - 1; e >= 0; --e) {
+      StageEdge const edge = map.edge[e];
+      int* const in = map.crosses(e) ? crossing_in : local_in;
+      int* const out = map.crosses(e) ? crossing_out : local_out;
+      next_in[e] = in[edge.to];
+      in[edge.to] = e;
+      next_out[e] = out[edge.from];
+      out[edge.from] = e;
+    }
+  }
+
+ private:
+  Scratch<int> first_;
+  Scratch<int> next_;
+
+ public:
+  int* const crossing_in;
+  int* const crossing_out;
+  int* const local_in;
+  int* const local_out;
+  int* const next_in;
+  int* const next_out;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+namespace detail {
+
+/// Whether some link carries the messages of several edges, so that their order matters.
+constexpr bool shares_links(StageMapView const& map) {
+  Scratch<int> edges_of_link{map.links};
+  for (int e = 0; e < map.edges; ++e) {
+    if (map.crosses(e) && ++edges_of_link[map.edge[e].link] > 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
+constexpr bool is_backward_pass(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::input_gradient;
+}
+
+/// Lowers one table. Where links are shared, the messages of each link and direction are listed in
+/// the order in which they are sent; a receive that is not the next is put behind the receives of
+/// those before it.
+template <class Table, class Sink>
+class TableLowering {
+ public:
+  constexpr TableLowering(Table const& table, StageMapView const& map, Sink& sink)
+      : table_{table},
+        map_{map},
+        sink_{sink},
+        edges_{map},
+        shared_{shares_links(map)},
+        microbatches_{shared_ ? count_microbatches() : 0},
+        channels_{shared_ ? 2 * map.links : 0},
+        received_{2 * map.stages * microbatches_},
+        taken_{2 * map.edges},
+        message_{2 * map.edges * microbatches_},
+        next_{channels_},
+        end_{channels_},
+        limit_{channels_} {
+    for (int e = 0; shared_ && e < map.edges; ++e) {
+      for (int way = 0; map.crosses(e) && way < 2; ++way) {
+        limit_[2 * map.edge[e].link + way] += microbatches_;
+      }
+    }
+    for (int c = 0, begin = 0; c < channels_; ++c) {
+      next_[c] = end_[c] = begin;
+      begin = limit_[c] += begin;
+    }
+  }
+
+  constexpr void run() {
+    for (int d = 0; shared_ && d < devices_of(table_); ++d) {
+      list_messages(d);
+    }
+    for (int d = 0; d < devices_of(table_); ++d) {
+      for (Action const& action : row_of(table_, d)) {
+        lower(d, action);
+      }
+    }
+  }
+
+ private:
+  struct Message {
+    int edge;
+    int microbatch;
+  };
+
+  constexpr bool known(Action const& action) const {
+    return action.stage >= 0 && action.stage < map_.stages && action.index >= 0;
+  }
+
+  constexpr int count_microbatches() const {
+    int count = 0;
+    for (int d = 0; d < devices_of(table_); ++d) {
+      for (Action const& action : row_of(table_, d)) {
+        count = std::max(count, known(action) ? action.index + 1 : 0);
+      }
+    }
+    return count;
+  }
+
+  constexpr void list_messages(int device) {
+    for (Action const& action : row_of(table_, device)) {
+      bool const forward = action.kind == ActionKind::forward;
+      if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
+        continue;
+      }
+      int e = forward ? edges_.crossing_out[action.stage] : edges_.crossing_in[action.stage];
+      for (; e >= 0; e = forward ? edges_.next_out[e] : edges_.next_in[e]) {
+        int const channel = 2 * map_.edge[e].link + (forward ? 0 : 1);
+        if (end_[channel] < limit_[channel]) {  // else some pass stands there twice
+          message_[end_[channel]++] = {e, action.index};
+        }
+      }
+    }
+  }
+
+  constexpr void lower(int device, Action const& action) {
+    bool const forward = action.kind == ActionKind::forward;
+    if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
+      sink_(device, action);
+      return;
+    }
+    receive(device, forward, action.stage, action.index);
+    sink_(device, action);
+    if ((forward ? edges_.crossing_out : edges_.crossing_in)[action.stage] >= 0) {
+      sink_(device, {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
+                     .stage = action.stage,
+                     .index = action.index});
+    }
+  }
+
+  constexpr void receive(int device, bool forward, int stage, int microbatch) {
+    int const first = (forward ? edges_.crossing_in : edges_.crossing_out)[stage];
+    if (first < 0) {
+      return;
+    }
+    if (shared_) {
+      int& received = received_[(2 * stage + (forward ? 0 : 1)) * microbatches_ + microbatch];
+      if (received != 0) {
+        return;
+      }
+      received = 1;
+      for (int e = first; e >= 0; e = forward ? edges_.next_in[e] : edges_.next_out[e]) {
+        receive_up_to(device, forward, e, microbatch);
+      }
+    }
+    sink_(device, {.kind = forward ? ActionKind::receive_forward : ActionKind::receive_backward,
+                   .stage = static_cast<std::int16_t>(stage),
+                   .index = microbatch});
+  }
+
+  constexpr void receive_up_to(int device, bool forward, int edge, int microbatch) {
+    int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
+    while (taken_[2 * edge + (forward ? 0 : 1)] <= microbatch - first_of(edge) &&
+           next_[channel] < end_[channel]) {
+      Message const next = message_[next_[channel]++];
+      ++taken_[2 * next.edge + (forward ? 0 : 1)];
+      StageEdge const of = map_.edge[next.edge];
+      receive(device, forward, forward ? of.to : of.from, next.microbatch);
+    }
+  }
+
+  // A copy's microbatches begin at a multiple of the replica's share.
+  constexpr int first_of(int edge) const {
+    return map_.first_microbatch(map_.edge[edge].from, microbatches_);
+  }
+
+  Table const& table_;
+  StageMapView map_;
+  Sink& sink_;
+  StageEdges edges_;
+  bool shared_;
+  int microbatches_;
+  int channels_;  // links and directions
+  Scratch<int> received_;
+  Scratch<int> taken_;        // messages of each edge and direction
+  Scratch<Message> message_;  // of one channel after another
+  Scratch<int> next_;         // of each channel, the next to receive
+  Scratch<int> end_;
+  Scratch<int> limit_;
+};
+
+template <class Table, class Sink>
+constexpr void lower_table(Table const& table, StageMapView const& map, Sink& sink) {
+  expects(is_sound(map) && map.devices == devices_of(table),
+          "lower(table, map): give a map with as many devices as the table has rows, in which "
+          "every edge leads from a lower stage to a higher one of the same copy");
+  TableLowering<Table, Sink>{table, map, sink}.run();
+}
+
+}  // namespace detail
+
+/// The rows with messages; passes keep their order.
+template <int Devices, int Length>
+constexpr auto lower(ActionTable<Devices, Length> const& table, StageMapView const& map) {
+  ActionTable<Devices, 3 * Length> lowered;  // a receive, a pass and a send each
+  auto sink = [&lowered](int device, Action action) { lowered.add(device, action); };
+  detail::lower_table(table, map, sink);
+  return lowered;
+}
+
+/// @throws ContractError  the map is not one, or not of this table
+template <class = void>  // compiled where it is called, not by every include
+ActionRows lower(ActionRows const& table, StageMapView const& map) {
+  ActionRows lowered(table.size());
+  auto sink = [&lowered](int device, Action action) {
+    lowered[static_cast<std::size_t>(device)].push_back(action);
+  };
+  detail::lower_table(table, map, sink);
+  return lowered;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/partition.hpp
+
+/// @file
+/// Partition: which part of the model each node of a network belongs to.
+
+namespace tandem {
+
+/// Parts are numbered so that tensors go from lower ones to higher ones only. The network's input
+/// is in part 0, but every part that reads it is fed with it.
+template <int Nodes>
+struct Partition {
+  int parts = 1;
+  std::int16_t part[Nodes] = {};
+};
+
+/// Consecutive top-level parts of the network: the first @p counts[0] of them, the next
+/// @p counts[1], …
+template <GraphSize Size>
+constexpr Partition<Size.nodes> cut_tops(Graph<Size> const& graph, int const* counts, int parts) {
+  Partition<Size.nodes> partition{.parts = parts};
+  for (int n = 0; n < Size.nodes; ++n) {
+    int part = 0;
+    for (int end = counts[0]; part < parts - 1 && graph.node[n].top >= end; end += counts[part]) {
+      ++part;
+    }
+    partition.part[n] = static_cast<std::int16_t>(part);
+  }
+  return partition;
+}
+
+/// A device for each node of a network.
+template <int Nodes>
+struct NodePlaces {
+  std::int16_t device[Nodes] = {};
+};
+
+/// A placed network's parts: runs of nodes on one device, as long as they can be with transfers to
+/// them at their beginning and from them at their end, so that a tensor leaves as soon as it is
+/// made and comes as late as it can.
+template <GraphSize Size>
+struct PlacedParts {
+  Partition<Size.nodes> partition{.parts = 0};
+  std::int16_t device[Size.nodes] = {};  ///< of each part
+  StageEdge edge[Size.edges] = {};       ///< one a pair of parts, ascending
+  int edges = 0;
+  int links = 0;  ///< one an edge between devices
+};
+
+namespace detail {
+
+/// Cuts a placed network.
+template <GraphSize Size>
+struct PlacementCutter {
+  Graph<Size> const& graph;
+  NodePlaces<Size.nodes> const& places;
+  PlacedParts<Size> parts{};
+  int reader[Size.edges > 0 ? Size.edges : 1] = {};   // of an edge
+  int arrival[Size.edges > 0 ? Size.edges : 1] = {};  // of an edge between devices: the first that
+                                                      // brings the tensor to that device
+  bool leaves[Size.nodes] = {};  // the node's output is wanted on another device
+
+  constexpr PlacedParts<Size> cut() {
+    find_arrivals();
+    int open[Size.nodes];  // of a device: its part at work, or -1
+    for (int& part : open) {
+      part = -1;
+    }
+    for (int n = 0; n < Size.nodes; ++n) {
+      int const first = graph.node[n].first_edge;
+      int const end = first + graph.node[n].edges;
+      bool receives = false;
+      for (int e = first; e < end; ++e) {
+        receives = receives || (crosses(e) && arrival[e] == e);
+      }
+      int& part = open[device(n)];
+      if (part < 0 || receives) {
+        part = parts.partition.parts++;
+        parts.device[part] = static_cast<std::int16_t>(device(n));
+      }
+      parts.partition.part[n] = static_cast<std::int16_t>(part);
+      for (int e = first; e < end; ++e) {
+        connect(e);
+      }
+      part = leaves[n] ? -1 : part;
+    }
+    number_links();
+    return parts;
+  }
+
+ private:
+  [[nodiscard]] constexpr int device(int node) const { return places.device[node]; }
+  [[nodiscard]] constexpr int part(int node) const { return parts.partition.part[node]; }
+  [[nodiscard]] constexpr bool is_input(int edge) const {
+    return graph.node[graph.source[edge]].kind == NodeKind::input;
+  }
+  [[nodiscard]] constexpr bool crosses(int edge) const {
+    return !is_input(edge) && device(graph.source[edge]) != device(reader[edge]);
+  }
+
+  constexpr void find_arrivals() {
+    for (int n = 0; n < Size.nodes; ++n) {
+      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
+        reader[e] = n;
+        arrival[e] = e;
+        leaves[graph.source[e]] = leaves[graph.source[e]] || crosses(e);
+        for (int before = 0; crosses(e) && before < e && arrival[e] == e; ++before) {
+          if (graph.source[before] == graph.source[e] && device(reader[before]) == device(n)) {
+            arrival[e] = before;
+          }
+        }
+      }
+    }
+  }
+
+  // A tensor that has come before is read where it came to.
+  constexpr void connect(int edge) {
+    int const from =
+        part(crosses(edge) && arrival[edge] != edge ? reader[arrival[edge]] : graph.source[edge]);
+    int const to = part(reader[edge]);
+    bool known = from == to || is_input(edge);
+    for (int i = 0; !known && i < parts.edges; ++i) {
+      known = parts.edge[i].from == from && parts.edge[i].to == to;
+    }
+    if (!known) {
+      int at = parts.edges++;
+      for (; at > 0 && parts.edge[at - 1].to == to && parts.edge[at - 1].from > from; --at) {
+        parts.edge[at] = parts.edge[at - 1];
+      }
+      parts.edge[at] = {static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), 0};
+    }
+  }
+
+  // One an edge, so that what one stage sends waits for nothing that another sends.
+  constexpr void number_links() {
+    for (int i = 0; i < parts.edges; ++i) {
+      StageEdge& own = parts.edge[i];
+      bool const between = parts.device[own.from] != parts.device[own.to];
+      own.link = between ? static_cast<std::int16_t>(parts.links++) : std::int16_t{-1};
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Cuts a network whose nodes have been placed on devices.
+template <GraphSize Size>
+constexpr PlacedParts<Size> cut_placed(Graph<Size> const& graph,
+                                       NodePlaces<Size.nodes> const& places) {
+  return detail::PlacementCutter<Size>{graph, places}.cut();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Rows of a model without a pipeline: each microbatch goes forward through all stages and back
+/// before the next begins.
+/// @tparam Length  the most passes of a device, 2 * microbatches * its stages
+template <int Devices, int Length>
+constexpr auto sequential_table(StageMapView const& map, int microbatches) {
+  ActionTable<Devices, Length> table;
+  auto const add = [&](ActionKind kind, int stage, int m) {
+    table.add(map.device[stage],
+              {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = m});
+  };
+  for (int m = 0; m < microbatches; ++m) {
+    for (int s = 0; s < map.stages; ++s) {
+      add(ActionKind::forward, s, m);
+    }
+    for (int s = map.stages - 1; s >= 0; --s) {
+      add(ActionKind::backward, s, m);
+    }
+  }
+  return table;
+}
+
+/// A model that one device has whole.
+template <int Microbatches>
+struct OneDeviceModel {
+  static constexpr int devices = 1;
+  static constexpr int copies = 1;
+  static constexpr CheckpointRule checkpoint{};
+
+  template <class Net>
+  struct Cut {
+    static constexpr Partition<graph<Net>.nodes> partition{};
+    static constexpr auto map = chain_map<1>();
+    static constexpr auto table = sequential_table<1, 2 * Microbatches>(map, Microbatches);
+  };
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// A way to train: `ranks` devices, `devices` of them for each replica of the model, `copies` of
+/// the model in a replica; how the batch is spread over the replicas, what is computed again, and
+/// how a network is cut (see model_shape.hpp).
+template <class S>
+concept Strategy = requires {
+  { S::ranks } -> std::convertible_to<int>;
+  { S::devices } -> std::convertible_to<int>;
+  { S::copies } -> std::convertible_to<int>;
+  { S::batching } -> std::convertible_to<Batching>;
+  { S::checkpoint } -> std::convertible_to<CheckpointRule>;
+  typename S::template Cut<void>;
+};
+
+/// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
+/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
+///
+///   rank 0 | parameters | F0 B0 F1 B1 … | update
+///
+/// The primary template is the error path.
+template <class... Options>
+struct SingleDevice : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert((BatchingOption<Options> && ...),
+                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
+                "BucketBytes");
+};
+
+template <class... Options>
+  requires(BatchingOption<Options>&&...)
+struct SingleDevice<Options...>
+    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching = detail::gather_batching<1, Options...>();
+  static_assert(
+      batching.shards == 0 ||
+          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
+      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
+      "weights");
+  static_assert(detail::leaves_fit(batching),
+                "Reproducible<Leaves>: the leaves must be a power of two that divides the "
+                "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
+};
+
+/// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
+///
+///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
+///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
+///
+/// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
+/// statistics, in buckets in the order in which backward makes them, while it goes on.
+/// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
+/// Reproducible, Wire, BucketBytes. The primary template is the error path.
+template <int N, class... Options>
+struct DataParallel : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
+  static_assert((BatchingOption<Options> && ...),
+                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
+                "Wire and BucketBytes");
+};
+
+template <int N, class... Options>
+  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
+struct DataParallel<N, Options...>
+    : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
+  static constexpr int ranks = N;
+  static constexpr Batching batching = detail::gather_batching<N, Options...>();
+  static_assert(batching.shards == 0 || batching.shards == N,
+                "DataParallel<N, Weighted<...>>: give N weights, one a device");
+  static_assert(
+      detail::leaves_fit(batching),
+      "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
+      "that divides its microbatches; write Reproducible<N> for one leaf a replica");
+  static_assert(
+      !batching.reproducible || batching.wire == WireFormat::exact,
+      "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with "
+      "the number of devices; leave one of the two out");
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/fits.hpp
+
+/// @file
+/// fits: whether a training step fits into the memory of each device, for a static_assert.
+///
+///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
+
+// ---- tandem/strategy/device_memory.hpp
+
+/// @file
+/// DeviceMemory: how much memory the tensors of a device take at most, known to the compiler.
+///
+/// Logical sizes: each value and each gradient in memory of its own, though an engine lets many
+/// share. Left out is what only a backend knows: scratch memory, packed weights, batches on their
+/// way, and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
+
+namespace tandem {
+
+/// Bytes; upper bounds.
+struct DeviceMemory {
+  std::int64_t parameters = 0;
+  std::int64_t weights = 0;    ///< their copy in the type of products, where that is another
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t kept = 0;                  ///< activations of all live microbatches
+  std::int64_t recomputed = 0;            ///< of one run of layers: in its first pass, and again
+  std::int64_t activation_gradients = 0;  ///< of one backward pass, or of those not yet retired
+
+  [[nodiscard]] constexpr std::int64_t total() const {
+    return parameters + weights + gradients + optimizer_state + kept + recomputed +
+           activation_gradients;
+  }
+};
+
+namespace detail {
+
+/// Sizes of the tensors of a device's graph.
+template <GraphSize Size>
+struct LogicalSizes {
+  Graph<Size> const& graph;
+  std::int64_t batch;
+  std::int64_t element_bytes;
+  int uses[Size.nodes] = {};  // edges that carry a node's output
+
+  constexpr LogicalSizes(Graph<Size> const& g, std::int64_t b, std::int64_t bytes)
+      : graph{g}, batch{b}, element_bytes{bytes} {
+    for (int e = 0; e < Size.edges; ++e) {
+      ++uses[graph.source[e]];
+    }
+  }
+
+  static constexpr std::int64_t line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  [[nodiscard]] constexpr std::int64_t output(int n) const {
+    return line(graph.node[n].out.elements() * batch * element_bytes);
+  }
+  /// Of a node: its output, and what its op saves: the winners of a pool, the statistics of a batch
+  /// norm (a few numbers a channel).
+  [[nodiscard]] constexpr std::int64_t value(int n) const {
+    Node const& node = graph.node[n];
+    bool const stored = node.kind == NodeKind::receive || (!node.is_end() && !node.view);
+    std::int64_t const winners =
+        node.layer == LayerKind::pool ? line(node.out.elements() * batch * 4) : 0;
+    std::int64_t const statistics =
+        node.layer == LayerKind::batch_norm ? line(64 * (node.in[0] + 2)) : 0;
+    return (stored ? output(n) : 0) + winners + statistics;
+  }
+  /// One from each reader, and their sum; what is sent back has memory of its own.
+  [[nodiscard]] constexpr std::int64_t gradient(int n) const {
+    Node const& node = graph.node[n];
+    if (!node.needs_gradient || node.kind == NodeKind::send) {
+      return 0;
+    }
+    int const most = node.kind == NodeKind::receive ? 2 * uses[n] : uses[n] + 1;
+    return output(n) * (uses[n] > 1 ? most : 1);
+  }
+};
+
+/// Whether a value is kept under a CheckpointRule: it is read beyond its run of nodes.
+template <GraphSize Size>
+struct KeptNodes {
+  bool of[Size.nodes] = {};
+
+  constexpr KeptNodes(Graph<Size> const& graph, int const* segment) {
+    for (int n = 0; n < Size.nodes; ++n) {
+      bool const received = graph.node[n].kind == NodeKind::receive;
+      of[n] = of[n] || segment[n] < 0 || received || n == graph.result;
+      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
+        int const source = root_of(graph, graph.source[e]);
+        bool const leaves = graph.node[n].kind == NodeKind::send;
+        of[source] = of[source] || leaves || segment[source] != segment[n];
+      }
+    }
+  }
+};
+
+/// Of device @p Device::device.
+template <class Device, class Precision>
+constexpr DeviceMemory device_memory(int batch, int states) {
+  using Whole = typename Device::Program;
+  using Master = typename Precision::Master;
+  using Scalar = typename Precision::Scalar;
+  constexpr auto const& graph = Device::graph;
+  constexpr Batching const& batching = Whole::batching;
+  constexpr int copies = Whole::map.copies;
+  LogicalSizes const sizes{graph, largest_microbatch(batch, batching), sizeof(Scalar)};
+  KeptNodes const kept{graph, Device::segments.of};
+
+  int buffers = 1;
+  for (int leaves = batching.leaves_of_copy(copies); leaves > 1; leaves /= 2) {
+    ++buffers;
+  }
+  std::int64_t const trained = Device::layout.trained * std::int64_t{sizeof(Master)};
+  DeviceMemory memory{.parameters = Device::layout.elements * std::int64_t{sizeof(Master)},
+                      .weights = std::is_same_v<Master, Scalar>
+                                     ? 0
+                                     : Device::layout.elements * std::int64_t{sizeof(Scalar)},
+                      .gradients = trained * buffers,
+                      .optimizer_state = trained * states};
+  int deferred = 1;
+  std::int64_t segment = 0;
+  for (LocalStage const& stage : Device::stages.stage) {
+    int const live = live_microbatches(Whole::table, Whole::map, stage.id);
+    deferred = std::max(deferred, deferred_microbatches(Whole::table, Whole::map, stage.id));
+    for (int n = stage.first; n < stage.last; ++n) {
+      bool const begins = n == stage.first || Device::segments.of[n] != Device::segments.of[n - 1];
+      segment = begins ? 0 : segment;
+      if (kept.of[n]) {
+        memory.kept += live * sizes.value(n);
+      }
+      if (Device::segments.of[n] >= 0) {
+        segment += sizes.value(n);
+        memory.recomputed = std::max(memory.recomputed, 2 * segment);
+      }
+      memory.activation_gradients += sizes.gradient(n);
+    }
+  }
+  memory.activation_gradients *= deferred;
+  return memory;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/program.hpp
+
+/// @file
+/// Program: a network, a strategy and an element size lowered to everything that an engine runs.
+///
+/// Each step is a constexpr variable of its own, and none is a template argument: three variables
+/// get three budgets of the compiler, and symbols stay short.
+
+// ---- tandem/strategy/device_program.hpp
+
+/// @file
+/// DeviceProgram: what one device of a model replica runs, known to the compiler.
+
+// ---- tandem/strategy/device_graph.hpp
+
+/// @file
+/// device_graph: the part of a network that one device of a model replica computes, as a graph.
+///
+/// A tensor that comes from a stage elsewhere is a node of kind `receive` before its first reader;
+/// one that leaves ends in a node of kind `send` for each device that wants it. The gradient of a
+/// `receive` is what goes back, that of a `send` is what comes back.
+
+namespace tandem {
+
+namespace detail {
+
+/// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
+/// listed once, so that the walk is about linear in the edges.
+template <GraphSize Whole, class Map>
+struct DeviceCutter {
+  Graph<Whole> const& network;
+  Partition<Whole.nodes> const& partition;
+  Map const& map;
+  int device;
+  bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
+  GraphSize size{};
+  std::int16_t local[Whole.nodes] = {};    // of the copy at work: index here plus one, or 0
+  int reader[Whole.edges + 1] = {};        // of an edge
+  int first_reading[Whole.nodes] = {};     // of a node: the first edge that carries its output …
+  int next_reading[Whole.edges + 1] = {};  // … and of an edge: the next one, or -1
+
+  template <class G>
+  constexpr void cut(G* graph) {
+    list_readings();
+    for (int copy = 0; copy < map.copies; ++copy) {
+      for (std::int16_t& index : local) {
+        index = 0;
+      }
+      for (int n = 0; n < Whole.nodes; ++n) {
+        if (device_of(copy, n) == device) {
+          add_inputs(graph, copy, n);
+          add_node(graph, copy, n);
+          add_sends(graph, copy, n);
+        }
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] constexpr int stage_of(int copy, int n) const {
+    return copy * map.parts() + partition.part[n];
+  }
+  [[nodiscard]] constexpr int device_of(int copy, int n) const {
+    return map.device[stage_of(copy, n)];
+  }
+  [[nodiscard]] static constexpr bool is_input(Node const& node) {
+    return node.kind == NodeKind::input;
+  }
+
+  constexpr void list_readings() {
+    for (int& first : first_reading) {
+      first = -1;
+    }
+    for (int n = Whole.nodes - 1; n >= 0; --n) {
+      for (int e = network.node[n].first_edge + network.node[n].edges - 1;
+           e >= network.node[n].first_edge; --e) {
+        reader[e] = n;
+        next_reading[e] = first_reading[network.source[e]];
+        first_reading[network.source[e]] = e;
+      }
+    }
+  }
+
+  template <class G>
+  constexpr int add(G* graph, Node node, int stage, int edges) {
+    node.stage = stage;
+    node.first_edge = size.edges;
+    node.edges = edges;
+    if (graph != nullptr) {
+      graph->node[size.nodes] = node;
+    }
+    return size.nodes++;
+  }
+  template <class G>
+  constexpr void add_edge(G* graph, int source, int origin) {
+    if (graph != nullptr) {
+      graph->source[size.edges] = source;
+      graph->edge_origin[size.edges] = origin;
+    }
+    ++size.edges;
+  }
+
+  // What node n reads and is not here yet, in ascending order: as it is sent.
+  template <class G>
+  constexpr void add_inputs(G* graph, int copy, int n) {
+    Node const& node = network.node[n];
+    for (int left = node.edges; left > 0; --left) {
+      int source = Whole.nodes;
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const here = local[network.source[e]] != 0;
+        source = !here && network.source[e] < source ? network.source[e] : source;
+      }
+      if (source == Whole.nodes) {
+        return;
+      }
+      Node end = network.node[source];
+      if (!is_input(end)) {
+        end = transfer(NodeKind::receive, end, stage_of(copy, source));
+      }
+      local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
+    }
+  }
+
+  template <class G>
+  constexpr void add_node(G* graph, int copy, int n) {
+    Node node = network.node[n];
+    node.first_parameter = size.parameters;
+    for (int p = 0; p < node.parameters; ++p, ++size.parameters) {
+      if (graph != nullptr) {
+        graph->parameter[size.parameters] = network.parameter[network.node[n].first_parameter + p];
+        graph->parameter[size.parameters].node = size.nodes;
+      }
+    }
+    local[n] = static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
+    for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
+      add_edge(graph, local[network.source[e]] - 1, e);
+    }
+    if (graph != nullptr && n == Whole.nodes - 1) {
+      graph->result = local[n] - 1;
+    }
+  }
+
+  // To each device that reads the output of n, in ascending order.
+  template <class G>
+  constexpr void add_sends(G* graph, int copy, int n) {
+    for (int last = -1; !is_input(network.node[n]);) {
+      int to = map.devices;
+      for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
+        int const there = device_of(copy, reader[e]);
+        to = there != device && there > last && there < to ? there : to;
+      }
+      if (to == map.devices) {
+        return;
+      }
+      add_send(graph, copy, n, to);
+      last = to;
+    }
+  }
+  template <class G>
+  constexpr void add_send(G* graph, int copy, int n, int to) {
+    int edges = 0;
+    int first = -1;
+    for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
+      if (device_of(copy, reader[e]) == to) {
+        first = edges++ == 0 ? e : first;
+      }
+    }
+    edges = apart ? edges : 1;
+    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, reader[first])),
+        stage_of(copy, n), edges);
+    for (int e = first; edges > 0; e = next_reading[e]) {
+      if (device_of(copy, reader[e]) == to) {
+        add_edge(graph, local[n] - 1, e);
+        --edges;
+      }
+    }
+  }
+
+  static constexpr Node transfer(NodeKind kind, Node const& of, int peer) {
+    Node end{.kind = kind, .needs_gradient = of.needs_gradient, .top = of.top};
+    end.origin = of.origin;
+    end.peer = peer;
+    end.in = end.out = of.out;
+    end.name = kind == NodeKind::send ? "Send" : "Receive";
+    end.path = of.path;
+    return end;
+  }
+};
+
+}  // namespace detail
+
+/// How large the graph of @p device is. See device_graph().
+template <GraphSize Whole, class Map>
+constexpr GraphSize device_graph_size(Graph<Whole> const& network,
+                                      Partition<Whole.nodes> const& partition, Map const& map,
+                                      int device, bool apart) {
+  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  cutter.cut(static_cast<Graph<Whole>*>(nullptr));
+  return cutter.size;
+}
+
+/// The graph of one device: its stages' nodes, copy by copy, each in the network's order.
+/// @param apart  the gradients that several readers on one device give a tensor from another are
+///               sent one by one, so that they are added in the network's order
+template <GraphSize Own, GraphSize Whole, class Map>
+constexpr Graph<Own> device_graph(Graph<Whole> const& network,
+                                  Partition<Whole.nodes> const& partition, Map const& map,
+                                  int device, bool apart) {
+  Graph<Own> graph;
+  graph.tops = network.tops;
+  graph.result = -1;
+  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  cutter.cut(&graph);
+  return graph;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
+/// one.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
+  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+  return wanted;
+}
+
+constexpr bool rewrites_anything(Rewrites r) {
+  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat;
+}
+
+/// A device's part of the network before rewrites; of one that has all of it, the network itself.
+template <class Program, int D>
+struct CutGraph {
+  static constexpr GraphSize size = device_graph_size(
+      Program::network, Program::partition, Program::map, D, Program::batching.reproducible);
+  static constexpr auto graph = device_graph<size>(Program::network, Program::partition,
+                                                   Program::map, D, Program::batching.reproducible);
+};
+template <class Program, int D>
+  requires(Program::map.stages == 1)
+struct CutGraph<Program, D> {
+  static constexpr auto const& graph = Program::network;
+};
+
+template <class Program, int D, bool Rewrites>
+struct RewrittenGraph : CutGraph<Program, D> {};
+template <class Program, int D>
+struct RewrittenGraph<Program, D, true> {
+  static constexpr auto graph = rewrite(CutGraph<Program, D>::graph,
+                                        allowed(Program::rewrites, Program::batching.reproducible));
+};
+
+}  // namespace detail
+
+/// What device @p D of each replica does. Each step is a constexpr variable of its own, and none is
+/// a template argument.
+template <class ProgramType, int D>
+struct DeviceProgram {
+  using Program = ProgramType;
+  using Network = typename Program::Network;
+  static constexpr int device = D;
+  static constexpr Batching batching = Program::batching;
+  static constexpr auto const& graph =
+      detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
+  static constexpr auto stages =
+      detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
+  static constexpr auto layout = lay_out_parameters(
+      graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  /// Gradients are summed over the replicas of each of the model's copies.
+  static constexpr int gradient_replicas = batching.replicas * Program::map.copies;
+  static constexpr bool has_result = graph.result >= 0;
+  static constexpr bool has_input = [] {
+    bool has = false;
+    for (int n = 0; n < graph.nodes; ++n) {
+      has = has || graph.node[n].kind == NodeKind::input;
+    }
+    return has;
+  }();
+  /// Of a node: which run of its stage's nodes is computed again together before their backward
+  /// pass.
+  static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/hybrid.hpp
+
+/// @file
+/// Hybrid: a strategy within a strategy, on the product of their devices.
+
+// ---- tandem/strategy/hybrid_checks.hpp
+
+/// @file
+/// The sentences for strategies that cannot stand within each other.
+
+// ---- tandem/strategy/model_checks.hpp
+
+/// @file
+/// The sentences for arguments of ModelParallel that do not go together, and for leaves that cannot
+/// be kept; pipeline_checks.hpp has those of Pipeline.
+
+// ---- tandem/strategy/model_options.hpp
+
+/// @file
+/// What stands between the brackets of ModelParallel and Pipeline: how the model is cut, and
+/// options.
+
+// ---- tandem/strategy/balance.hpp
+
+/// @file
+/// balance: a cut into consecutive top-level parts of the network that cost about the same.
+
+namespace tandem {
+
+/// What an element of an activation costs besides products, in multiply-accumulates: in a training
+/// step it is written and read about six times, 24 bytes in fp32, and devices do about five
+/// multiply-accumulates in the time of a byte (a core with AVX2: 48 G/s at 8 GB/s; H200 in fp32:
+/// 33 T/s at 4.8 TB/s).
+inline constexpr std::int64_t macs_per_activation = 120;
+
+/// Static cost of a node for one sample's training step: backward multiplies twice as much as
+/// forward.
+constexpr std::int64_t static_cost(Node const& node) {
+  bool const stored = !node.is_end() && !node.view;
+  return 3 * node.macs + (stored ? macs_per_activation * node.out.elements() : 0);
+}
+
+namespace detail {
+
+/// Counts of consecutive items, one a part, such that no cut has a lighter heaviest part; among
+/// those, items stand as late as they can, since the first stages of a pipeline hold most
+/// activations. Halves the interval of possible weights: items × log2(sum of weights) steps.
+/// @param counts  of @p parts
+/// @pre 1 <= parts <= items, weights are not negative
+constexpr void balance(std::int64_t const* weight, int items, int parts, int* counts) {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+  for (int i = 0; i < items; ++i) {
+    least = weight[i] > least ? weight[i] : least;
+    most += weight[i];
+  }
+  auto const parts_of = [&](std::int64_t limit) {
+    int needed = 1;
+    std::int64_t sum = 0;
+    for (int i = 0; i < items; ++i) {
+      needed += sum + weight[i] > limit ? 1 : 0;
+      sum = sum + weight[i] > limit ? weight[i] : sum + weight[i];
+    }
+    return needed;
+  };
+  while (least < most) {
+    std::int64_t const middle = least + (most - least) / 2;
+    if (parts_of(middle) <= parts) {
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  int left = items;
+  for (int part = parts - 1; part >= 0; --part) {
+    std::int64_t sum = 0;
+    counts[part] = 0;
+    while (left > part && (counts[part] == 0 || sum + weight[left - 1] <= most)) {
+      sum += weight[--left];
+      ++counts[part];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// How many top-level parts each of @p Parts parts has.
+template <int Parts>
+struct TopCounts {
+  int of[Parts] = {};
+};
+
+/// The cut whose costliest part is cheapest. @pre Parts <= graph.tops
+template <int Parts, GraphSize Size>
+constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
+  detail::Scratch<std::int64_t> cost{graph.tops};
+  for (int n = 0; n < Size.nodes; ++n) {
+    cost[graph.node[n].top] += static_cost(graph.node[n]);
+  }
+  TopCounts<Parts> counts;
+  detail::balance(cost.data(), graph.tops, Parts, counts.of);
+  return counts;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <int Count>
+struct SplitIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Split<Count>: give a positive number of top-level layers");
+};
+template <int Count>
+struct EveryIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Every<Count>: give a positive number of top-level layers");
+};
+
+}  // namespace detail
+
+/// The next Count top-level layers of the network.
+template <int Count>
+struct Split {
+  static constexpr int tops = Count;
+  static_assert(detail::SplitIsSound<Count>::value);
+};
+
+namespace detail {
+
+template <int Parts>
+struct AutoIsSound {
+  static constexpr bool value = true;
+  static_assert(Parts >= 1, "Auto<Parts>: give a positive number of parts");
+};
+
+// What a network must be for the parts: both numbers are printed.
+template <class Net, int Parts, int TopLevelLayers>
+struct AutoFits {
+  static constexpr bool value = true;
+  static_assert(Parts <= TopLevelLayers,
+                "Auto<Parts>: the network has fewer top-level layers than Parts; give fewer parts, "
+                "or write nested Sequentials out (AutoFits names both numbers)");
+};
+
+}  // namespace detail
+
+/// The network's top-level layers in Parts runs, cut by the compiler so that the costliest run is
+/// as cheap as it can be. Costs are static: see balance.hpp.
+template <int Parts>
+struct Auto {
+  static constexpr int parts = Parts >= 1 ? Parts : 1;
+
+  template <class Net>
+  static constexpr auto partition() {
+    static_assert(detail::AutoFits<Net, parts, graph<Net>.tops>::value);
+    if constexpr (parts <= graph<Net>.tops) {
+      return cut_tops(graph<Net>, balanced_tops<parts>(graph<Net>).of, parts);
+    } else {
+      return Partition<graph<Net>.nodes>{.parts = parts};
+    }
+  }
+  static_assert(detail::AutoIsSound<Parts>::value);
+};
+
+/// Runs of @p Count top-level layers of a stage are computed again in the backward pass: only what
+/// enters them is kept. Source: Chen et al. 2016.
+template <int Count>
+struct Every {
+  static constexpr int every = Count;
+  static_assert(detail::EveryIsSound<Count>::value);
+};
+
+/// Only what enters a stage is kept, and all of it is computed again.
+struct Boundaries {
+  static constexpr int every = CheckpointRule::boundaries;
+};
+
+namespace detail {
+
+template <class What>
+concept CheckpointWhat = requires {
+  { What::every } -> std::convertible_to<int>;
+};
+
+template <class What>
+struct CheckpointIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      CheckpointWhat<What>,
+      "Checkpoint<What>: What is Every<k>, for runs of k top-level layers, or Boundaries, "
+      "for whole stages");
+};
+
+}  // namespace detail
+
+/// Activations are computed again in the backward pass instead of being kept: memory for time, one
+/// more forward pass. The same dropout masks and batch statistics; running statistics count once.
+/// The primary template is the error path.
+template <class What>
+struct Checkpoint {
+  static constexpr CheckpointRule rule{};
+  static_assert(detail::CheckpointIsSound<What>::value);
+};
+
+template <detail::CheckpointWhat What>
+struct Checkpoint<What> {
+  static constexpr CheckpointRule rule{What::every};
+};
+
+namespace detail {
+
+template <class T>
+concept IsSplit = requires {
+  T::tops;
+};
+template <class T>
+concept IsCheckpoint = requires {
+  T::rule.every;
+};
+/// A number of parts, and which top-level layers each has.
+template <class T>
+concept CutsTops = requires {
+  { T::parts } -> std::convertible_to<int>;
+};
+template <class T>
+concept IsMicrobatches = requires {
+  T::microbatches;
+};
+/// Behind the words that cut a model.
+template <class T>
+concept ModelOption = IsCheckpoint<T> || requires {
+  T::leaves;
+} || requires {
+  T::first_bucket;
+};
+
+template <class... Options>
+constexpr CheckpointRule checkpoint_of() {
+  CheckpointRule rule{};
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (IsCheckpoint<Option>) {
+      rule = Option::rule;
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
+  return rule;
+}
+
+// What a network must be for the counts: both are printed.
+template <class Net, int Counted, int TopLevelLayers>
+struct SplitsCover {
+  static constexpr bool value = true;
+  static_assert(Counted >= TopLevelLayers,
+                "Split<...>: the counts do not cover the network; add what is missing to the last, "
+                "or one more Split (SplitsCover names the sum and the network's layers)");
+  static_assert(Counted <= TopLevelLayers,
+                "Split<...>: the counts exceed the network's top-level layers; take away from the "
+                "last (SplitsCover names the sum and the network's layers)");
+};
+
+// Given counts of top-level layers; empty until the first.
+template <int... Tops>
+struct TopSplits {
+  static constexpr int parts = sizeof...(Tops);
+  static constexpr int tops[] = {Tops..., 0};
+
+  template <class Net>
+  static constexpr auto partition() {
+    static_assert(SplitsCover<Net, (0 + ... + Tops), graph<Net>.tops>::value);
+    return cut_tops(graph<Net>, tops, parts);
+  }
+};
+
+template <int... A, int... B>
+constexpr TopSplits<A..., B...> operator+(TopSplits<A...>, TopSplits<B...>) {
+  return {};
+}
+
+template <class Argument>
+constexpr auto splits_of() {
+  if constexpr (IsSplit<Argument>) {
+    return TopSplits<Argument::tops>{};
+  } else {
+    return TopSplits<>{};
+  }
+}
+
+// How the model is cut: by Split<…>s, or as the first argument says.
+template <class... Arguments>
+struct Cutting {
+  using type = void;
+};
+template <class First, class... Rest>
+struct Cutting<First, Rest...> {
+  using type = First;
+};
+template <IsSplit First, class... Rest>
+struct Cutting<First, Rest...> {
+  using type = decltype((splits_of<First>() + ... + splits_of<Rest>()));
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/placed.hpp
+
+/// @file
+/// place: a table of which device has which part of a network, for ModelParallel<Placed<table>>.
+
+// ---- tandem/strategy/verify.hpp
+
+/// @file
+/// verify(): whether an action table can be run, at compile time or at run time.
+///
+/// The rows are executed with counters in place of tensors: a device goes on as long as it can and
+/// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Since a
+/// stage's actions of one kind stand in ascending order of microbatches, one counter of each kind
+/// says all that was done.
+
+// ---- tandem/strategy/verdict.hpp
+
+/// @file
+/// Verdict: what is wrong with an action table, and where; verify_message.hpp has the sentence.
+
+namespace tandem {
+
+enum class Flaw : std::uint8_t {
+  none,
+  unsound_map,           ///< stages or edges that cannot be, or rows of other devices
+  uneven_copies,         ///< the copies of the model cannot have equal runs of the microbatches
+  foreign_action,        ///< neither a pass nor a message of synchronous training
+  unknown_stage,         ///< `action` is of a stage that the map does not have
+  wrong_device,          ///< `action` stands in the row of `rank`, its stage is on `other_rank`
+  unknown_microbatch,    ///< `action` is of none of its copy's microbatches
+  missing,               ///< `action` is nowhere in its row; `other` needs it, if it has an index
+  doubled,               ///< `action` was done before
+  out_of_order,          ///< `action` stands before `other`, of an earlier microbatch
+  retired_out_of_order,  ///< the same, of the backward (or W) that ends a microbatch
+  before_its_input,      ///< `action` stands before `other`, whose result it needs
+  nothing_to_send,       ///< all that `action` could send stays on its device
+  nothing_to_receive,    ///< all that `action` could receive is made on its device
+  unmatched_send,        ///< `action` sends, and `other` of `other_rank`, its receive, is not there
+  unmatched_receive,     ///< `action` receives, and `other` of `other_rank` is not there
+  out_of_fifo_order,     ///< `action` receives, but the next of its link is from `other`
+  deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
+};
+
+struct Verdict {
+  Flaw flaw = Flaw::none;
+  int rank = 0;
+  int position = 0;  ///< of `action` in its row; where it is missing, of what needs it, or the end
+  Action action = {};
+  Action other = {.index = -1};
+  int other_rank = -1;
+  Action waiting = {};  ///< of a deadlock: what `other_rank` waits at
+  int first = 0;        ///< of what the flaw is about, the numbers allowed: stages, microbatches
+  int count = 0;
+  int depth = 1;
+
+  /// Whether the table is valid.
+  constexpr explicit operator bool() const { return flaw == Flaw::none; }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/verify_messages.hpp
+
+/// @file
+/// MessageVerification: the rules of verify() for messages, which a device may have to wait for.
+
+// ---- tandem/strategy/verify_channels.hpp
+
+/// @file
+/// Channels: the messages in flight while a table is verified. A channel is a link in one
+/// direction.
+
+namespace tandem::detail {
+
+/// A message is known by its edge: those of one edge are sent and taken in ascending order.
+class Channels {
+ public:
+  constexpr Channels(StageMapView const& map, int microbatches, int depth)
+      : map_{map},
+        capacity_{std::max(1, std::min(depth, microbatches * map.edges))},
+        memory_{2 * map.links * (capacity_ + 2) + 2 * map.edges},
+        message_{memory_.data()},
+        sent_{message_ + 2 * map.links * capacity_},
+        gone_{sent_ + 2 * map.links},
+        taken_{gone_ + 2 * map.links} {}
+
+  constexpr int of(int edge, bool forward) const {
+    return 2 * map_.edge[edge].link + (forward ? 0 : 1);
+  }
+  constexpr bool empty(int channel) const { return sent_[channel] == gone_[channel]; }
+  constexpr bool full(int channel) const { return sent_[channel] - gone_[channel] == capacity_; }
+
+  /// The edge of the next message. @pre not empty
+  constexpr int next(int channel) const {
+    return message_[channel * capacity_ + gone_[channel] % capacity_];
+  }
+  constexpr void send(int channel, int edge) {
+    message_[channel * capacity_ + sent_[channel]++ % capacity_] = edge;
+  }
+  constexpr void take(int channel) {
+    ++taken_[2 * next(channel) + channel % 2];
+    ++gone_[channel];
+  }
+  /// Messages of an edge that were taken.
+  constexpr int taken(int edge, bool forward) const { return taken_[2 * edge + (forward ? 0 : 1)]; }
+
+ private:
+  StageMapView map_;
+  int capacity_;
+  Scratch<int> memory_;
+  int* message_;  // the edges of those in flight, a ring for each channel
+  int* sent_;
+  int* gone_;
+  int* taken_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/strategy/verify_passes.hpp
+
+/// @file
+/// PassVerification: the rules of verify() for a device's passes, which wait for nothing: what a
+/// pass needs was done before in its own row, or the row is wrong.
+
+namespace tandem::detail {
+
+template <class Table>
+class PassVerification {
+ protected:
+  constexpr PassVerification(Table const& table, StageMapView const& map, int microbatches,
+                             int depth)
+      : table_{table},
+        map_{map},
+        share_{microbatches / map.copies},
+        depth_{depth},
+        edges_{map},
+        memory_{7 * map.stages + map.devices},
+        forwarded_{memory_.data()},
+        backed_{forwarded_ + map.stages},
+        retired_{backed_ + map.stages},
+        moved_{retired_ + map.stages},
+        position_{moved_ + 4 * map.stages} {
+    for (int s = 0; s < map.stages; ++s) {
+      int const first = first_microbatch(s);
+      forwarded_[s] = backed_[s] = retired_[s] = first;
+      for (int k = 0; k < 4; ++k) {
+        moved_[4 * s + k] = first;
+      }
+    }
+  }
+
+  constexpr int first_microbatch(int stage) const {
+    return map_.copies == 1 ? 0 : stage / map_.parts() * share_;
+  }
+
+  enum class Step { done, waiting, failed };
+
+  constexpr Step fail(Flaw flaw, int device, Action action, Action other = {.index = -1}) {
+    verdict_.flaw = flaw;
+    verdict_.rank = device;
+    verdict_.position = position_[device];
+    verdict_.action = action;
+    verdict_.other = other;
+    verdict_.depth = depth_;
+    return Step::failed;
+  }
+
+  static constexpr Action same(Action action, ActionKind kind, int stage) {
+    return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = action.index};
+  }
+
+  constexpr bool in_row(int device, int from, Action const& wanted) const {
+    ActionSpan const row = row_of(table_, device);
+    for (int i = from; i < row.size; ++i) {
+      if (row[i] == wanted) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The counter does not stand at the action's microbatch.
+  constexpr Step not_its_turn(int d, Action action, int next, ActionKind kind) {
+    if (action.index < next) {
+      return fail(Flaw::doubled, d, action);
+    }
+    Action earlier = same(action, kind, action.stage);
+    earlier.index = next;
+    Action split = earlier;  // a backward may stand there in two parts
+    split.kind = kind == ActionKind::backward ? ActionKind::input_gradient : kind;
+    if (!in_row(d, position_[d], earlier)) {
+      if (!in_row(d, position_[d], split)) {
+        return fail(Flaw::missing, d, earlier, action);
+      }
+      earlier = split;
+    }
+    bool const ends = action.kind == ActionKind::backward || kind == ActionKind::weight_gradient;
+    return fail(ends ? Flaw::retired_out_of_order : Flaw::out_of_order, d, action, earlier);
+  }
+
+  // What the action needs was not done before.
+  constexpr Step lacks(int d, Action action, ActionKind kind, int stage) {
+    Action needed = same(action, kind, stage);
+    Action split = needed;
+    split.kind = kind == ActionKind::backward ? ActionKind::input_gradient : kind;
+    if (!in_row(d, position_[d], needed)) {
+      if (!in_row(d, position_[d], split)) {
+        return fail(Flaw::missing, d, needed, action);
+      }
+      needed = split;
+    }
+    return fail(Flaw::before_its_input, d, action, needed);
+  }
+
+  // The next microbatch that the stage sends or receives.
+  constexpr int& moved(ActionKind kind, int stage) {
+    return moved_[4 * stage + static_cast<int>(kind) - static_cast<int>(ActionKind::send_forward)];
+  }
+
+  constexpr Step forward(int d, Action const& action) {
+    int const s = action.stage;
+    if (forwarded_[s] != action.index) {
+      return not_its_turn(d, action, forwarded_[s], ActionKind::forward);
+    }
+    if (edges_.crossing_in[s] >= 0 && moved(ActionKind::receive_forward, s) <= action.index) {
+      return lacks(d, action, ActionKind::receive_forward, s);
+    }
+    for (int e = edges_.local_in[s]; e >= 0; e = edges_.next_in[e]) {
+      if (forwarded_[map_.edge[e].from] <= action.index) {
+        return lacks(d, action, ActionKind::forward, map_.edge[e].from);
+      }
+    }
+    ++forwarded_[s];
+    return Step::done;
+  }
+
+  constexpr Step backward(int d, Action const& action) {
+    int const s = action.stage;
+    if (backed_[s] != action.index) {
+      return not_its_turn(d, action, backed_[s], action.kind);
+    }
+    if (action.kind == ActionKind::backward && retired_[s] != action.index) {
+      return not_its_turn(d, action, retired_[s], ActionKind::weight_gradient);
+    }
+    if (forwarded_[s] <= action.index) {
+      return lacks(d, action, ActionKind::forward, s);
+    }
+    if (edges_.crossing_out[s] >= 0 && moved(ActionKind::receive_backward, s) <= action.index) {
+      return lacks(d, action, ActionKind::receive_backward, s);
+    }
+    for (int e = edges_.local_out[s]; e >= 0; e = edges_.next_out[e]) {
+      if (backed_[map_.edge[e].to] <= action.index) {
+        return lacks(d, action, ActionKind::backward, map_.edge[e].to);
+      }
+    }
+    ++backed_[s];
+    if (action.kind == ActionKind::backward) {
+      ++retired_[s];
+    }
+    return Step::done;
+  }
+
+  constexpr Step weight_gradient(int d, Action const& action) {
+    int const s = action.stage;
+    if (retired_[s] != action.index) {
+      return not_its_turn(d, action, retired_[s], ActionKind::weight_gradient);
+    }
+    if (backed_[s] <= action.index) {
+      return lacks(d, action, ActionKind::input_gradient, s);
+    }
+    ++retired_[s];
+    return Step::done;
+  }
+
+  Table const& table_;
+  StageMapView map_;
+  int share_;  // microbatches of a copy
+  int depth_;
+  StageEdges edges_;
+  Scratch<int> memory_;
+  int* forwarded_;  // of each stage, the next microbatch to go forward
+  int* backed_;     // … to go backward, by B or I
+  int* retired_;    // … to end, by B or W
+  int* moved_;      // … to send and receive, forward and backward
+  int* position_;   // of each device in its row
+  Verdict verdict_;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+template <class Table>
+class MessageVerification : protected PassVerification<Table> {
+ protected:
+  using Base = PassVerification<Table>;
+  using Base::backed_;
+  using Base::depth_;
+  using Base::edges_;
+  using Base::fail;
+  using Base::forwarded_;
+  using Base::map_;
+  using Base::position_;
+  using Base::table_;
+  using typename Base::Step;
+
+  constexpr MessageVerification(Table const& table, StageMapView const& map, int microbatches,
+                                int depth)
+      : Base{table, map, microbatches, depth},
+        channels_{map, microbatches, depth},
+        waits_{4 * map.devices, -1},
+        part_{waits_.data()},
+        waits_for_{part_ + map.devices},
+        offered_{waits_for_ + map.devices},
+        queue_{offered_ + map.devices} {}
+
+  constexpr int first_out(int stage, bool forward) const {
+    return forward ? edges_.crossing_out[stage] : edges_.crossing_in[stage];
+  }
+  constexpr int next_out(int edge, bool forward) const {
+    return forward ? edges_.next_out[edge] : edges_.next_in[edge];
+  }
+
+  // The device at the other end of an edge, seen from its lower stage or from its higher one.
+  constexpr int far_end(int edge, bool from_lower) const {
+    return map_.device[from_lower ? map_.edge[edge].to : map_.edge[edge].from];
+  }
+
+  constexpr Step wait(int d, int channel) {
+    waits_for_[d] = channel;
+    return Step::waiting;
+  }
+  constexpr void wake(int d, int channel) {
+    if (waits_for_[d] == channel) {
+      waits_for_[d] = -1;
+      queue_[queued_++ % map_.devices] = d;
+    }
+  }
+
+  constexpr Step send(int d, Action const& action, bool forward) {
+    int const s = action.stage;
+    int& moved = this->moved(action.kind, s);
+    if (part_[d] < 0) {
+      if (moved != action.index) {
+        return this->not_its_turn(d, action, moved, action.kind);
+      }
+      if (first_out(s, forward) < 0) {
+        return fail(Flaw::nothing_to_send, d, action);
+      }
+      if ((forward ? forwarded_ : backed_)[s] <= action.index) {
+        return this->lacks(d, action, forward ? ActionKind::forward : ActionKind::backward, s);
+      }
+      part_[d] = first_out(s, forward);
+    }
+    for (; part_[d] >= 0; part_[d] = next_out(part_[d], forward)) {
+      int const channel = channels_.of(part_[d], forward);
+      if (offered_[d] < 0) {
+        if (channels_.full(channel)) {
+          return wait(d, channel);
+        }
+        channels_.send(channel, part_[d]);
+        wake(far_end(part_[d], forward), channel);
+        offered_[d] = depth_ == 0 ? part_[d] : -1;
+      }
+      if (offered_[d] >= 0 && !channels_.empty(channel)) {
+        return wait(d, channel);
+      }
+      offered_[d] = -1;
+    }
+    moved = action.index + 1;
+    return Step::done;
+  }
+
+  constexpr Step receive(int d, Action const& action, bool forward) {
+    int& moved = this->moved(action.kind, action.stage);
+    if (part_[d] < 0) {
+      if (moved != action.index) {
+        return this->not_its_turn(d, action, moved, action.kind);
+      }
+      part_[d] = first_out(action.stage, !forward);
+      if (part_[d] < 0) {
+        return fail(Flaw::nothing_to_receive, d, action);
+      }
+    }
+    for (; part_[d] >= 0; part_[d] = next_out(part_[d], !forward)) {
+      int const channel = channels_.of(part_[d], forward);
+      if (channels_.empty(channel)) {
+        return wait(d, channel);
+      }
+      if (channels_.next(channel) != part_[d]) {
+        return fail(Flaw::out_of_fifo_order, d, action, next_message(channel, true));
+      }
+      channels_.take(channel);
+      wake(far_end(part_[d], !forward), channel);
+    }
+    moved = action.index + 1;
+    return Step::done;
+  }
+
+  // The action that sent, or that will receive, the next message in flight.
+  constexpr Action next_message(int channel, bool sender) const {
+    int const e = channels_.next(channel);
+    bool const forward = channel % 2 == 0;
+    StageEdge const edge = map_.edge[e];
+    return {.kind = forward ? (sender ? ActionKind::send_forward : ActionKind::receive_forward)
+                            : (sender ? ActionKind::send_backward : ActionKind::receive_backward),
+            .stage = forward == sender ? edge.from : edge.to,
+            .index = this->first_microbatch(edge.from) + channels_.taken(e, forward)};
+  }
+
+  // What the action of a device that waits is waiting for.
+  constexpr Action awaited(int d) const {
+    Action const action = row_of(table_, d)[position_[d]];
+    bool const forward =
+        action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
+    if (sends(action)) {
+      return next_message(channels_.of(part_[d], forward), false);
+    }
+    StageEdge const edge = map_.edge[part_[d]];
+    return {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
+            .stage = forward ? edge.from : edge.to,
+            .index = action.index};
+  }
+
+  static constexpr bool sends(Action const& action) {
+    return action.kind == ActionKind::send_forward || action.kind == ActionKind::send_backward;
+  }
+
+  Channels channels_;
+  Scratch<int> waits_;
+  int* part_;       // of each device, the edge that its message waits at, or -1
+  int* waits_for_;  // … the channel that it waits for, or -1
+  int* offered_;    // at depth 0: the edge whose message lies there to be taken, or -1
+  int* queue_;      // a ring of the devices that can go on, each at most once
+  int queued_ = 0;  // all that ever were
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+namespace detail {
+
+template <class Table>
+class Verification : MessageVerification<Table> {
+  using Base = MessageVerification<Table>;
+  using typename Base::Step;
+
+ public:
+  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth)
+      : Base{table, map, microbatches, depth} {}
+
+  constexpr Verdict run() {
+    for (int d = 0; d < map_.devices; ++d) {
+      queue_[queued_++] = d;
+    }
+    for (int next = 0; next < queued_; ++next) {
+      int const d = queue_[next % map_.devices];
+      ActionSpan const row = row_of(table_, d);
+      for (int& at = position_[d]; at < row.size; ++at) {
+        Step const step = advance(d, row.data[at]);
+        if (step == Step::failed) {
+          return verdict_;
+        }
+        if (step == Step::waiting) {
+          break;
+        }
+      }
+    }
+    for (int d = 0; d < map_.devices; ++d) {
+      if (position_[d] < row_of(table_, d).size) {
+        return stuck();
+      }
+    }
+    return complete();
+  }
+
+ private:
+  using Base::awaited;
+  using Base::backed_;
+  using Base::fail;
+  using Base::forwarded_;
+  using Base::in_row;
+  using Base::map_;
+  using Base::position_;
+  using Base::queue_;
+  using Base::queued_;
+  using Base::retired_;
+  using Base::sends;
+  using Base::table_;
+  using Base::verdict_;
+
+  constexpr Step advance(int d, Action const& action) {
+    if (action.kind > ActionKind::receive_backward || action.version != 0) {
+      return fail(Flaw::foreign_action, d, action);
+    }
+    int const s = action.stage;
+    if (s < 0 || s >= map_.stages) {
+      verdict_.count = map_.stages;
+      return fail(Flaw::unknown_stage, d, action);
+    }
+    if (map_.device[s] != d) {
+      verdict_.other_rank = map_.device[s];
+      return fail(Flaw::wrong_device, d, action);
+    }
+    int const first = this->first_microbatch(s);
+    if (action.index < first || action.index >= first + this->share_) {
+      verdict_.first = first;
+      verdict_.count = this->share_;
+      return fail(Flaw::unknown_microbatch, d, action);
+    }
+    switch (action.kind) {
+      case ActionKind::forward:
+        return this->forward(d, action);
+      case ActionKind::weight_gradient:
+        return this->weight_gradient(d, action);
+      case ActionKind::send_forward:
+        return this->send(d, action, true);
+      case ActionKind::receive_forward:
+        return this->receive(d, action, true);
+      case ActionKind::send_backward:
+        return this->send(d, action, false);
+      case ActionKind::receive_backward:
+        return this->receive(d, action, false);
+      default:
+        return this->backward(d, action);
+    }
+  }
+
+  constexpr Verdict stuck() {
+    int at = 0;
+    for (int d = 0; d < map_.devices; ++d) {
+      if (position_[d] == row_of(table_, d).size) {
+        continue;
+      }
+      at = d;
+      Action const wanted = awaited(d);
+      int const peer = map_.device[wanted.stage];
+      if (!in_row(peer, position_[peer], wanted)) {
+        Action const action = row_of(table_, d)[position_[d]];
+        fail(sends(action) ? Flaw::unmatched_send : Flaw::unmatched_receive, d, action, wanted);
+        verdict_.other_rank = peer;
+        return verdict_;
+      }
+    }
+    for (int d = 0; d < map_.devices; ++d) {  // each waits for another: on to those in a circle
+      at = map_.device[awaited(at).stage];
+    }
+    Action const wanted = awaited(at);
+    fail(Flaw::deadlock, at, row_of(table_, at)[position_[at]], wanted);
+    verdict_.other_rank = map_.device[wanted.stage];
+    verdict_.waiting = row_of(table_, verdict_.other_rank)[position_[verdict_.other_rank]];
+    return verdict_;
+  }
+
+  // All rows have ended: were all microbatches passed through all stages?
+  constexpr Verdict complete() {
+    for (int s = 0; s < map_.stages && verdict_; ++s) {
+      int const end = this->first_microbatch(s) + this->share_;
+      auto const stage = static_cast<std::int16_t>(s);
+      if (forwarded_[s] < end) {
+        fail(Flaw::missing, map_.device[s], {ActionKind::forward, 0, stage, forwarded_[s]});
+      } else if (backed_[s] < end) {
+        fail(Flaw::missing, map_.device[s], {ActionKind::backward, 0, stage, backed_[s]});
+      } else if (retired_[s] < end) {
+        fail(Flaw::missing, map_.device[s], {ActionKind::weight_gradient, 0, stage, retired_[s]});
+      }
+    }
+    return verdict_;
+  }
+};
+
+}  // namespace detail
+
+/// Whether every forward and backward (B, or I and W) of each stage stands once for each microbatch
+/// of its copy, on the stage's device, behind what it needs; whether messages are sent and received
+/// in one order, and none is left over; and whether no device waits forever. A stage's actions of
+/// one kind must stand in ascending order of microbatches.
+///
+/// Cost: about linear in the actions.
+/// @param table  lowered: passes and messages, no reductions and no update
+/// @param depth  messages that may be in flight in each link and direction; at 0, a SEND ends
+///               together with its RECV
+/// @throws ContractError  microbatches < 1 or depth < 0
+template <class Table>
+constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
+                         int depth = 1) {
+  expects(microbatches >= 1 && depth >= 0,
+          "verify(table, map, microbatches, depth): give 1 microbatch or more, depth 0 or more");
+  if (!is_sound(map) || map.devices != devices_of(table)) {
+    return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
+  }
+  if (microbatches % map.copies != 0) {
+    return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
+  }
+  return detail::Verification<Table>{table, map, microbatches, depth}.run();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// All nodes below a path go to a device: {"3.1", 1} places 3.1, 3.1.0, 3.1.1, … but not 3.10.
+/// Paths are those of parameter names: "3", "3.1", "4.body.0"; "" is the whole network.
+struct Placement {
+  std::string_view path;
+  int device = 0;
+};
+
+enum class PlacementFault : std::uint8_t { none, unknown_path, negative_device, unused_device };
+
+/// A device for each node of @p Net; made by place<Net>.
+template <class Net>
+struct PlacementTable {
+  using Network = Net;
+  NodePlaces<graph<Net>.nodes> places{};
+  int devices = 1;
+  PlacementFault fault = PlacementFault::none;
+  int entry = 0;   ///< at fault, of the list
+  int device = 0;  ///< at fault
+};
+
+namespace detail {
+
+/// Whether @p path is @p prefix or below it.
+constexpr bool is_below(Path const& path, std::string_view prefix) {
+  auto const takes = [&](std::string_view word) {
+    bool const fits =
+        prefix.starts_with(word) && (prefix.size() == word.size() || prefix[word.size()] == '.');
+    prefix.remove_prefix(fits ? word.size() : 0);
+    return fits;
+  };
+  for (int i = 0; i < path.depth && !prefix.empty(); ++i) {
+    char digits[8] = {};
+    int first = 8;
+    for (int number = path.part[i]; first == 8 || number > 0; number /= 10) {
+      digits[--first] = static_cast<char>('0' + (number > 0 ? number % 10 : 0));
+    }
+    std::string_view const number{digits + first, static_cast<std::size_t>(8 - first)};
+    if (!takes(path.part[i] == Path::body       ? "body"
+               : path.part[i] == Path::shortcut ? "shortcut"
+                                                : number)) {
+      return false;
+    }
+    bool const more = prefix.size() > 1;  // not a point alone
+    prefix.remove_prefix(more ? 1 : 0);
+  }
+  return prefix.empty();
+}
+
+}  // namespace detail
+
+/// The table in which the nodes below each path are on that device, later entries before earlier
+/// ones, and all others on device 0:
+///
+///   inline constexpr auto table = place<Net>({{"3.1", 1}, {"3.2", 1}, {"4", 1}});
+///
+/// The join of a Concat or a Residual has the path of the block. The network's input is wherever it
+/// is read. What is wrong with a table, ModelParallel<Placed<table>> says.
+template <class Net>
+constexpr PlacementTable<Net> place(std::initializer_list<Placement> list) {
+  constexpr auto const& network = graph<Net>;
+  PlacementTable<Net> table;
+  auto const fail = [&](PlacementFault fault, int entry, int device) {
+    if (table.fault == PlacementFault::none) {
+      table.fault = fault;
+      table.entry = entry;
+      table.device = device;
+    }
+  };
+  int entry = 0;
+  for (Placement const& placement : list) {
+    bool found = false;
+    for (int n = 1; n < network.nodes; ++n) {
+      if (detail::is_below(network.node[n].path, placement.path)) {
+        table.places.device[n] = static_cast<std::int16_t>(placement.device);
+        found = true;
+      }
+    }
+    if (!found) {
+      fail(PlacementFault::unknown_path, entry, placement.device);
+    } else if (placement.device < 0) {
+      fail(PlacementFault::negative_device, entry, placement.device);
+    }
+    table.devices = table.devices > placement.device ? table.devices : placement.device + 1;
+    ++entry;
+  }
+  for (int device = 0; device < table.devices && table.fault == PlacementFault::none; ++device) {
+    bool used = false;
+    for (int n = 1; n < network.nodes; ++n) {
+      used = used || table.places.device[n] == device;
+    }
+    if (!used) {
+      fail(PlacementFault::unused_device, 0, device);
+    }
+  }
+  if (table.fault != PlacementFault::none) {  // so that what uses it does not complain too
+    table.places = {};
+    table.devices = 1;
+  }
+  table.places.device[0] = table.places.device[network.nodes > 1 ? 1 : 0];
+  return table;
+}
+
+namespace detail {
+
+template <class T>
+concept IsPlacementTable = requires(T const& table) {
+  typename T::Network;
+  { table.fault } -> std::convertible_to<PlacementFault>;
+};
+
+template <class Net, PlacementFault Fault, int Entry, int Device>
+struct PlacementIsSound {
+  static constexpr bool value = true;
+  static_assert(Fault != PlacementFault::unknown_path,
+                "place<Net>: the network has no such path; give paths as in parameter names, "
+                "\"3.1\" or \"4.body.0\" (PlacementIsSound names the entry, counted from 0)");
+  static_assert(Fault != PlacementFault::negative_device,
+                "place<Net>: a device's number is 0 or more (PlacementIsSound names the entry, "
+                "counted from 0, and its device)");
+  static_assert(Fault != PlacementFault::unused_device,
+                "place<Net>: a device has no part of the network; number devices from 0 without a "
+                "gap, and leave something on 0 (PlacementIsSound names the device)");
+};
+
+template <class Table>
+struct PlacedIsATable {
+  static constexpr bool value = true;
+  static_assert(IsPlacementTable<Table>,
+                "Placed<table>: make the table with `inline constexpr auto table = "
+                "place<Net>({{\"3.1\", 1}, ...});`");
+};
+
+template <auto const& Table>
+concept TableReference = IsPlacementTable<std::remove_cvref_t<decltype(Table)>>;
+
+}  // namespace detail
+
+/// Each node of the network on the device that @p Table, made by place<Net>, says.
+/// The primary template is the error path.
+template <auto const& Table>
+struct Placed {
+  static constexpr bool is_placement = true;
+  static constexpr int devices = 1;
+  static_assert(detail::PlacedIsATable<std::remove_cvref_t<decltype(Table)>>::value);
+};
+
+template <auto const& Table>
+  requires detail::TableReference<Table>
+struct Placed<Table> {
+  using Network = typename std::remove_cvref_t<decltype(Table)>::Network;
+  static constexpr bool is_placement = true;
+  static constexpr auto const& table = Table;
+  static constexpr int devices = Table.devices;
+  static_assert(detail::PlacementIsSound<Network, Table.fault, Table.entry, Table.device>::value);
+};
+
+namespace detail {
+
+template <class T>
+concept IsPlacement = requires {
+  T::is_placement;
+};
+
+template <int Stages, int Edges, GraphSize Size>
+constexpr StageMap<Stages, Edges> placed_map(PlacedParts<Size> const& parts, int devices) {
+  StageMap<Stages, Edges> map{.devices = devices, .links = parts.links};
+  for (int s = 0; s < Stages; ++s) {
+    map.device[s] = parts.device[s];
+  }
+  for (int e = 0; e < Edges; ++e) {
+    map.edge[e] = parts.edge[e];
+  }
+  return map;
+}
+
+/// Most stages of a device.
+constexpr int most_stages(StageMapView const& map) {
+  Scratch<int> count{map.devices};
+  int most = 0;
+  for (int s = 0; s < map.stages; ++s) {
+    int const own = ++count[map.device[s]];
+    most = own > most ? own : most;
+  }
+  return most;
+}
+
+template <class Net, class TableNet>
+struct PlacedForThisNetwork {
+  static constexpr bool value = true;
+  static_assert(std::same_as<Net, TableNet>,
+                "Placed<table>: the table is of another network; make it with place<Net> of the "
+                "network that is trained");
+};
+
+template <bool Runs>
+struct PlacementRuns {
+  static constexpr bool value = true;
+  static_assert(Runs,
+                "Placed<table>: the devices would wait for each other forever; place fewer "
+                "parts apart");
+};
+
+/// A placed network's stages, each microbatch through all of them and back before the next.
+template <class How, int Microbatches>
+struct PlacedModel {
+  static constexpr int devices = How::devices;
+  static constexpr int copies = 1;
+
+  template <class Net>
+  struct Cut : OneDeviceModel<1>::Cut<Net> {
+    static_assert(PlacedForThisNetwork<Net, typename How::Network>::value);
+  };
+  template <std::same_as<typename How::Network> Net>
+  struct Cut<Net> {
+    static constexpr auto parts = cut_placed(graph<Net>, How::table.places);
+    static constexpr auto const& partition = parts.partition;
+    static constexpr auto map = placed_map<parts.partition.parts, parts.edges>(parts, devices);
+    static constexpr auto table = lower(
+        sequential_table<devices, 2 * Microbatches * most_stages(map)>(map, Microbatches), map);
+    static constexpr Verdict verdict = verify(table, map, Microbatches);
+    static_assert(PlacementRuns<static_cast<bool>(verdict)>::value);
+  };
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What a strategy at fault is, so that its sentence stays the only error.
+struct NoModel : OneDeviceModel<1> {
+  using Model = OneDeviceModel<1>;
+  static constexpr int ranks = 1;
+  template <int, class...>
+  static constexpr Batching batching_for{};
+  static constexpr Batching batching{};
+};
+
+/// Whether @p First says how to cut: the next Split, a number of parts, a table.
+template <class... Arguments>
+struct BeginsWithACut {
+  static constexpr bool value = false;
+};
+template <class First, class... Rest>
+struct BeginsWithACut<First, Rest...> {
+  static constexpr bool value = IsSplit<First> || CutsTops<First> || IsPlacement<First>;
+};
+
+/// Whether all behind it are options, or further Splits.
+template <class... Arguments>
+struct RestIsOptions {
+  static constexpr bool value = false;
+};
+template <class First, class... Rest>
+struct RestIsOptions<First, Rest...> {
+  static constexpr bool value =
+      ((ModelOption<Rest> || IsMicrobatches<Rest> || (IsSplit<First> && IsSplit<Rest>)) && ...);
+};
+
+template <class... Arguments>
+inline constexpr bool counts_microbatches = (IsMicrobatches<Arguments> || ...);
+
+template <class... Arguments>
+inline constexpr bool recomputes_placed = (IsPlacement<Arguments> || ...) &&
+                                          (IsCheckpoint<Arguments> || ...);
+
+template <class... Arguments>
+concept ModelArguments = BeginsWithACut<Arguments...>::value &&
+    RestIsOptions<Arguments...>::value && !recomputes_placed<Arguments...>;
+
+template <class... Arguments>
+struct ModelArgumentsAreSound {
+  static constexpr bool value = true;
+  static constexpr bool begins = BeginsWithACut<Arguments...>::value;
+  static constexpr bool options = !begins || RestIsOptions<Arguments...>::value;
+  static_assert(begins,
+                "ModelParallel<How, Options...>: say first how the model is cut: Split<a>, "
+                "Split<b>, ... or Auto<Parts> or Placed<table>");
+  static_assert(options,
+                "ModelParallel<How, Options...>: options behind Split<a>, Split<b>, ... or "
+                "Auto<Parts> or Placed<table> are Microbatches, Reproducible, Checkpoint and "
+                "BucketBytes");
+  static_assert(!options || !recomputes_placed<Arguments...>,
+                "ModelParallel<Placed<table>, Checkpoint<...>>: a placed network's activations "
+                "are kept; leave Checkpoint out, or cut by Split or Auto");
+};
+
+// The numbers are of one replica.
+template <bool Reproducible, int Leaves, int Microbatches, int Copies>
+struct ModelKeepsLeaves {
+  static constexpr Batching checked(Batching const& batching) { return batching; }
+  static_assert(
+      !Reproducible ||
+          (Microbatches % Copies == 0 && Leaves >= Copies && Leaves % Copies == 0 &&
+           leaves_fit({.microbatches = Microbatches / Copies, .leaves = Leaves / Copies})),
+      "Reproducible<Leaves>: the leaves of one copy of the model (Leaves / replicas, and half of "
+      "that in Chimera) must be a power of two that divides its microbatches; write other Leaves "
+      "(ModelKeepsLeaves names the leaves, microbatches and copies of a replica)");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Cuts the model, and can be in several replicas.
+template <class S>
+concept CutsModel = requires {
+  typename S::Model;
+  { S::devices } -> std::convertible_to<int>;
+};
+
+template <int N, class... Options>
+concept ReplicatesModels = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) &&
+                           !counts_microbatches<Options...>;
+
+/// A DataParallel; not looked into, since alone it may not be sound.
+template <class S>
+struct Outer {
+  static constexpr bool is = false;
+  static constexpr bool counts = false;
+  static constexpr bool sound = true;
+};
+template <int N, class... Options>
+struct Outer<DataParallel<N, Options...>> {
+  static constexpr bool is = true;
+  static constexpr bool counts = counts_microbatches<Options...>;
+  static constexpr bool sound = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...);
+};
+
+template <class... Parts>
+struct HybridIsNested {
+  static constexpr bool value = true;
+  static_assert(sizeof...(Parts) >= 2,
+                "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
+                "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
+};
+
+template <class Part, bool Last>
+struct HybridPart {
+  static constexpr bool value = true;
+  static_assert(Last || Outer<Part>::is,
+                "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
+                "outside, and the model that is cut inside");
+  static_assert(!Last || !Outer<Part>::is,
+                "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
+                "replicas of a whole model write DataParallel alone");
+  static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
+                "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
+                "ModelParallel or Pipeline");
+  static_assert(Last || !Outer<Part>::counts,
+                "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
+                "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
+};
+
+/// A DataParallel whose own arguments are at fault has its own sentence.
+template <class Part, bool Sound = Outer<Part>::sound>
+struct OuterIsSound {
+  static constexpr bool value = true;
+};
+template <class Part>
+struct OuterIsSound<Part, false> {
+  static constexpr bool value = true;
+  static constexpr int ranks = Part::ranks;
+  static_assert(ranks >= 1);
+};
+
+/// One sentence: of the first part at fault, from the outermost on.
+template <bool Goes, class... Parts>
+struct PartsAreNested {
+  static constexpr bool value = true;
+};
+template <class First, class... Rest>
+struct PartsAreNested<true, First, Rest...> {
+  static constexpr bool value = true;
+  static constexpr bool last = sizeof...(Rest) == 0;
+  static constexpr bool goes = Outer<First>::is && !Outer<First>::counts && Outer<First>::sound;
+  static_assert(HybridPart<First, last>::value);
+  static_assert(last || OuterIsSound<First>::value);
+  static_assert(PartsAreNested < goes && !last, Rest... > ::value);
+};
+
+template <class First, class Second, class... Rest>
+struct HybridIsNested<First, Second, Rest...> {
+  static constexpr bool value = true;
+  static_assert(PartsAreNested<true, First, Second, Rest...>::value);
+};
+
+template <int Replicas, int Weights>
+struct WeighsEachReplica {
+  static constexpr bool value = true;
+  static_assert(Weights == 0 || Weights == Replicas,
+                "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the "
+                "model (WeighsEachReplica names the replicas and the weights)");
+};
+
+template <bool Rounds, bool Reproducible>
+struct HybridIsExact {
+  static constexpr bool value = true;
+  static_assert(!Rounds || !Reproducible,
+                "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way "
+                "changes the bits with the number of devices; leave one of the two out");
+};
+
+template <int Replicas, int Weights, bool Rounds, bool Reproducible>
+struct HybridIsSound {
+  static constexpr Batching checked(Batching const& batching) { return batching; }
+  static_assert(WeighsEachReplica<Replicas, Weights>::value);
+  static_assert(HybridIsExact<Rounds, Reproducible>::value);
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Replicas of a model that is itself cut over devices.
+///
+///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>
+///
+///   rank 0 | replica 0, device 0        rank 2 | replica 1, device 0
+///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
+///
+/// The first part is the slowest in the order of the ranks. Several DataParallels multiply. The
+/// gradients of a part of the model are summed over the ranks that have it. Options of DataParallel
+/// but Microbatches, which goes to the model inside; as many weights as there are replicas.
+/// Source: Pal et al. 2019. The primary template is the error path.
+template <class... Parts>
+struct Hybrid : detail::NoModel {
+  static_assert(detail::HybridIsNested<Parts...>::value);
+};
+
+template <int N, class... Options, class Inner>
+  requires detail::ReplicatesModels<N, Options...> && detail::CutsModel<Inner>
+struct Hybrid<DataParallel<N, Options...>, Inner> {
+  using Model = Inner;
+  static constexpr int devices = Inner::devices;
+  static constexpr int copies = Inner::copies;
+  static constexpr int ranks = N * Inner::ranks;
+  static constexpr CheckpointRule checkpoint = Inner::checkpoint;
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for =
+      Inner::template batching_for<N * Replicas, Options..., More...>;
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, copies>::
+          checked(detail::HybridIsSound<batching_for<1>.replicas, batching_for<1>.shards,
+                                        batching_for<1>.wire != WireFormat::exact,
+                                        batching_for<1>.reproducible>::checked(batching_for<1>));
+
+  template <class Net>
+  using Cut = typename Inner::template Cut<Net>;
+};
+
+template <int N, class... Options, class Second, class... Rest>
+  requires detail::ReplicatesModels<N, Options...> &&(sizeof...(Rest) >= 1) &&
+      detail::CutsModel<Hybrid<Second, Rest...>> struct Hybrid<DataParallel<N, Options...>, Second,
+                                                               Rest...>
+      : Hybrid<DataParallel<N, Options...>, Hybrid<Second, Rest...>> {
+  };
+
+}  // namespace tandem
+
+// ---- tandem/strategy/model_parallel.hpp
+
+/// @file
+/// ModelParallel: one model cut over several devices, one microbatch at a time.
+
+namespace tandem {
+
+namespace detail {
+
+// How is a TopSplits, an Auto or a Placed.
+template <class How, int Microbatches>
+struct SequentialModel {
+  static constexpr int devices = How::parts;
+  static constexpr int copies = 1;
+
+  template <class Net>
+  struct Cut {
+    static constexpr auto partition = How::template partition<Net>();
+    static constexpr auto map = chain_map<devices>();
+    static constexpr auto table =
+        lower(sequential_table<devices, 2 * Microbatches>(map, Microbatches), map);
+  };
+};
+template <IsPlacement How, int Microbatches>
+struct SequentialModel<How, Microbatches> : PlacedModel<How, Microbatches> {};
+
+}  // namespace detail
+
+/// The model is cut; each device has a part of it, and one of them works at a time.
+///
+///   device 0 | layers 0 … a-1 | F0             B0 | F1 …
+///   device 1 | the rest       |    F0       B0    |
+///
+/// How: ModelParallel<Split<a>, Split<b>, …> by consecutive top-level layers, the counts adding up
+/// to the network's; ModelParallel<Auto<M>> likewise, the compiler balancing static costs;
+/// ModelParallel<Placed<table>> any node on any device, so that branches run at the same time.
+/// Options behind it: Microbatches, Reproducible, Checkpoint, BucketBytes.
+/// Memory: a device has the parameters and the activations of its part only.
+/// Comm: each tensor that crosses, and its gradient, once a microbatch.
+/// The primary template is the error path.
+template <class... Arguments>
+struct ModelParallel : detail::NoModel {
+  static_assert(detail::ModelArgumentsAreSound<Arguments...>::value);
+};
+
+template <class... Arguments>
+  requires detail::ModelArguments<Arguments...>
+struct ModelParallel<Arguments...>
+    : detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
+                              detail::gather_batching<1, Arguments...>().microbatches> {
+  using Model = detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
+                                        detail::gather_batching<1, Arguments...>().microbatches>;
+  static constexpr int ranks = Model::devices;
+  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
+  /// In so many replicas, with options of the strategy around it.
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for =
+      detail::gather_batching<Replicas, Arguments..., More...>();
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, 1>::checked(batching_for<1>);
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/pipeline.hpp
+
+/// @file
+/// Pipeline: one model cut over several devices that work on different microbatches at a time.
+
+// ---- tandem/strategy/pipeline_checks.hpp
+
+/// @file
+/// The sentences for arguments of Pipeline that do not go together.
+
+// ---- tandem/strategy/pipeline_schedule.hpp
+
+/// @file
+/// PipelineSchedule: in which order each device runs the passes of its stages.
+///
+/// A schedule is a type that generates compute actions only, for any number of devices and
+/// microbatches; lower_table.hpp adds the messages, verify.hpp checks the result. In the orders
+/// below, p is the number of devices, m of microbatches, r a device.
+
+namespace tandem {
+
+namespace detail {
+
+/// A sink that does nothing: what the concept calls generate() with.
+struct NoSink {
+  constexpr void operator()(int, Action) const {}
+};
+
+constexpr Action pass(ActionKind kind, int stage, int microbatch) {
+  return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = microbatch};
+}
+
+}  // namespace detail
+
+/// - `name`: as files and messages write it
+/// - `chunks`: stages that a device has of one copy of the model; `copies`: of each stage
+/// - `splits_backward`: I and W in place of B
+/// - `fits(devices, microbatches)`: whether the order is defined for these
+/// - `generate(devices, microbatches, sink)`: sink(device, action) in each device's order; a
+/// stage's
+///   forwards, backwards and weight gradients each in ascending order of microbatches
+template <class S>
+concept PipelineSchedule = requires(int devices, int microbatches, detail::NoSink& sink) {
+  { S::name } -> std::convertible_to<char const*>;
+  { S::chunks } -> std::convertible_to<int>;
+  { S::copies } -> std::convertible_to<int>;
+  { S::splits_backward } -> std::convertible_to<bool>;
+  { S::fits(devices, microbatches) } -> std::same_as<bool>;
+  { S::generate(devices, microbatches, sink) } -> std::same_as<void>;
+};
+
+namespace detail {
+
+template <PipelineSchedule S, int Devices, int Microbatches>
+struct ScheduleFits {
+  static constexpr bool value = true;
+  static_assert(S::fits(Devices, Microbatches),
+                "schedule_table<S, Devices, Microbatches>(): the schedule has no order for these "
+                "numbers; Interleaved takes a multiple of Devices as Microbatches, Chimera takes "
+                "an even number of both");
+};
+
+}  // namespace detail
+
+/// The stages of schedule @p S: a chain, or two in opposite directions.
+template <PipelineSchedule S, int Devices>
+constexpr auto schedule_map() {
+  if constexpr (S::copies == 2) {
+    return bidirectional_map<Devices>();
+  } else {
+    return chain_map<Devices, S::chunks>();
+  }
+}
+
+/// The passes of each device in their order; no messages.
+template <PipelineSchedule S, int Devices, int Microbatches>
+constexpr auto schedule_table() {
+  static_assert(detail::ScheduleFits<S, Devices, Microbatches>::value);
+  constexpr int length = S::chunks * Microbatches * (S::splits_backward ? 3 : 2);
+  ActionTable<Devices, length> table;
+  auto sink = [&table](int device, Action action) { table.add(device, action); };
+  if (S::fits(Devices, Microbatches)) {
+    S::generate(Devices, Microbatches, sink);
+  }
+  return table;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <class... Arguments>
+struct BeginsWithAChain {
+  static constexpr bool value = false;
+};
+template <class First, class... Rest>
+struct BeginsWithAChain<First, Rest...> {
+  static constexpr bool value = IsSplit<First> || CutsTops<First>;
+};
+
+template <class Schedule, class... Arguments>
+inline constexpr bool recomputes_split_backward = false;
+template <PipelineSchedule Schedule, class... Arguments>
+inline constexpr bool recomputes_split_backward<Schedule, Arguments...> =
+    Schedule::splits_backward && (IsCheckpoint<Arguments> || ...);
+
+template <class... Arguments>
+concept PipelineArguments = BeginsWithAChain<Arguments...>::value &&
+    RestIsOptions<Arguments...>::value && !counts_microbatches<Arguments...>;
+
+/// @p Parts of the model on a schedule's devices.
+template <class Schedule, int Parts, int Count>
+concept FitsSchedule = PipelineSchedule<Schedule> && Count >= 1 && Parts % Schedule::chunks == 0 &&
+                       Schedule::fits(Parts / Schedule::chunks, Count);
+
+template <class How>
+inline constexpr int parts_of = 0;
+template <CutsTops How>
+inline constexpr int parts_of<How> = How::parts;
+
+template <class Schedule, int Count, class... Arguments>
+struct PipelineArgumentsAreSound {
+  static constexpr bool value = true;
+  static constexpr bool begins = BeginsWithAChain<Arguments...>::value;
+  static constexpr bool once = !counts_microbatches<Arguments...>;
+  static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
+  static_assert(PipelineSchedule<Schedule>,
+                "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
+                "ZeroBubbleH1 or Chimera");
+  static_assert(Count >= 1,
+                "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
+                "replica; give 1 or more");
+  static_assert(begins,
+                "Pipeline<Schedule, Count, How, Options...>: say how the model is cut: Split<a>, "
+                "Split<b>, ... or Auto<Parts>; Placed<table> is for ModelParallel");
+  static_assert(once,
+                "Pipeline<Schedule, Count, ...>: Count is the number of microbatches already; "
+                "leave Microbatches out");
+  static_assert(options,
+                "Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>, "
+                "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
+  static_assert(!recomputes_split_backward<Schedule, Arguments...>,
+                "Pipeline<ZeroBubbleH1, Count, ..., Checkpoint<...>>: its weight gradients need "
+                "activations for longer than they are computed again; leave Checkpoint out, or "
+                "take OneFOneB");
+};
+
+// Each schedule's own rule; both numbers are printed.
+template <class Schedule, int Parts, int Count>
+struct ScheduleTakes {
+  static constexpr bool value = true;
+};
+template <PipelineSchedule Schedule, int Parts, int Count>
+  requires(Parts >= 1 && Count >= 1)
+struct ScheduleTakes<Schedule, Parts, Count> {
+  static constexpr bool value = true;
+  static constexpr std::string_view name = Schedule::name;
+  static constexpr bool whole = Parts % Schedule::chunks == 0;
+  static constexpr bool fits = !whole || Schedule::fits(Parts / Schedule::chunks, Count);
+  static_assert(whole,
+                "Pipeline<Interleaved<v>, Count, ...>: the parts of the model must be a multiple "
+                "of v; give v Splits a device");
+  static_assert(name != "interleaved" || fits,
+                "Pipeline<Interleaved<v>, Count, ...>: Count must be a multiple of the devices, "
+                "which are the parts of the model / v");
+  static_assert(name != "chimera" || fits,
+                "Pipeline<Chimera, Count, ...>: the parts of the model and Count must be even, 2 "
+                "or more");
+  static_assert(name == "interleaved" || name == "chimera" || fits,
+                "Pipeline<Schedule, Count, ...>: the schedule has no order for so many parts and "
+                "microbatches; see its fits()");
+};
+
+template <bool Runs>
+struct ScheduleRuns {
+  static constexpr bool value = true;
+  static_assert(Runs,
+                "Pipeline<Schedule, Count, ...>: the devices would wait for each other forever, "
+                "or leave passes out; Cut<Net>::verdict says where");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/chimera.hpp
+
+/// @file
+/// Chimera: two pipelines in opposite directions on the same devices.
+
+namespace tandem {
+
+namespace detail {
+
+/// `each` microbatches down and as many up, both in the order of 1F1B, merged in steps of one pass.
+/// Where both directions could go on, a backward goes before a forward, and of two alike that of
+/// the later stage. (Without the first rule, two devices may block each other's sends.)
+template <class Sink>
+class ChimeraMerge {
+ public:
+  constexpr ChimeraMerge(int devices, int each, Sink& sink)
+      : devices_{devices},
+        each_{each},
+        sink_{sink},
+        forwards_{2 * devices},
+        backwards_{2 * devices},
+        chosen_{devices} {}
+
+  constexpr void run() {
+    for (int left = 4 * each_ * devices_; left > 0;) {
+      for (int r = 0; r < devices_; ++r) {  // all choose before any goes on
+        int const down = r;
+        int const up = 2 * devices_ - 1 - r;
+        bool const alike = forward_next(down) == forward_next(up);
+        bool const down_first = alike ? r >= devices_ / 2 : forward_next(up);
+        int const first = down_first ? down : up;
+        int const second = down_first ? up : down;
+        chosen_[r] = ready(first) ? first : ready(second) ? second : -1;
+      }
+      for (int r = 0; r < devices_; ++r) {
+        if (chosen_[r] >= 0) {
+          emit(r, chosen_[r]);
+          --left;
+        }
+      }
+    }
+  }
+
+ private:
+  // Whether 1F1B has a forward next on this stage.
+  constexpr bool forward_next(int stage) const {
+    int const warm_up = std::min(devices_ - 1 - stage % devices_, each_);
+    return forwards_[stage] < each_ && forwards_[stage] - backwards_[stage] <= warm_up;
+  }
+
+  constexpr bool ready(int stage) const {
+    int const part = stage % devices_;
+    if (forward_next(stage)) {
+      return part == 0 || forwards_[stage - 1] > forwards_[stage];
+    }
+    return backwards_[stage] < forwards_[stage] &&
+           (part == devices_ - 1 || backwards_[stage + 1] > backwards_[stage]);
+  }
+
+  constexpr void emit(int device, int stage) {
+    int const first = stage / devices_ * each_;
+    if (forward_next(stage)) {
+      sink_(device, pass(ActionKind::forward, stage, first + forwards_[stage]++));
+    } else {
+      sink_(device, pass(ActionKind::backward, stage, first + backwards_[stage]++));
+    }
+  }
+
+  int devices_;
+  int each_;
+  Sink& sink_;
+  Scratch<int> forwards_;  // done so far, of each stage
+  Scratch<int> backwards_;
+  Scratch<int> chosen_;  // stage that goes on, of each device
+};
+
+}  // namespace detail
+
+/// Stage k of the first copy is on device k, of the second on device p - 1 - k; each copy takes
+/// half of the microbatches.
+///
+/// Idle for p - 2 passes where 1F1B is for 2 (p - 1), if F = B and m >= p: the next microbatches of
+/// one direction fill the gaps of the other. Each device has two stages' parameters; p / 2 + 1 to p
+/// microbatches are live on it if m = p, and p + 1 at most if there are more.
+/// @pre    devices and microbatches are even
+/// Source: Li and Hoefler, arXiv:2107.06925
+struct Chimera {
+  static constexpr char const* name = "chimera";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 2;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 2 && devices % 2 == 0 && microbatches >= 2 && microbatches % 2 == 0;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/gpipe.hpp
+
+/// @file
+/// GPipe: all forwards, then all backwards.
+
+namespace tandem {
+
+/// Each device: F0 F1 … B0 B1 …, the backwards too in ascending order.
+///
+/// Idle for (p - 1)(F + B) of (m + p - 1)(F + B); every microbatch is live at once.
+/// Source: Huang et al., arXiv:1811.06965
+struct GPipe {
+  static constexpr char const* name = "gpipe";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      for (int i = 0; i < microbatches; ++i) {
+        sink(r, detail::pass(ActionKind::forward, r, i));
+      }
+      for (int i = 0; i < microbatches; ++i) {
+        sink(r, detail::pass(ActionKind::backward, r, i));
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/interleaved.hpp
+
+/// @file
+/// Interleaved: 1F1B on several stages a device, which shortens the idle time.
+
+namespace tandem {
+
+namespace detail {
+
+template <int Chunks>
+struct ChunksIsSound {
+  static constexpr bool value = true;
+  static_assert(Chunks >= 1, "Interleaved<Chunks>: give a positive number of stages a device");
+};
+
+/// A device's k-th forward in the order in which microbatches come in groups of p, each group going
+/// through all chunks; the k-th backward goes through them from the last to the first.
+constexpr Action interleaved_pass(ActionKind kind, int devices, int chunks, int device, int k) {
+  int const group = devices * chunks;
+  int const forward_chunk = k % group / devices;
+  int const chunk = kind == ActionKind::forward ? forward_chunk : chunks - 1 - forward_chunk;
+  return pass(kind, chunk * devices + device, k / group * devices + k % devices);
+}
+
+template <class Sink>
+constexpr void generate_interleaved(int devices, int microbatches, int chunks, Sink& sink) {
+  int const passes = microbatches * chunks;
+  for (int r = 0; r < devices; ++r) {
+    int const warm_up = std::min(2 * (devices - r - 1) + (chunks - 1) * devices, passes);
+    for (int k = 0; k < warm_up; ++k) {
+      sink(r, interleaved_pass(ActionKind::forward, devices, chunks, r, k));
+    }
+    for (int k = 0; k < passes; ++k) {
+      if (warm_up + k < passes) {
+        sink(r, interleaved_pass(ActionKind::forward, devices, chunks, r, warm_up + k));
+      }
+      sink(r, interleaved_pass(ActionKind::backward, devices, chunks, r, k));
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Device r has the stages r, p + r, … of p * Chunks, each a Chunks-th of a 1F1B stage.
+///
+/// Idle for (p - 1)(F + B) / Chunks; sends Chunks times as much as 1F1B. With v = Chunks, a device
+/// has at most min(2 (p - 1 - r) + (v - 1) p + 1, m v) microbatches live, summed over its stages.
+/// @pre    the microbatches are a multiple of the devices
+/// Source: Narayanan et al., arXiv:2104.04473
+template <int Chunks>
+struct Interleaved {
+  static constexpr char const* name = "interleaved";
+  static constexpr int chunks = Chunks >= 1 ? Chunks : 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1 && microbatches % devices == 0;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    detail::generate_interleaved(devices, microbatches, chunks, sink);
+  }
+
+  static_assert(detail::ChunksIsSound<Chunks>::value);
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/one_f_one_b.hpp
+
+/// @file
+/// OneFOneB: one forward, one backward, after a warm-up that fills the pipeline.
+
+namespace tandem {
+
+/// Device r: min(p - r - 1, m) forwards, then a forward and a backward in turn, then the backwards
+/// that are left.
+///
+/// Idle for (p - 1)(F + B), as GPipe, but at most min(m, p - r) microbatches are live.
+/// Source: Narayanan et al., arXiv:2006.09503 (PipeDream-Flush); Fan et al., DAPPLE
+struct OneFOneB {
+  static constexpr char const* name = "one_f_one_b";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      int const warm_up = std::min(devices - r - 1, microbatches);
+      for (int i = 0; i < warm_up; ++i) {
+        sink(r, detail::pass(ActionKind::forward, r, i));
+      }
+      for (int i = 0; i < microbatches; ++i) {
+        if (warm_up + i < microbatches) {
+          sink(r, detail::pass(ActionKind::forward, r, warm_up + i));
+        }
+        sink(r, detail::pass(ActionKind::backward, r, i));
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/zero_bubble_h1.hpp
+
+/// @file
+/// ZeroBubbleH1: 1F1B with the weight gradients deferred to where a device would be idle.
+
+namespace tandem {
+
+/// Device r: min(p - r, m) forwards, then I, W once more than r are deferred, and F in turn; the
+/// weight gradients that are left stand at the end.
+///
+/// Idle for (p - 1)(F + I - W), a third of 1F1B if F = I = W. At most min(m, p) microbatches are
+/// live on each device, and on the last ones most of them wait for W alone.
+/// Source: Qi et al., arXiv:2401.10241 (H1)
+struct ZeroBubbleH1 {
+  static constexpr char const* name = "zero_bubble_h1";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = true;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      int const warm_up = std::min(devices - r, microbatches);
+      int retired = 0;
+      for (int i = 0; i < warm_up; ++i) {
+        sink(r, detail::pass(ActionKind::forward, r, i));
+      }
+      for (int i = 0; i < microbatches; ++i) {
+        sink(r, detail::pass(ActionKind::input_gradient, r, i));
+        if (i + 1 - retired > r) {
+          sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
+        }
+        if (warm_up + i < microbatches) {
+          sink(r, detail::pass(ActionKind::forward, r, warm_up + i));
+        }
+      }
+      while (retired < microbatches) {
+        sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <PipelineSchedule Schedule, int Microbatches, class How>
+struct PipelineModel {
+  static constexpr int devices = How::parts / Schedule::chunks;
+  static constexpr int copies = Schedule::copies;
+
+  template <class Net>
+  struct Cut {
+    static constexpr auto partition = How::template partition<Net>();
+    static constexpr auto map = schedule_map<Schedule, devices>();
+    static constexpr auto table = lower(schedule_table<Schedule, devices, Microbatches>(), map);
+    static constexpr Verdict verdict = verify(table, map, Microbatches);
+    static_assert(ScheduleRuns<static_cast<bool>(verdict)>::value);
+  };
+};
+
+// On one device there is nothing to wait for: one stage, one live microbatch.
+template <PipelineSchedule Schedule, int Microbatches, class How>
+  requires(How::parts == Schedule::chunks && Schedule::copies == 1)
+struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches> {
+  template <class Net>
+  struct Cut : OneDeviceModel<Microbatches>::template Cut<Net> {
+    static_assert(How::template partition<Net>().parts == How::parts);
+  };
+};
+
+}  // namespace detail
+
+/// The model is cut as in ModelParallel, and the devices work on Count microbatches in the order of
+/// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, Chimera.
+///
+///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
+///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3
+///
+/// How: Split<a>, Split<b>, … or Auto<Parts>. Options behind it: Reproducible, Checkpoint,
+/// BucketBytes. The same losses and parameters as one device with Microbatches<Count>.
+/// docs/strategies.md has idle times and memory. The primary template is the error path.
+template <class Schedule, int Count, class... Arguments>
+struct Pipeline : detail::NoModel {
+  static_assert(detail::PipelineArgumentsAreSound<Schedule, Count, Arguments...>::value);
+  static_assert(
+      detail::ScheduleTakes<
+          Schedule, detail::parts_of<typename detail::Cutting<Arguments...>::type>, Count>::value);
+};
+
+template <class Schedule, int Count, class... Arguments>
+  requires detail::PipelineArguments<Arguments...> &&
+      (!detail::recomputes_split_backward<Schedule, Arguments...>)&&detail::FitsSchedule<
+          Schedule, detail::parts_of<typename detail::Cutting<Arguments...>::type>,
+          Count> struct Pipeline<Schedule, Count, Arguments...>
+      : detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type> {
+    using Model =
+        detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type>;
+    static constexpr int ranks = Model::devices;
+    static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
+    /// In so many replicas, with options of the strategy around it.
+    template <int Replicas, class... More>
+    static constexpr Batching batching_for =
+        detail::gather_batching<Replicas, Arguments..., More...>(Count);
+    static constexpr Batching batching =
+        detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves, Count,
+                                 Model::copies>::checked(batching_for<1>);
+  };
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <GraphSize Size>
+constexpr bool synchronizes_statistics(Graph<Size> const& graph) {
+  bool any = false;
+  for (int n = 0; n < Size.nodes; ++n) {
+    any = any || graph.node[n].synchronizes;
+  }
+  return any;
+}
+
+template <bool Synchronizes, bool IsReproducible, int Replicas, int Copies>
+struct StatisticsAreSound {
+  static constexpr bool value = true;
+  static_assert(!Synchronizes || !IsReproducible,
+                "SyncBatchNorm2d with Reproducible<>: its statistics are sums over the replicas, "
+                "whose bits depend on how many there are; use BatchNorm2d, or leave out "
+                "Reproducible<>");
+  static_assert(!Synchronizes || IsReproducible || Replicas == 1 || Copies == 1,
+                "SyncBatchNorm2d with Chimera: replicas of a stage run different microbatches at a "
+                "time, so that they never meet; use another schedule, or BatchNorm2d");
+};
+
+}  // namespace detail
+
+/// What each rank does, known to the compiler. Rank r is device r % devices of replica r / devices.
+/// @tparam ElementBytes  of a parameter
+/// @tparam R             what the backend wants of the graph
+template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
+struct Program {
+  using Network = Net;
+  using Strategy = S;
+  using Cut = typename S::template Cut<Net>;
+  static constexpr int element_bytes = ElementBytes;
+  static constexpr Rewrites rewrites = R;
+  static constexpr Batching batching = S::batching;
+  static constexpr CheckpointRule checkpoint = S::checkpoint;
+  static constexpr int ranks = S::ranks;
+  static constexpr int devices = S::devices;  ///< of one replica of the model
+  static constexpr auto const& network = tandem::graph<Net>;
+  static constexpr auto const& partition = Cut::partition;
+  static constexpr auto const& map = Cut::map;
+  static constexpr auto const& table = Cut::table;
+  static_assert(
+      detail::StatisticsAreSound<detail::synchronizes_statistics(network), batching.reproducible,
+                                 batching.replicas, map.copies>::value);
+
+  /// What device @p D of each replica does.
+  template <int D>
+  using Device = DeviceProgram<Program, D>;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Arrays of an optimizer's state; where its settings decide (Sgd: momentum), one.
+template <class Optimizer>
+constexpr int most_states() {
+  if constexpr (requires { Optimizer::states(); }) {
+    return Optimizer::states();
+  } else {
+    return 1;
+  }
+}
+
+}  // namespace detail
+
+/// What device @p device of a replica needs at most for steps of a global batch of @p batch
+/// samples; see DeviceMemory for what is not counted.
+/// @throws ContractError  batch < 1, or there is no such device
+template <class Net, Strategy S, class Optimizer, class Precision>
+constexpr DeviceMemory device_memory(int batch, int device) {
+  expects(batch >= 1 && device >= 0 && device < S::devices,
+          "device_memory(batch, device): give 1 sample or more, and a device of the replica");
+  using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
+  return [&]<int... D>(std::integer_sequence<int, D...>) {
+    DeviceMemory memory;
+    static_cast<void>(
+        ((D == device && (memory = detail::device_memory<typename P::template Device<D>, Precision>(
+                              batch, detail::most_states<Optimizer>()),
+                          true)) ||
+         ...));
+    return memory;
+  }
+  (std::make_integer_sequence<int, S::devices>{});
+}
+
+/// Whether no device needs more than @p bytes for a global batch of @p batch samples: never true
+/// where the tensors do not fit, but leave room for scratch memory and packed weights.
+template <class Net, Strategy S, class Optimizer, class Precision>
+constexpr bool fits(int batch, std::int64_t bytes) {
+  for (int device = 0; device < S::devices; ++device) {
+    if (device_memory<Net, S, Optimizer, Precision>(batch, device).total() > bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tandem
+
 // ---- tandem/train/trainer.hpp
 
 /// @file
@@ -12630,8 +17995,7 @@ namespace tandem {
 /// batch
 ///                        norm with one value a channel
 template <class Program>
-void check_training_batch(int batch) {
-  Batching const& batching = Program::batching;
+void check_training_batch(int batch, Batching const& batching) {
   int const all = batching.all_microbatches();
   if (batch < all) {
     throw ContractError{"a training batch of " + std::to_string(batch) +
@@ -12639,13 +18003,18 @@ void check_training_batch(int batch) {
                         " microbatches; use a larger batch, fewer microbatches or devices, or "
                         ".drop_last = true for the last batch of an epoch"};
   }
-  for (int n = 0; n < Program::graph.nodes; ++n) {
-    Node const& node = Program::graph.node[n];
+  for (int n = 0; n < Program::network.nodes; ++n) {
+    Node const& node = Program::network.node[n];
     if (!node.normalizes || node.out[1] * node.out[2] > 1) {
       continue;
     }
-    for (int m = 0; m < all; ++m) {
-      if (microbatch_size(batch, m, batching) == 1) {
+    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
+    for (int m = 0; m < apart; ++m) {
+      int samples = 0;
+      for (int i = m; i < all; i += apart) {
+        samples += microbatch_size(batch, i, batching);
+      }
+      if (samples == 1) {
         throw ContractError{"batch norm '" + to_string(node.path) +
                             "' has one value a channel in microbatch " + std::to_string(m) +
                             " of a batch of " + std::to_string(batch) +
@@ -12674,9 +18043,9 @@ void check_labels(std::span<typename LossType::Target const> labels, std::int64_
 /// Every batch of an epoch over @p samples, the last one included unless it is dropped.
 /// @throws ContractError  as check_training_batch, or there is no batch at all
 template <class Program>
-void check_epoch(std::int64_t samples, int batch, bool drop_last) {
+void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const& batching) {
   if (samples >= batch) {
-    check_training_batch<Program>(batch);
+    check_training_batch<Program>(batch, batching);
   } else if (samples == 0 || drop_last) {
     throw ContractError{"an epoch of " + std::to_string(samples) +
                         " samples has no batch to train on: .batch is " + std::to_string(batch) +
@@ -12684,7 +18053,7 @@ void check_epoch(std::int64_t samples, int batch, bool drop_last) {
   }
   auto const last = static_cast<int>(samples % batch);
   if (last != 0 && !drop_last) {
-    check_training_batch<Program>(last);
+    check_training_batch<Program>(last, batching);
   }
 }
 
@@ -12712,27 +18081,209 @@ void check_dataset(D const& data, Shape input, Shape output) {
 /// Checks a batch of the caller's own; returns the number of its samples.
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
 template <class Program, class LossType, class T, class Target>
-int check_batch(std::span<T const> x, std::span<Target const> targets, int most) {
-  std::int64_t const inputs = Program::graph.node[0].out.elements();
+int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
+                Batching const& batching) {
+  std::int64_t const inputs = Program::network.node[0].out.elements();
   auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
   expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
               static_cast<std::int64_t>(targets.size()) ==
-                  samples * LossType::targets(Program::graph.output().out),
+                  samples * LossType::targets(Program::network.output().out),
           "step(x, targets): x must be whole samples, with targets for each");
   expects(samples <= most,
           "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-  check_training_batch<Program>(static_cast<int>(samples));
+  check_training_batch<Program>(static_cast<int>(samples), batching);
   return static_cast<int>(samples);
 }
 
 /// What train() and step() throw when a loss is not finite.
 template <class = void>  // compiled where it is called, not by every include
-NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int microbatches_a_replica) {
+NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {
   return NonFiniteLoss{
       "step " + std::to_string(step) + ": the loss of microbatch " + std::to_string(microbatch) +
-      " on rank " + std::to_string(microbatch / microbatches_a_replica) +
+      " on rank " + std::to_string(rank) +
       " is not finite; parameters are those of before the step: lower the learning rate, or set "
       "clip_norm"};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/check_options.hpp
+
+/// @file
+/// checked(): TrainerOptions that are within their bounds.
+
+// ---- tandem/train/options.hpp
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
+
+// ---- tandem/optim/schedule.hpp
+
+/// @file
+/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
+///
+/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
+
+namespace tandem {
+
+/// Always 1.
+struct Constant {
+  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
+};
+
+/// factor^floor(step / every).
+struct StepDecay {
+  std::int64_t every = 1;
+  double factor = 0.1;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(every >= 1, "StepDecay: `every` must be 1 or more");
+    return std::pow(factor, static_cast<double>(step / every));
+  }
+};
+
+/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
+/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
+struct Cosine {
+  std::int64_t steps = 1;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
+    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
+    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// A schedule after a linear warm-up: (step + 1) / warm_up for the first `warm_up` steps, then the
+/// schedule counted from there.
+struct Schedule {
+  std::variant<Constant, StepDecay, Cosine> after = Constant{};
+  std::int64_t warm_up = 0;
+
+  Schedule() = default;
+  template <class S>
+    requires(std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine>)
+  Schedule(S schedule, std::int64_t warm_up_steps = 0) : after{schedule}, warm_up{warm_up_steps} {}
+
+  /// The factor for step @p step, counted from 0.
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] double factor(std::int64_t step) const {
+    if (step < warm_up) {
+      return static_cast<double>(step + 1) / static_cast<double>(warm_up);
+    }
+    return std::visit([&](auto const& s) { return s.at(step - warm_up); }, after);
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
+struct TrainerOptions {
+  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
+  Optimizer optimizer = Sgd{};
+  Schedule schedule{};     ///< factor of the learning rate by step
+  double clip_norm = 0.0;  ///< largest global norm of the gradient; 0: no clipping
+  std::vector<ParameterGroup> groups{};
+  std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
+  bool shuffle = true;
+  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  std::chrono::milliseconds timeout =
+      std::chrono::minutes{10};  ///< for a rank to reach a collective
+  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
+  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
+  ActionRows rows{};
+  World world{};       ///< processes that train together, and which this one is
+  bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
+};
+
+/// One pass over the training data.
+struct EpochResult {
+  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
+  double accuracy = 0.0;  ///< of the trainer's metric, likewise
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+
+  [[nodiscard]] double samples_per_second() const {
+    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+  }
+};
+
+/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
+template <class = void>  // compiled where it is called, not by every include
+void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
+  sum.loss += step.loss * step.samples;
+  sum.accuracy += step.metric * step.samples;
+  sum.samples += step.samples;
+  ++sum.steps;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class = void>
+EpochResult mean(EpochResult sum) {
+  if (sum.samples > 0) {
+    sum.loss /= static_cast<double>(sum.samples);
+    sum.accuracy /= static_cast<double>(sum.samples);
+  }
+  return sum;
+}
+
+/// One pass over evaluation data.
+struct Evaluation {
+  double loss = 0.0;
+  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
+  std::int64_t samples = 0;
+};
+
+/// Which epoch of how many.
+struct Epoch {
+  std::int64_t index = 0;
+  std::int64_t total = 0;
+
+  constexpr Epoch() = default;
+  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
+};
+
+/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+class Epochs {
+ public:
+  struct Iterator {
+    Epoch epoch;
+    constexpr Epoch operator*() const { return epoch; }
+    constexpr Iterator& operator++() {
+      ++epoch.index;
+      return *this;
+    }
+    constexpr bool operator!=(Iterator const& other) const {
+      return epoch.index != other.epoch.index;
+    }
+  };
+
+  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
+  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
+
+ private:
+  std::int64_t count_;
+};
+
+constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// @throws ContractError  an option is out of range, or a parameter group matches nothing
+template <GraphSize Size>
+TrainerOptions checked(TrainerOptions options, Graph<Size> const& graph) {
+  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
+  expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
+  expects(options.threads_per_device >= 0,
+          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
+  check_groups(graph, options.groups);
+  return options;
 }
 
 }  // namespace tandem
@@ -12747,71 +18298,6 @@ NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int microbatche
 /// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
 /// (samples of the epoch already trained on), tandem.seed. Shapes are those of PyTorch's layers of
 /// the same name.
-
-// ---- tandem/train/parameters.hpp
-
-/// @file
-/// Initial values of parameters, and views of them by name, in the order the user wrote them.
-
-namespace tandem {
-
-/// Writes the initial values of parameter @p p; they depend on (seed, p, element) only.
-template <class T>
-void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span<T> values) {
-  if (parameter.init.law == Init::Law::constant) {
-    for (T& value : values) {
-      value = static_cast<T>(parameter.init.value);
-    }
-    return;
-  }
-  float const bound = 1.0F / std::sqrt(static_cast<float>(parameter.init.fan_in));
-  for (std::size_t i = 0; i < values.size(); i += 4) {
-    Random4 const random =
-        philox(seed, RandomUse::initial_weights, i / 4, static_cast<std::uint64_t>(p));
-    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
-      values[i + j] = static_cast<T>((2.0F * uniform(random.word[j]) - 1.0F) * bound);
-    }
-  }
-}
-
-/// A parameter, its gradient of the last step, and its optimizer states, by name.
-template <class T>
-struct NamedParameter {
-  std::string name;
-  Shape shape{};
-  Role role = Role::weight;
-  bool frozen = false;
-  std::span<T> value{};
-  std::span<T> gradient{};             ///< empty where frozen
-  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
-};
-
-/// All parameters of a rank's mirror, in the order of the network.
-template <class Program, class Mirror>
-auto named_parameters(Mirror& mirror, int states) {
-  using T = typename Mirror::T;
-  std::vector<NamedParameter<T>> list;
-  for (int p = 0; p < Program::graph.parameters; ++p) {
-    GraphParameter const& own = Program::graph.parameter[p];
-    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
-    std::int64_t const at = Program::layout.offset[p];
-    NamedParameter<T> named{.name = parameter_name(Program::graph, p),
-                            .shape = own.parameter.shape,
-                            .role = own.parameter.role,
-                            .frozen = own.frozen,
-                            .value = {mirror.parameters() + at, count}};
-    if (!own.frozen) {
-      named.gradient = {mirror.gradients() + at, count};
-      for (int s = 0; named.role == Role::weight && s < states; ++s) {
-        named.states.emplace_back(mirror.state(s) + at, count);
-      }
-    }
-    list.push_back(std::move(named));
-  }
-  return list;
-}
-
-}  // namespace tandem
 
 // ---- tandem/train/safetensors.hpp
 
@@ -14065,13 +19551,15 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
                     {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}});
 }
 
-/// Reads a checkpoint into @p replicas (the parameters of every rank). All is checked first: on an
+/// Reads a checkpoint into @p ranks, the parameters of every rank. All is checked first: on an
 /// error nothing has changed.
+/// @param whole  all parameters of the network
 /// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
 /// shape
 template <class T>
 TrainingPosition load_checkpoint(std::string const& path,
-                                 std::vector<std::vector<NamedParameter<T>>> const& replicas,
+                                 std::vector<NamedParameter<T>> const& whole,
+                                 std::vector<std::vector<NamedParameter<T>>> const& ranks,
                                  std::vector<std::string> const& state_names,
                                  std::string const& optimizer) {
   Safetensors const file = Safetensors::read(path);
@@ -14080,7 +19568,7 @@ TrainingPosition load_checkpoint(std::string const& path,
     throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
                               "; load_weights() reads the parameters alone"};
   }
-  std::vector<TensorView> const wanted = detail::checkpoint_tensors(replicas.front(), state_names);
+  std::vector<TensorView> const wanted = detail::checkpoint_tensors(whole, state_names);
   for (TensorView const& tensor : wanted) {
     static_cast<void>(detail::matching(file, path, tensor));
   }
@@ -14106,8 +19594,8 @@ TrainingPosition load_checkpoint(std::string const& path,
                                 "parameters alone"};
     }
   }
-  for (auto const& replica : replicas) {
-    for (TensorView const& own : detail::checkpoint_tensors(replica, state_names)) {
+  for (auto const& rank : ranks) {
+    for (TensorView const& own : detail::checkpoint_tensors(rank, state_names)) {
       detail::copy_into(own, *file.find(own.name));
     }
   }
@@ -14117,15 +19605,15 @@ TrainingPosition load_checkpoint(std::string const& path,
 /// Reads parameters and statistics only, whoever wrote the file; other tensors are ignored.
 /// @throws FileError  the file is corrupt, lacks a parameter, or has one of another shape
 template <class T>
-void load_parameters(std::string const& path,
-                     std::vector<std::vector<NamedParameter<T>>> const& replicas) {
+void load_parameters(std::string const& path, std::vector<NamedParameter<T>> const& whole,
+                     std::vector<std::vector<NamedParameter<T>>> const& ranks) {
   Safetensors const file = Safetensors::read(path);
   std::vector<std::string> const no_states;
-  for (TensorView const& tensor : detail::checkpoint_tensors(replicas.front(), no_states)) {
+  for (TensorView const& tensor : detail::checkpoint_tensors(whole, no_states)) {
     static_cast<void>(detail::matching(file, path, tensor));
   }
-  for (auto const& replica : replicas) {
-    for (TensorView const& own : detail::checkpoint_tensors(replica, no_states)) {
+  for (auto const& rank : ranks) {
+    for (TensorView const& own : detail::checkpoint_tensors(rank, no_states)) {
       detail::copy_into(own, *file.find(own.name));
     }
   }
@@ -14170,161 +19658,178 @@ struct BackendIsIncluded<BasicHost<OneDnn, Precision>> {
 
 }  // namespace tandem
 
-// ---- tandem/train/options.hpp
+// ---- tandem/train/imported_table.hpp
 
 /// @file
-/// TrainerOptions: everything about training that does not change types; and what it gives back.
+/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
 
-// ---- tandem/optim/schedule.hpp
+// ---- tandem/strategy/verify_message.hpp
 
 /// @file
-/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
-///
-/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
+/// A Verdict as a sentence.
 
 namespace tandem {
 
-/// Always 1.
-struct Constant {
-  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
-};
-
-/// factor^floor(step / every).
-struct StepDecay {
-  std::int64_t every = 1;
-  double factor = 0.1;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(every >= 1, "StepDecay: `every` must be 1 or more");
-    return std::pow(factor, static_cast<double>(step / every));
+/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
+template <class = void>  // compiled where it is called, not by every include
+std::string to_string(Verdict const& v) {
+  std::string const at = "rank " + std::to_string(v.rank) + ": ";
+  std::string const action = to_string(v.action);
+  std::string const other = to_string(v.other);
+  std::string const peer = "rank " + std::to_string(v.other_rank);
+  switch (v.flaw) {
+    case Flaw::none:
+      return "the action table is valid";
+    case Flaw::unsound_map:
+      return "the table has " + std::to_string(v.rank) + " rows and the map " +
+             std::to_string(v.count) +
+             " devices; give as many rows as devices, and a map whose edges lead from a lower "
+             "stage "
+             "to a higher one of the same copy, those of a link from one device to one other";
+    case Flaw::uneven_copies:
+      return std::to_string(v.first) + " microbatches cannot be dealt evenly to " +
+             std::to_string(v.count) + " copies of the model; give a multiple of the copies";
+    case Flaw::foreign_action:
+      return at + action +
+             " is neither a pass nor a message of weight version 0; leave reductions and updates "
+             "out of the table";
+    case Flaw::unknown_stage:
+      return at + action + " is of a stage that does not exist; stages are 0 to " +
+             std::to_string(v.count - 1);
+    case Flaw::wrong_device:
+      return at + action + " belongs to " + peer + ", which has its stage";
+    case Flaw::unknown_microbatch:
+      return at + action + " is of a microbatch that its stage does not have; it has " +
+             std::to_string(v.first) + " to " + std::to_string(v.first + v.count - 1);
+    case Flaw::missing:
+      return at + action + " is missing" + (v.other.index >= 0 ? " before " + other : "");
+    case Flaw::doubled:
+      return at + action + " stands there although it was done before";
+    case Flaw::out_of_order:
+      return at + action + " stands before " + other +
+             "; the microbatches of a stage must come in ascending order";
+    case Flaw::retired_out_of_order:
+      return at + action + " stands before " + other +
+             "; the microbatches of a stage must be retired in ascending order";
+    case Flaw::before_its_input:
+      return at + action + " stands before " + other + ", which it needs";
+    case Flaw::nothing_to_send:
+      return at + action + " has nothing to send: no other device needs what it names";
+    case Flaw::nothing_to_receive:
+      return at + action + " has nothing to receive: no other device makes what it names";
+    case Flaw::unmatched_send:
+      return at + action + " waits for a free place, but " + peer + " has no " + other +
+             " that would make one";
+    case Flaw::unmatched_receive:
+      return at + action + " waits for a message, but " + peer + " has no " + other +
+             " that would send it";
+    case Flaw::out_of_fifo_order:
+      return at + action + " is not the next message of its link, which is that of " + other +
+             "; receive in the order of the sends";
+    case Flaw::deadlock:
+      return at + action + " waits for " + other + ", but " + peer + " waits at " +
+             to_string(v.waiting) + ": a deadlock with " + std::to_string(v.depth) +
+             (v.depth == 1 ? " message" : " messages") + " in flight for each link and direction";
   }
-};
-
-/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
-/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
-struct Cosine {
-  std::int64_t steps = 1;
-  double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
-    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
-    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
-};
-
-/// A schedule after a linear warm-up: (step + 1) / warm_up for the first `warm_up` steps, then the
-/// schedule counted from there.
-struct Schedule {
-  std::variant<Constant, StepDecay, Cosine> after = Constant{};
-  std::int64_t warm_up = 0;
-
-  Schedule() = default;
-  template <class S>
-    requires(std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine>)
-  Schedule(S schedule, std::int64_t warm_up_steps = 0) : after{schedule}, warm_up{warm_up_steps} {}
-
-  /// The factor for step @p step, counted from 0.
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] double factor(std::int64_t step) const {
-    if (step < warm_up) {
-      return static_cast<double>(step + 1) / static_cast<double>(warm_up);
-    }
-    return std::visit([&](auto const& s) { return s.at(step - warm_up); }, after);
-  }
-};
+  return at + action;
+}
 
 }  // namespace tandem
 
 namespace tandem {
 
-/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
-struct TrainerOptions {
-  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
-  Optimizer optimizer = Sgd{};
-  Schedule schedule{};     ///< factor of the learning rate by step
-  double clip_norm = 0.0;  ///< largest global norm of the gradient; 0: no clipping
-  std::vector<ParameterGroup> groups{};
-  std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
-  bool shuffle = true;
-  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
-  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
-  std::chrono::milliseconds timeout =
-      std::chrono::minutes{10};  ///< for a rank to reach a collective
-  World world{};                 ///< processes that train together, and which this one is
-  bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
+/// Rows with messages, and how many microbatches they are for; empty where there are none.
+struct ImportedTable {
+  ActionRows rows{};
+  int microbatches = 0;
 };
 
-/// One pass over the training data.
-struct EpochResult {
-  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
-  double accuracy = 0.0;  ///< of the trainer's metric, likewise
-  std::int64_t steps = 0;
-  std::int64_t samples = 0;
-  double seconds = 0.0;
-
-  [[nodiscard]] double samples_per_second() const {
-    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
+/// @p Program.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
+template <class Program>
+ImportedTable import_table(ActionRows const& rows) {
+  ImportedTable table;
+  if (rows.empty()) {
+    return table;
   }
-};
-
-/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
-template <class = void>  // compiled where it is called, not by every include
-void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  sum.loss += step.loss * step.samples;
-  sum.accuracy += step.metric * step.samples;
-  sum.samples += step.samples;
-  ++sum.steps;
-  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  StageMapView const map{Program::map};
+  if (devices_of(rows) != map.devices) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
+                        " rows, but a replica of the strategy has " + std::to_string(map.devices) +
+                        " devices; give a row for each"};
+  }
+  bool lowered = false;
+  for (auto const& row : rows) {
+    for (Action const& action : row) {
+      table.microbatches = std::max(table.microbatches, action.index + 1);
+      lowered = lowered || (action.kind >= ActionKind::send_forward &&
+                            action.kind <= ActionKind::receive_backward);
+    }
+  }
+  table.rows = lowered ? rows : lower(rows, map);
+  Verdict const verdict = verify(table.rows, map, std::max(table.microbatches, 1));
+  if (!verdict) {
+    throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
+  }
+  Batching batching = Program::batching;
+  if (batching.reproducible && batching.leaves == batching.microbatches &&
+      (table.microbatches & (table.microbatches - 1)) != 0) {
+    throw ContractError{
+        "TrainerOptions: .rows has " + std::to_string(table.microbatches) +
+        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
+  }
+  if (batching.reproducible && batching.leaves != batching.microbatches &&
+      table.microbatches % batching.leaves != 0) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(table.microbatches) +
+                        " microbatches, which cannot be dealt to " +
+                        std::to_string(batching.leaves) + " leaves; take a multiple"};
+  }
+  return table;
 }
 
-template <class = void>
-EpochResult mean(EpochResult sum) {
-  if (sum.samples > 0) {
-    sum.loss /= static_cast<double>(sum.samples);
-    sum.accuracy /= static_cast<double>(sum.samples);
+}  // namespace tandem
+
+// ---- tandem/train/parameters.hpp
+
+/// @file
+/// Initial values of parameters, and those of all devices of a replica together.
+
+namespace tandem {
+
+/// Writes the initial values of parameter @p p; they depend on (seed, p, element) only.
+template <class T>
+void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span<T> values) {
+  if (parameter.init.law == Init::Law::constant) {
+    for (T& value : values) {
+      value = static_cast<T>(parameter.init.value);
+    }
+    return;
   }
-  return sum;
+  float const bound = 1.0F / std::sqrt(static_cast<float>(parameter.init.fan_in));
+  for (std::size_t i = 0; i < values.size(); i += 4) {
+    Random4 const random =
+        philox(seed, RandomUse::initial_weights, i / 4, static_cast<std::uint64_t>(p));
+    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+      values[i + j] = static_cast<T>((2.0F * uniform(random.word[j]) - 1.0F) * bound);
+    }
+  }
 }
 
-/// One pass over evaluation data.
-struct Evaluation {
-  double loss = 0.0;
-  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
-  std::int64_t samples = 0;
-};
-
-/// Which epoch of how many.
-struct Epoch {
-  std::int64_t index = 0;
-  std::int64_t total = 0;
-
-  constexpr Epoch() = default;
-  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
-};
-
-/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
-class Epochs {
- public:
-  struct Iterator {
-    Epoch epoch;
-    constexpr Epoch operator*() const { return epoch; }
-    constexpr Iterator& operator++() {
-      ++epoch.index;
-      return *this;
+/// The network's @p all parameters in its order, from those of each device of a replica; where
+/// several have one, the first counts.
+/// @param of  of(device): the device's parameters
+template <class F>
+auto gather(int all, int devices, F const& of) {
+  std::vector<typename std::invoke_result_t<F const&, int>::value_type> list(
+      static_cast<std::size_t>(all));
+  for (int device = devices - 1; device >= 0; --device) {
+    for (auto& own : of(device)) {
+      list[static_cast<std::size_t>(own.index)] = std::move(own);
     }
-    constexpr bool operator!=(Iterator const& other) const {
-      return epoch.index != other.epoch.index;
-    }
-  };
-
-  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
-  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
-  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
-
- private:
-  std::int64_t count_;
-};
-
-constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
+  }
+  return list;
+}
 
 }  // namespace tandem
 
@@ -14405,7 +19910,7 @@ class StepQueue {
   using Batch = typename RankType::Batch;
   using Verb = void (RankType::*)(StepState const&, Batch const&);
   /// Steps that may wait: one more, and a device would have to keep a third batch.
-  static constexpr std::size_t most = RankType::FeedType::steps_in_flight;
+  static constexpr std::size_t most = Workers::steps_in_flight;
 
   StepQueue() { before_.reserve(most); }
 
@@ -14432,7 +19937,8 @@ class StepQueue {
     if (result.non_finite >= 0) {
       position = before_.front();
       before_.clear();
-      throw non_finite_loss(position.step, result.non_finite, RankType::batching.microbatches);
+      throw non_finite_loss(position.step, result.non_finite,
+                            workers.rank_of_loss(result.non_finite));
     }
     before_.erase(before_.begin());
     return result;
@@ -14683,16 +20189,29 @@ class WorkerGroup {
  public:
   static constexpr int ranks = Program::ranks;
   using TransportType = Transport<ranks>;
-  using RankType =
-      Rank<Program, Backend, LossType, MetricType, typename TransportType::Communicator>;
+  using Communicator = typename TransportType::Communicator;
+  using RankType = RankInterface<typename Backend::Master, typename LossType::Target>;
+  /// The rank that is device @p D of its replica.
+  template <int D>
+  using RankOf =
+      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>;
+
+  /// Steps that may be queued before the result of the first is collected.
+  static constexpr int steps_in_flight = RankOf<0>::FeedType::steps_in_flight;
 
   /// @param options    of every rank but for the field `rank`, and of its device the ordinal
   /// @param transport  but for describe_progress
   WorkerGroup(RankOptions const& options, TransportOptions transport)
       : timeout_{transport.timeout},
+        batching_{batching_with<Program>(options.microbatches)},
         transport_{described(std::move(transport))},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
         threads_{transport_.local_ranks(), abort_on_error(transport_), transport_.first_rank()} {
+    expects(
+        transport_.local_ranks() % Program::devices == 0,
+        "a process must have all devices of a replica, since it reads and writes the whole model: "
+        "start fewer processes, so that the ranks of each are a multiple of the devices of the "
+        "model");
     threads_.run([&](int local) {
       RankOptions own = options;
       own.rank = transport_.first_rank() + local;
@@ -14701,9 +20220,9 @@ class WorkerGroup {
         own.device.threads = host::threads_of_each(size());
       }
       auto& place = ranks_[static_cast<std::size_t>(local)];
-      place = std::make_unique<RankType>(own, transport_.communicator(own.rank));
+      place = make_rank(own);
       for (int other = 0; other < size(); ++other) {
-        place->device().share_with({.ordinal = transport_.device_of(other)});
+        place->share_with({.ordinal = transport_.device_of(other)});
       }
       place->report_progress_to(transport_.progress(own.rank));
       place->watch_with(
@@ -14724,6 +20243,17 @@ class WorkerGroup {
     return run_where([local](int l) { return l == local; }, f);
   }
 
+  /// The rank that worked out the loss of a microbatch, counted over all replicas.
+  [[nodiscard]] int rank_of_loss(int microbatch) const {
+    int const replica = microbatch / batching_.microbatches;
+    int const copy =
+        microbatch % batching_.microbatches * Program::map.copies / batching_.microbatches;
+    int const result = Program::partition.part[Program::network.nodes - 1];
+    return replica * Program::devices + Program::map.device[copy * Program::map.parts() + result];
+  }
+
+  /// Of the table that the ranks run.
+  [[nodiscard]] Batching const& batching() const { return batching_; }
   /// Ranks of this process.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   /// The process's rank number @p local.
@@ -14767,12 +20297,29 @@ class WorkerGroup {
   void settle() noexcept {
     for (auto const& rank : ranks_) {
       if (rank) {
-        rank->device().settle();
+        rank->settle();
       }
     }
   }
 
+  // Its type depends on which device of its replica it is.
+  std::unique_ptr<RankType> make_rank(RankOptions const& options) {
+    auto const connect = [&](int group) {
+      return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
+                                               : transport_.communicator(options.rank, group);
+    };
+    std::unique_ptr<RankType> made;
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      (void)((options.rank % Program::devices == D &&
+              (made = std::make_unique<RankOf<D>>(options, connect), true)) ||
+             ...);
+    }
+    (std::make_integer_sequence<int, Program::devices>{});
+    return made;
+  }
+
   static TransportOptions described(TransportOptions options) {
+    options.groups = RankGroups<Program>::list();
     options.describe_progress = [](int /*rank*/, std::uint64_t action) {
       return to_string(unpack_action(action));
     };
@@ -14783,6 +20330,7 @@ class WorkerGroup {
   }
 
   std::chrono::milliseconds timeout_;
+  Batching batching_;
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
   bool failed_ = false;
@@ -14819,20 +20367,21 @@ class Trainer {
   using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Backend>()>;
   using Workers = WorkerGroup<ProgramType, Backend, LossType, MetricType, Transport>;
   using RankType = typename Workers::RankType;
-  static constexpr auto const& graph = ProgramType::graph;
+  static constexpr auto const& graph = ProgramType::network;
   static constexpr Shape input = graph.node[0].out;
   static constexpr Shape output = graph.output().out;
 
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked(std::move(options))},
-        workers_{rank_options(options_), transport_options(options_)} {
+      : options_{checked(std::move(options), graph)},
+        table_{import_table<ProgramType>(options_.rows)},
+        workers_{rank_options(options_, table_),
+                 {.timeout = options_.timeout, .world = options_.world}} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
-    for (auto const& replica : all_parameters()) {
-      for (std::size_t p = 0; p < replica.size(); ++p) {
-        initialize<T>(graph.parameter[p].parameter, static_cast<int>(p), options_.seed,
-                      replica[p].value);
+    for (auto const& rank : all_parameters()) {
+      for (NamedParameter<T> const& own : rank) {
+        initialize<T>(graph.parameter[own.index].parameter, own.index, options_.seed, own.value);
       }
     }
     upload();
@@ -14849,7 +20398,7 @@ class Trainer {
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<LossType>(data, input, output);
-    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last);
+    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     if (epoch.index < position_.epoch) {
       return {};
     }
@@ -14922,7 +20471,8 @@ class Trainer {
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
   /// any B up to TrainerOptions::batch.
   StepResult step(std::span<T const> x, std::span<Target const> targets) {
-    int const samples = check_batch<ProgramType, LossType>(x, targets, options_.batch);
+    int const samples =
+        check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
     queue_step(x.data(), targets.data(), samples);
     return collect_step();
   }
@@ -14930,7 +20480,8 @@ class Trainer {
   /// One step like step(), and when each action and collective of every rank of this process began
   /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
   Trace trace_step(std::span<T const> x, std::span<Target const> targets) {
-    int const samples = check_batch<ProgramType, LossType>(x, targets, options_.batch);
+    int const samples =
+        check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
     queue_step(x.data(), targets.data(), samples, &RankType::queue_traced);
     collect_step();
     Trace trace;
@@ -14954,25 +20505,26 @@ class Trainer {
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error nothing has changed.
   void load(std::string const& path) {
-    position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer),
-                                optimizer_name(options_.optimizer));
+    position_ =
+        load_checkpoint(path, parameters(), all_parameters(), state_names(options_.optimizer),
+                        optimizer_name(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     upload();
   }
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it.
   void load_weights(std::string const& path) {
-    load_parameters(path, all_parameters());
+    load_parameters(path, parameters(), all_parameters());
     upload();
   }
 
-  /// The parameters of this process's rank number @p local (all replicas have the same), in the
-  /// network's order; a gradient is that of the last step, a state one of the optimizer's. On Host
-  /// these are views of the memory; on a GPU copies, good until the next call for this rank.
+  /// The parameters of replica number @p local of this process (all replicas have the same), in the
+  /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
+  /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
+  /// next call for this replica.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0) const {
-    workers_.run_on(local, [](RankType& rank) { rank.download(); });
-    return named_parameters<ProgramType>(workers_.rank(local).mirror(),
-                                         states_of(options_.optimizer));
+    return gather(graph.parameters, ProgramType::devices,
+                  [&](int device) { return parameters_of(local * ProgramType::devices + device); });
   }
 
   /// Memory of one rank's tensors, as planned and allocated.
@@ -14985,23 +20537,15 @@ class Trainer {
   [[nodiscard]] Workers& workers() { return workers_; }
 
  private:
-  static TrainerOptions checked(TrainerOptions options) {
-    expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
-    expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
-    expects(options.threads_per_device >= 0,
-            "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-    return options;
-  }
-
-  static RankOptions rank_options(TrainerOptions const& options) {
-    return {.largest_microbatch = largest_microbatch(options.batch, S::batching),
+  static RankOptions rank_options(TrainerOptions const& options, ImportedTable const& table) {
+    Batching const batching = batching_with<ProgramType>(table.microbatches);
+    return {.largest_microbatch = largest_microbatch(options.batch, batching),
             .device = {.threads = options.threads_per_device},
             .optimizer = options.optimizer,
-            .runs = update_runs(graph, ProgramType::layout, options.groups),
+            .groups = options.groups,
+            .rows = table.microbatches > 0 ? &table.rows : nullptr,
+            .microbatches = table.microbatches,
             .record = options.record};
-  }
-  static TransportOptions transport_options(TrainerOptions const& options) {
-    return {.timeout = options.timeout, .world = options.world};
   }
 
   // Whether this process is the one that prints and writes.
@@ -15042,10 +20586,15 @@ class Trainer {
     return {targets, static_cast<std::size_t>(samples * LossType::targets(output))};
   }
 
-  [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> all_parameters() const {
+  // Those of one rank of this process.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters_of(int local) const {
+    workers_.run_on(local, [](RankType& rank) { rank.download(); });
+    return workers_.rank(local).parameters();
+  }
+  [[nodiscard]] auto all_parameters() const {
     std::vector<std::vector<NamedParameter<T>>> list;
     for (int local = 0; local < workers_.size(); ++local) {
-      list.push_back(parameters(local));
+      list.push_back(parameters_of(local));
     }
     return list;
   }
@@ -15054,6 +20603,7 @@ class Trainer {
   }
 
   TrainerOptions options_;
+  ImportedTable table_;
   TrainingPosition position_;
   mutable Workers workers_;
   StepQueue<Workers> queue_;
@@ -16691,7 +22241,7 @@ class BatchNormOp {
         p.accumulate);
   }
 
- private:
+ protected:
   [[nodiscard]] std::int64_t rows(Pass<Device> const& p) const { return p.batch * pixels_; }
   [[nodiscard]] Rows<T const> x(Operands<T, float> const& o) const { return {o.x[0], x_stride_}; }
   [[nodiscard]] Rows<T const> dy(Operands<T, float> const& o) const { return {o.dy, y_stride_}; }
@@ -19527,6 +25077,127 @@ struct Op<Subsample2d<Out, Step>, BasicHost<OneDnn, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/onednn/sync_batch_norm.hpp
+
+/// @file
+/// SyncBatchNorm2d on Host, channels-last, with the ReLU behind it where the graph has fused one.
+
+#include <cstdint>
+#include <span>
+
+namespace tandem {
+
+namespace host::channels_last {
+
+/// BatchNormOp, and the same with the passes cut in halves; between them the engine adds sums()
+/// over the replicas. An engine with nothing to add calls BatchNormOp's own passes.
+///
+/// The sums of the own gradients stay in BatchNormSaved, for the weight gradient.
+template <class T>
+class SyncBatchNormOp : public BatchNormOp<T> {
+  using Base = BatchNormOp<T>;
+
+ public:
+  using Base::Base;
+
+  [[nodiscard]] OpNeeds needs() const {
+    OpNeeds needs = Base::needs();
+    needs.saved_bytes = sums_offset() + BatchNormSums::elements(this->channels_) *
+                                            static_cast<std::int64_t>(sizeof(double));
+    return needs;
+  }
+
+  /// What is added over the replicas, in forward and in backward: part of what is saved.
+  [[nodiscard]] std::span<double> sums(Operands<T, float> const& o) const {
+    return {reinterpret_cast<double*>(o.saved + sums_offset()),
+            static_cast<std::size_t>(BatchNormSums::elements(this->channels_))};
+  }
+
+  void local_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
+    BatchNormSaved const own = this->saved(o);
+    batch_norm_moments<T>(p.device.team, this->x(o), this->rows(p), this->channels_, this->epsilon_,
+                          own, p.device.scratch);
+    BatchNormSums const all = joint(o);
+    *all.count = static_cast<double>(this->rows(p));
+    for (int c = 0; c < this->channels_; ++c) {
+      set_shifted_sums(all, c, *all.count,
+                       {static_cast<double>(own.mean[c]), static_cast<double>(own.variance[c])},
+                       shift(o, c));
+    }
+  }
+
+  void forward_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
+    BatchNormSaved const s = this->saved(o);
+    for (int c = 0; c < this->channels_; ++c) {
+      ChannelMoments const moments = moments_of(joint(o), c, shift(o, c));
+      s.mean[c] = static_cast<float>(moments.mean);
+      s.variance[c] = static_cast<float>(moments.variance);
+      s.inverse_deviation[c] = inverse_deviation_of(moments.variance, this->epsilon_);
+    }
+    this->apply(o, p, this->batch_affine(o, p));
+  }
+
+  void local_gradient_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
+    Base::sums(o, p);
+    BatchNormSaved const own = this->saved(o);
+    BatchNormSums const all = joint(o);
+    *all.count = static_cast<double>(this->rows(p));
+    for (int c = 0; c < this->channels_; ++c) {
+      all.first[c] = static_cast<double>(own.sum_dy[c]);
+      all.second[c] = static_cast<double>(own.sum_dy_x[c]);
+    }
+  }
+
+  void input_gradient_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
+    RowScratch const scratch = this->scratch_of(p);
+    float* const slope = scratch.constant(1);
+    float* const offset = scratch.constant(2);
+    BatchNormSums const all = joint(o);
+    BatchNormSaved const s = this->saved(o);
+    for (int c = 0; c < this->channels_; ++c) {
+      float const inverse = s.inverse_deviation[c];
+      slope[c] = -(static_cast<float>(all.second[c] / *all.count) * inverse * inverse);
+      offset[c] = -static_cast<float>(all.first[c] / *all.count);
+    }
+    batch_norm_input_gradient<T>(p.device.team, this->x(o), this->dy(o), this->rows(p),
+                                 this->channels_, this->batch_affine(o, p), this->relu_, slope,
+                                 offset, {o.dx[0], this->x_stride_});
+  }
+
+  /// Gain and bias of the own samples, which the engine adds over the replicas later; of the
+  /// statistics of all the share of the own samples.
+  void weight_gradient_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
+    if (!this->summed_) {
+      Base::sums(o, p);
+    }
+    batch_norm_weight_gradient(
+        static_cast<std::int64_t>(*joint(o).count), this->channels_, p.share, this->saved(o),
+        BatchNormGradients{o.gradient[0], o.gradient[1], o.gradient[2], o.gradient[3]},
+        p.accumulate);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t sums_offset() const { return (Base::needs().saved_bytes + 7) / 8 * 8; }
+  [[nodiscard]] BatchNormSums joint(Operands<T, float> const& o) const {
+    return BatchNormSums::at(sums(o).data(), this->channels_);
+  }
+  static double shift(Operands<T, float> const& o, int c) {
+    return static_cast<double>(o.parameter[2][c]);
+  }
+};
+
+}  // namespace host::channels_last
+
+template <class... Options, class Precision>
+struct Op<SyncBatchNorm2d<Options...>, BasicHost<OneDnn, Precision>>
+    : host::channels_last::SyncBatchNormOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup)
+      : host::channels_last::SyncBatchNormOp<typename Precision::Scalar>{
+            setup, SyncBatchNorm2d<Options...>::epsilon} {}
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/onednn/user_layer.hpp
 
 /// @file
@@ -19743,5 +25414,6 @@ class MetricOp<NoMetric, L, BasicHost<OneDnn, Precision>> {
 
 #undef TANDEM_ASSERT
 #undef TANDEM_HOST_DEVICE
+#undef TANDEM_INLINE
 #undef TANDEM_KERNEL
 #undef TANDEM_NOINLINE

@@ -76,6 +76,31 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   return settle(held, made);
 }
 
+// As the real one, it gives the new communicator only when all ranks have come.
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* result,
+                           ncclConfig_t* config) {
+  auto held = lock();
+  auto const found = find(comm);
+  if (found == nullptr || result == nullptr || config != nullptr || color < NCCL_SPLIT_NOCOLOR) {
+    return misuse("ncclCommSplit: bad arguments, or a config, which is not emulated",
+                  ncclInvalidArgument);
+  }
+  if (found->finalizing || found->async == ncclInProgress) {
+    return misuse("ncclCommSplit while a call is in progress");
+  }
+  if (current_device() != found->device) {
+    return misuse("ncclCommSplit: another device is current");
+  }
+  state().splits.push_back({found->rank, color, key, group().depth > 0 ? group().number : 0});
+  Split& split = found->clique->splits[found->splits++];
+  split.calls.resize(static_cast<std::size_t>(found->clique->ranks));
+  split.calls[static_cast<std::size_t>(found->rank)] = {true, color, key};
+  *result = nullptr;
+  found->split_result = result;
+  found->polls = state().polls;
+  return settle(held, found);
+}
+
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   auto const held = lock();
   auto const found = find(comm);

@@ -57,6 +57,18 @@ std::vector<NcclCall> nccl_calls(int rank) {
 void clear_nccl_calls() {
   auto const held = lock();
   state().log.clear();
+  state().splits.clear();
+}
+
+std::vector<NcclSplit> nccl_splits(int rank) {
+  auto const held = lock();
+  std::vector<NcclSplit> result;
+  for (NcclSplit const& split : state().splits) {
+    if (split.rank == rank) {
+      result.push_back(split);
+    }
+  }
+  return result;
 }
 
 std::string to_string(NcclCall const& call) {
@@ -75,10 +87,10 @@ std::string to_string(NcclCall const& call) {
   return text;
 }
 
-void break_nccl(int rank, ncclResult_t error) {
+void break_nccl(int rank, ncclResult_t error, int ranks) {
   auto const held = lock();
   for (auto const& [handle, comm] : state().comms) {
-    if (comm->rank == rank) {
+    if (comm->rank == rank && (ranks == 0 || comm->clique->ranks == ranks)) {
       comm->async = error;
     }
   }

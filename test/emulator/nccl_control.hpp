@@ -29,13 +29,27 @@ struct NcclCall {
 
 /// The calls of all ranks so far, or those of one; in the order in which the rank made them.
 [[nodiscard]] std::vector<NcclCall> nccl_calls(int rank = -1);
-void clear_nccl_calls();
+void clear_nccl_calls();  ///< and splits
 
 /// "ncclAllReduce 10 of type 7": for comparing with a list that a person wrote.
 [[nodiscard]] std::string to_string(NcclCall const& call);
 
+/// One call of ncclCommSplit.
+struct NcclSplit {
+  int rank = 0;  ///< in the communicator that is split
+  int color = 0;
+  int key = 0;
+  int group = 0;  ///< as in NcclCall
+
+  friend bool operator==(NcclSplit const&, NcclSplit const&) = default;
+};
+
+/// Those of one rank so far, in order.
+[[nodiscard]] std::vector<NcclSplit> nccl_splits(int rank);
+
 /// From now on ncclCommGetAsyncError gives @p error for the communicator of @p rank.
-void break_nccl(int rank, ncclResult_t error);
+/// @param ranks  only where the communicator has so many; 0: any number
+void break_nccl(int rank, ncclResult_t error, int ranks = 0);
 
 /// How often ncclCommGetAsyncError says ncclInProgress for each call before it goes on (default 2).
 void set_nccl_polls(int polls);

@@ -24,6 +24,38 @@ bool is_message(Operation const& operation) {
   return operation.call.operation == "ncclSend" || operation.call.operation == "ncclRecv";
 }
 
+/// The rank's communicator of a split that all have come to, or null.
+ncclComm_t child_of(Comm const& comm, Split& split) {
+  auto const rank = static_cast<std::size_t>(comm.rank);
+  Split::Call const& own = split.calls[rank];
+  if (own.color == NCCL_SPLIT_NOCOLOR) {
+    return nullptr;
+  }
+  int size = 0;
+  int position = 0;
+  for (std::size_t other = 0; other < split.calls.size(); ++other) {
+    Split::Call const& call = split.calls[other];
+    size += call.color == own.color ? 1 : 0;
+    position +=
+        call.color == own.color && std::pair{call.key, other} < std::pair{own.key, rank} ? 1 : 0;
+  }
+  auto& clique = split.children[own.color];
+  if (clique == nullptr) {
+    clique = std::make_shared<Clique>(size);
+  }
+  auto const made = std::make_shared<Comm>();
+  made->clique = clique;
+  made->rank = position;
+  made->device = comm.device;
+  made->blocking = comm.blocking;
+  made->connected = true;
+  made->async = ncclSuccess;
+  clique->members[static_cast<std::size_t>(position)] = made;
+  auto* const handle = reinterpret_cast<ncclComm_t>(made.get());
+  state().comms.emplace(handle, made);
+  return handle;
+}
+
 }  // namespace
 
 ncclResult_t look(Comm& comm) {
@@ -47,6 +79,16 @@ ncclResult_t look(Comm& comm) {
       return comm.async = ncclInvalidUsage;
     }
     comm.connected = true;
+    comm.async = ncclSuccess;
+  }
+  if (comm.split_result != nullptr) {
+    Split& split = clique.splits[comm.splits - 1];
+    bool const all = std::all_of(split.calls.begin(), split.calls.end(),
+                                 [](Split::Call const& call) { return call.here; });
+    if (!all || comm.polls-- > 0) {
+      return comm.async = ncclInProgress;
+    }
+    *std::exchange(comm.split_result, nullptr) = child_of(comm, split);
     comm.async = ncclSuccess;
   }
   if (!comm.deferred.empty()) {

@@ -24,6 +24,7 @@
 namespace cuda_emulator::nccl {
 
 struct Comm;
+struct Clique;
 
 /// One rank's part in a collective.
 struct Part {
@@ -48,7 +49,18 @@ struct Message {
   bool done = false;
 };
 
-/// The ranks that have one unique id.
+/// One split, to which all ranks of a clique come.
+struct Split {
+  struct Call {
+    bool here = false;
+    int color = 0;
+    int key = 0;
+  };
+  std::vector<Call> calls;                          ///< by rank
+  std::map<int, std::shared_ptr<Clique>> children;  ///< by color
+};
+
+/// The ranks that have one unique id, or one color of a split.
 struct Clique {
   explicit Clique(int n) : ranks{n}, members(static_cast<std::size_t>(n)) {}
   int ranks;
@@ -56,6 +68,7 @@ struct Clique {
   std::map<std::uint64_t, std::shared_ptr<Round>> rounds;
   std::map<std::pair<int, int>, std::map<std::uint64_t, std::shared_ptr<Message>>> messages;
   std::map<std::string, std::vector<bool>> connected;  ///< by kind of operation
+  std::map<std::uint64_t, Split> splits;
 };
 
 /// What is queued when it has been asked about often enough, on one stream.
@@ -75,6 +88,8 @@ struct Comm {
   ncclResult_t async = ncclInProgress;
   bool connected = false;
   bool finalizing = false;
+  ncclComm_t* split_result = nullptr;  ///< where a split that goes on leaves its communicator
+  std::uint64_t splits = 0;
   int polls = 0;
   std::deque<Deferred> deferred;
   std::uint64_t collectives = 0;
@@ -98,6 +113,7 @@ struct State {
   std::map<ncclComm*, std::shared_ptr<Comm>> comms;
   std::map<std::string, std::shared_ptr<Clique>> cliques;
   std::vector<NcclCall> log;
+  std::vector<NcclSplit> splits;
   std::uint64_t ids = 0;
   int groups = 0;
   int polls = 2;

@@ -8,6 +8,9 @@
 /// fail: by abort(), by time-out, by calls that do not match. Between the meetings each rank works
 /// on all ranks' buffers; nothing fails there, so nobody frees a buffer that another rank still
 /// reads.
+///
+/// Ranks that are some of a larger group's may have a group of their own. It fails with the larger
+/// one, and the larger one with it, so that nobody waits for a rank that has gone.
 
 #include <atomic>
 #include <cstddef>
@@ -15,12 +18,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tandem/comm/fixed_tree.hpp>
+#include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/threads_call.hpp>
 #include <tandem/comm/threads_mail.hpp>
+#include <tandem/comm/threads_options.hpp>
 #include <tandem/comm/threads_wait.hpp>
-#include <tandem/comm/transport_options.hpp>
+#include <tandem/comm/threads_words.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
@@ -30,31 +36,6 @@ namespace tandem {
 class ThreadsCommunicator;
 class VirtualCommunicator;
 
-/// How a ThreadsGroup waits, and what its messages say.
-struct ThreadsOptions {
-  /// How long a rank waits for the others before it gives up, for itself and the whole group.
-  std::chrono::milliseconds timeout = std::chrono::seconds{600};
-
-  /// Words for what a rank stored in progress(rank), such as "at action 1F3"; null: say nothing.
-  std::string (*describe_progress)(int rank, std::uint64_t progress) = nullptr;
-
-  /// Begins the group's messages if not null: with several groups, ranks alone are ambiguous.
-  char const* name = nullptr;
-};
-
-/// The same for a transport whose ranks are all threads of this process.
-/// @throws ContractError  there are several processes, or the time-out is not positive
-inline ThreadsOptions threads_options(TransportOptions const& options) {
-  check_world(options.world);
-  expects(options.world.processes == 1,
-          "this transport's ranks are threads of one process, and the program was started as "
-          "several: start it once, or use a transport between processes");
-  expects(options.timeout.count() > 0, "the timeout must be positive");
-  return {.timeout = options.timeout,
-          .describe_progress = options.describe_progress,
-          .name = options.name};
-}
-
 /// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
 /// uses its communicator(rank). Not copyable, not movable.
 class ThreadsGroup {
@@ -63,11 +44,26 @@ class ThreadsGroup {
   template <class = void>  // compiled where it is called, not by every include
   explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
       : ranks_{ranks},
-        options_{options},
+        words_{options},
         slots_{make_slots(ranks)},
-        wait_{options.timeout},
-        mail_{wait_, ranks} {
+        wait_{options.timeout, std::make_shared<detail::SharedFailure>()},
+        mail_{wait_, ranks, options.messages_in_flight} {
     expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
+  }
+
+  /// Some of the ranks of @p all, as a group of their own: messages name them as @p all does, a
+  /// failure of one group is one of the other, and what a rank notes in progress() is the same.
+  /// @param all  outlives this, and is no such group itself
+  /// @throws ContractError  the set is empty, or names a rank twice or one that there is not
+  template <class = void>
+  ThreadsGroup(ThreadsGroup& all, RankSet const& set)
+      : ranks_{static_cast<int>(set.ranks.size())},
+        words_{all.words_, set},
+        all_{&all},
+        slots_{make_slots(ranks_)},
+        wait_{words_.options().timeout, all.wait_.failure()},
+        mail_{wait_, ranks_, words_.options().messages_in_flight} {
+    detail::check_groups<>({set}, all.size());
   }
 
   ThreadsGroup(ThreadsGroup const&) = delete;
@@ -81,8 +77,7 @@ class ThreadsGroup {
   /// nothing.
   template <class = void>
   void abort(int rank, std::string_view reason) {
-    auto const lock = wait_.lock();
-    wait_.abort(prefix() + "rank " + std::to_string(rank) + " failed: " + std::string{reason});
+    wait_.abort(words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason});
   }
 
   /// @throws AbortedError  the group has failed
@@ -93,10 +88,13 @@ class ThreadsGroup {
   }
 
   /// Makes the group usable again after a failure; messages that nobody has received are lost.
-  /// @throws ContractError  a rank is still inside a collective: discard() its stream first
+  /// @throws ContractError  a rank is still inside a collective: discard() its stream first; or
+  ///                        other groups share the failure
   template <class = void>
   void reset() {
     auto const lock = wait_.lock();
+    expects(!wait_.failure()->shared(),
+            "ThreadsGroup::reset: other groups have failed with this one; make them anew");
     for (int rank = 0; rank < ranks_; ++rank) {
       expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
     }
@@ -105,14 +103,14 @@ class ThreadsGroup {
       slot(rank).waiting = false;
     }
     mail_.clear();
-    wait_.reset();
+    wait_.failure()->reset();
     waiting_ = 0;
   }
 
   /// Where @p rank notes what it is doing, for time-out messages; see describe_progress. Never read
   /// otherwise. @pre rank is in [0, size())
   [[nodiscard]] std::atomic<std::uint64_t>& progress(int rank) noexcept {
-    return slot(rank).progress;
+    return progress_of(rank);
   }
 
   [[nodiscard]] int size() const noexcept { return ranks_; }
@@ -121,13 +119,7 @@ class ThreadsGroup {
   friend class ThreadsCommunicator;
   friend class VirtualCommunicator;
 
-  struct alignas(64) Slot {
-    detail::Call call{};
-    bool inside = false;   // between meet() and leave()
-    bool waiting = false;  // in the first meeting
-    bool used = false;
-    std::atomic<std::uint64_t> progress{0};
-  };
+  using Slot = detail::ThreadsSlot;
 
   template <class = void>
   static std::unique_ptr<Slot[]> make_slots(int ranks) {
@@ -145,6 +137,7 @@ class ThreadsGroup {
     expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
     mine.call = call;
     mine.used = mine.inside = mine.waiting = true;
+    mine.message_number = 0;
     if (++waiting_ == ranks_) {
       begin();
     } else {
@@ -173,7 +166,7 @@ class ThreadsGroup {
 
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
 
-  /// fill(box) when the one place from @p rank to @p peer is free.
+  /// fill(box) when the next place from @p rank to @p peer is free.
   template <class Fill>
   void send(int rank, int peer, detail::Call const& call, Fill const& fill) {
     mail_.send(rank, peer, call, fill, Where{*this});
@@ -193,9 +186,10 @@ class ThreadsGroup {
     for (int rank = ranks_ - 1; rank >= 0; --rank) {
       slot(rank).waiting = false;
       if (!slot(rank).call.matches(slot(0).call)) {
-        mismatch_ = prefix() + "ranks 0 and " + std::to_string(rank) + " disagree on collective #" +
-                    std::to_string(collectives_) + ": " + to_string(slot(0).call) + ", but " +
-                    to_string(slot(rank).call) +
+        mismatch_ = words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
+                    std::to_string(words_.number_of(rank)) + " disagree on collective #" +
+                    std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
+                    words_.in_words(slot(rank).call) +
                     "; all ranks must make the same calls in the same order";
       }
     }
@@ -209,7 +203,7 @@ class ThreadsGroup {
     try {
       wait_.wait(
           lock, [this, now = meetings_] { return meetings_ != now; },
-          [&] { return prefix() + time_out_message(mine.call); });
+          [&] { return words_.prefix() + time_out_message(mine.call); });
     } catch (...) {
       mine.inside = false;
       throw;
@@ -223,50 +217,44 @@ class ThreadsGroup {
       if (slot(rank).waiting) {
         continue;
       }
-      text.append(text.empty() ? "rank " : "; rank ").append(std::to_string(rank));
+      text.append(text.empty() ? "" : "; ").append(words_.name_of(rank));
       text.append(" did not reach ").append(numbered(awaited, collectives_ + 1));
-      text.append(within()).append(last_seen(rank));
+      text.append(words_.within()).append(last_seen(rank));
     }
     return text;
   }
 
-  /// " within 50 ms"
-  [[nodiscard]] std::string within() const {
-    auto const ms = options_.timeout.count();
-    return " within " +
-           (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
-  }
-
-  /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
   [[nodiscard]] std::string last_seen(int rank) const {
-    Slot const& other = slot(rank);
-    std::string text = "; it was last in ";
-    text += other.used ? numbered(other.call, collectives_) : "no collective";
-    if (options_.describe_progress != nullptr) {
-      text.append(", ").append(options_.describe_progress(rank, other.progress.load()));
-    }
-    return text;
+    return words_.last_seen(rank, slot(rank), collectives_, progress_of(rank).load());
   }
 
   /// The group's words for the messages of Mail.
   struct Where {
     ThreadsGroup const& group;
 
-    [[nodiscard]] std::string prefix() const { return group.prefix(); }
-    [[nodiscard]] std::string within() const { return group.within(); }
-    [[nodiscard]] std::string operator()(int rank) const { return group.last_seen(rank); }
+    [[nodiscard]] std::string prefix() const { return group.words_.prefix(); }
+    [[nodiscard]] std::string who(int rank) const { return group.words_.name_of(rank); }
+    [[nodiscard]] std::string within() const { return group.words_.within(); }
+    [[nodiscard]] std::string last_seen(int rank) const { return group.last_seen(rank); }
+
+    /// @p rank has sent or received message @p number; called under the lock.
+    void note(int rank, detail::Call const& call, std::uint64_t number) const {
+      group.slot(rank).message = call;
+      group.slot(rank).message_number = number;
+    }
   };
 
   [[nodiscard]] Slot& slot(int rank) const noexcept {
     return slots_[static_cast<std::size_t>(rank)];
   }
 
-  [[nodiscard]] std::string prefix() const {
-    return options_.name != nullptr ? std::string{options_.name} + ": " : std::string{};
+  [[nodiscard]] std::atomic<std::uint64_t>& progress_of(int rank) const noexcept {
+    return all_ != nullptr ? all_->progress_of(words_.number_of(rank)) : slot(rank).progress;
   }
 
   int ranks_;
-  ThreadsOptions options_;
+  detail::ThreadsWords words_;
+  ThreadsGroup* all_ = nullptr;  // whose ranks these are some of; null: they are all
   std::unique_ptr<Slot[]> slots_;
   detail::GroupWait wait_;  // guards all below, the slots but for progress, the calls between
                             // the meetings, and mail_

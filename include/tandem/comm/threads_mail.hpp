@@ -4,8 +4,8 @@
 /// @file
 /// detail::Mail: the messages between ranks that are threads of one process.
 ///
-/// Each pair of ranks has a box for each direction, with room for one message: a sender waits only
-/// until the box is free, a receiver until it is full.
+/// Each pair of ranks has boxes for each direction, with room for one message each, which they take
+/// in turns: a sender waits only until the next box is free, a receiver until it is full.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +25,7 @@ struct Box {
 
   State state = State::free;
   Call call{};
-  std::uint64_t sent = 0;
-  std::uint64_t received = 0;
+  int place = 0;  ///< among the boxes of its pair
   std::unique_ptr<std::byte[]> bytes{};
   std::size_t capacity = 0;
 
@@ -43,30 +42,33 @@ struct Box {
 /// All boxes of a group. What fill and drain do to a box is the communicator's affair.
 class Mail {
  public:
-  Mail(GroupWait& wait, int ranks)
+  /// @param places  messages that may wait for a receiver
+  Mail(GroupWait& wait, int ranks, int places = 1)
       : wait_{wait},
         ranks_{ranks},
-        boxes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
+        places_{places},
+        lines_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
 
   /// Waits until the box from @p rank to @p peer is free, and calls fill(box).
-  /// @param where  where(r): what rank r was last seen at, for the message; called under the lock
+  /// @param where  the group's words for its ranks; it is told of each message; all under the lock
   template <class Fill, class Where>
   void send(int rank, int peer, Call const& call, Fill const& fill, Where const& where) {
     GroupWait::Lock lock = wait_.lock();
     wait_.check();
     Inside const inside{ranks_inside_};
-    Box& box = box_of(rank, peer);
+    Line& line = line_of(rank, peer);
+    Box& box = line.box(line.sent);
     wait_.wait(
         lock, [&box] { return box.state == Box::State::free; },
         [&] {
-          return where.prefix() + who(peer) + " did not receive message #" +
-                 std::to_string(box.received + 1) + in_brackets(box.call.label) + " from " +
-                 who(rank) + ", which waits to send the next one" + in_brackets(call.label) +
-                 where.within() + where(peer);
+          return where.prefix() + where.who(peer) + " did not receive message #" +
+                 std::to_string(line.received + 1) + in_brackets(box.call.label) + " from " +
+                 where.who(rank) + ", which waits to send the next one" + in_brackets(call.label) +
+                 where.within() + where.last_seen(peer);
         });
     run(lock, box, Box::State::filling, fill, Box::State::free, Box::State::full);
     box.call = call;
-    ++box.sent;
+    where.note(rank, call, ++line.sent);
   }
 
   /// Waits until the box from @p peer to @p rank is full, and calls drain(box).
@@ -76,26 +78,29 @@ class Mail {
     GroupWait::Lock lock = wait_.lock();
     wait_.check();
     Inside const inside{ranks_inside_};
-    Box& box = box_of(peer, rank);
+    Line& line = line_of(peer, rank);
+    Box& box = line.box(line.received);
     wait_.wait(
         lock, [&box] { return box.state == Box::State::full; },
         [&] {
-          return where.prefix() + who(peer) + " did not send message #" +
-                 std::to_string(box.sent + 1) + ", which " + who(rank) + " waits to receive" +
-                 in_brackets(call.label) + where.within() + where(peer);
+          return where.prefix() + where.who(peer) + " did not send message #" +
+                 std::to_string(line.sent + 1) + ", which " + where.who(rank) +
+                 " waits to receive" + in_brackets(call.label) + where.within() +
+                 where.last_seen(peer);
         });
-    ++box.received;
+    ++line.received;
     if (box.call.type != call.type || box.call.count != call.count) {
       box.state = Box::State::free;
       wait_.notify();
-      throw ContractError{where.prefix() + who(peer) + " sent message #" +
-                          std::to_string(box.received) + in_brackets(box.call.label) + " of " +
-                          std::to_string(box.call.count) + " elements, but " + who(rank) +
+      throw ContractError{where.prefix() + where.who(peer) + " sent message #" +
+                          std::to_string(line.received) + in_brackets(box.call.label) + " of " +
+                          std::to_string(box.call.count) + " elements, but " + where.who(rank) +
                           " receives" + in_brackets(call.label) + " " + std::to_string(call.count) +
                           " elements" + (box.call.count == call.count ? " of another type" : "") +
                           "; both ends must name the same"};
     }
     run(lock, box, Box::State::draining, drain, Box::State::free, Box::State::free);
+    where.note(rank, call, line.received);
   }
 
   /// Whether no rank sends or receives. @pre the caller has the lock
@@ -103,14 +108,24 @@ class Mail {
 
   /// Drops what lies in the boxes. @pre idle(), and the caller has the lock
   void clear() {
-    for (auto const& box : boxes_) {
-      if (box != nullptr) {
-        box->state = Box::State::free;
+    for (Line& line : lines_) {
+      for (Box& box : line.boxes) {
+        box.state = Box::State::free;
       }
+      line.sent = line.received;
     }
   }
 
  private:
+  /// The boxes of a pair and direction.
+  struct Line {
+    std::vector<Box> boxes;  // none before the first message
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+
+    Box& box(std::uint64_t number) { return boxes[number % boxes.size()]; }
+  };
+
   /// Counts a rank for the length of a call; made and destroyed under the lock.
   class [[nodiscard]] Inside {
    public:
@@ -122,8 +137,6 @@ class Mail {
    private:
     int& count_;
   };
-
-  static std::string who(int rank) { return "rank " + std::to_string(rank); }
 
   /// work(box) without the lock.
   template <class Work>
@@ -144,18 +157,22 @@ class Mail {
     wait_.notify();
   }
 
-  Box& box_of(int from, int to) {
-    auto& box = boxes_[static_cast<std::size_t>(from * ranks_ + to)];
-    if (box == nullptr) {
-      box = std::make_unique<Box>();
+  Line& line_of(int from, int to) {
+    Line& line = lines_[static_cast<std::size_t>(from * ranks_ + to)];
+    if (line.boxes.empty()) {
+      line.boxes.resize(static_cast<std::size_t>(places_));
+      for (int place = 0; place < places_; ++place) {
+        line.boxes[static_cast<std::size_t>(place)].place = place;
+      }
     }
-    return *box;
+    return line;
   }
 
   GroupWait& wait_;
   int ranks_;
+  int places_;
   int ranks_inside_ = 0;
-  std::vector<std::unique_ptr<Box>> boxes_;
+  std::vector<Line> lines_;
 };
 
 }  // namespace tandem::detail

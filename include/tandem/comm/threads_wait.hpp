@@ -2,43 +2,114 @@
 #pragma once
 
 /// @file
-/// detail::GroupWait: one mutex, one condition and one failure for all ranks of a ThreadsGroup.
+/// detail::GroupWait: how ranks that are threads wait for each other; detail::SharedFailure: what
+/// ends all their waiting.
+///
+/// Each group has a mutex and a condition of its own, so that no rank is woken by what happens in
+/// another group; only a failure is common to all groups of a program.
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {
 
-/// How ranks that are threads wait for each other: until it is so, the group fails, or time is up.
+class GroupWait;
+
+/// The failure of all groups that share it. The first one counts, later ones change nothing.
+/// Where a group's lock and this one's are both taken, the group's is taken first.
+class SharedFailure {
+ public:
+  enum class Kind { none, aborted, timed_out };
+
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+
+  /// Tells nobody: wake() does.
+  void set(Kind kind, std::string const& message) {
+    std::lock_guard const lock{mutex_};
+    if (kind_ == Kind::none) {
+      kind_ = kind;
+      message_ = message;
+      failed_.store(true, std::memory_order_release);
+    }
+  }
+
+  /// Makes every rank that waits look again. @pre the caller has no group's lock
+  inline void wake() const;
+
+  /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
+  /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
+  [[noreturn]] void raise(bool as_aborted) const {
+    std::lock_guard const lock{mutex_};
+    if (kind_ == Kind::timed_out && !as_aborted) {
+      throw TimeoutError{message_};
+    }
+    throw AbortedError{message_};
+  }
+
+  void reset() {
+    std::lock_guard const lock{mutex_};
+    kind_ = Kind::none;
+    failed_.store(false, std::memory_order_release);
+  }
+
+  /// Groups come and go while no rank is at work.
+  void add(GroupWait& group) { groups_.push_back(&group); }
+  void remove(GroupWait& group) noexcept {
+    groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
+  }
+  [[nodiscard]] bool shared() const noexcept { return groups_.size() > 1; }
+
+ private:
+  mutable std::mutex mutex_;  // guards kind_ and message_
+  std::atomic<bool> failed_{false};
+  Kind kind_ = Kind::none;
+  std::string message_;
+  std::vector<GroupWait*> groups_;
+};
+
+/// How the ranks of one group wait: until it is so, a failure, or time is up.
 class GroupWait {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  explicit GroupWait(std::chrono::milliseconds timeout) : timeout_{timeout} {}
+  GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure)
+      : timeout_{timeout}, failure_{std::move(failure)} {
+    failure_->add(*this);
+  }
+  GroupWait(GroupWait const&) = delete;
+  GroupWait& operator=(GroupWait const&) = delete;
+  ~GroupWait() { failure_->remove(*this); }
 
   [[nodiscard]] Lock lock() { return Lock{mutex_}; }
   void notify() { changed_.notify_all(); }
+  [[nodiscard]] std::shared_ptr<SharedFailure> const& failure() const { return failure_; }
+
+  /// Ends all waiting, here and in the groups that share the failure.
+  /// @pre the caller has no group's lock
+  void abort(std::string const& message) {
+    failure_->set(SharedFailure::Kind::aborted, message);
+    failure_->wake();
+  }
 
   // All below: @pre the caller has the lock.
 
-  /// @throws AbortedError  the group has failed
+  /// @throws AbortedError  there is a failure
   void check() const {
-    if (failure_ != Failure::none) {
-      throw AbortedError{message_};
+    if (failure_->failed()) {
+      failure_->raise(true);
     }
   }
 
-  /// The first failure counts, later ones change nothing.
-  void abort(std::string const& message) { fail(Failure::aborted, message); }
-
-  void reset() { failure_ = Failure::none; }
-
-  /// Blocks until done(), which the caller's lock guards. If time is up first, the group fails with
+  /// Blocks until done(), which the caller's lock guards. If time is up first, it fails with
   /// text(), for every rank that waits.
   /// @throws AbortedError  the group was aborted
   /// @throws TimeoutError  time is up, for this rank or another one that waited
@@ -46,17 +117,17 @@ class GroupWait {
   void wait(Lock& lock, Done const& done, Text const& text) {
     auto const limit = std::min<std::chrono::milliseconds>(timeout_, std::chrono::hours{8760});
     bool const woken = changed_.wait_until(lock, std::chrono::steady_clock::now() + limit,
-                                           [&] { return done() || failure_ != Failure::none; });
+                                           [&] { return done() || failure_->failed(); });
     if (done()) {
       return;
     }
     if (!woken) {
-      fail(Failure::timed_out, text());
+      failure_->set(SharedFailure::Kind::timed_out, text());
+      lock.unlock();  // nobody comes any more: who enters from now on sees the failure
+      failure_->wake();
+      lock.lock();
     }
-    if (failure_ == Failure::timed_out) {
-      throw TimeoutError{message_};
-    }
-    throw AbortedError{message_};
+    failure_->raise(false);
   }
 
   /// Blocks until done(), whatever else happens.
@@ -66,21 +137,17 @@ class GroupWait {
   }
 
  private:
-  enum class Failure { none, aborted, timed_out };
-
-  void fail(Failure failure, std::string const& message) {
-    if (failure_ == Failure::none) {
-      failure_ = failure;
-      message_ = message;
-      changed_.notify_all();
-    }
-  }
-
   std::chrono::milliseconds timeout_;
+  std::shared_ptr<SharedFailure> failure_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Failure failure_ = Failure::none;
-  std::string message_;
 };
+
+void SharedFailure::wake() const {
+  for (GroupWait* const group : groups_) {
+    { auto const lock = group->lock(); }  // who saw no failure is asleep now, and hears
+    group->notify();
+  }
+}
 
 }  // namespace tandem::detail

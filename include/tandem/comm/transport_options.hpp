@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 
@@ -25,6 +27,10 @@ struct TransportOptions {
 
   /// The processes that the ranks are dealt to. Only transports between processes take several.
   World world{};
+
+  /// Groups of some of the ranks, beside that of all; agrees on all processes. What one rank fails
+  /// in or waits for too long ends the waiting of all, in whichever group.
+  std::vector<RankSet> groups{};
 };
 
 }  // namespace tandem

@@ -28,9 +28,12 @@
 #endif
 
 /// A function of its own even where the optimiser would inline it: one for each stage and pass, and
-/// kernels whose bits must not depend on their caller.
+/// kernels whose bits must not depend on their caller. TANDEM_INLINE is the opposite: a rank's
+/// switch over its actions.
 #if defined(__GNUC__) || defined(__clang__)
 #define TANDEM_NOINLINE __attribute__((noinline))
+#define TANDEM_INLINE __attribute__((always_inline)) inline
 #else
 #define TANDEM_NOINLINE
+#define TANDEM_INLINE inline
 #endif

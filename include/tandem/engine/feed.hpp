@@ -39,12 +39,12 @@ class Feed {
   using P = typename Backend::Master;
   using Batch = StepBatch<P, Target>;
   using Device = typename Backend::Device;
-  static constexpr Shape in = Program::graph.node[0].out;
-  static constexpr Shape out = Program::graph.output().out;
+  static constexpr Shape in = Program::Program::network.node[0].out;
+  static constexpr Shape out = Program::Program::network.output().out;
   static constexpr std::int64_t inputs = in.elements();
   static constexpr std::int64_t outputs = out.elements();
   /// Whether the caller's elements are of another type, or in another order, than the backend's.
-  static constexpr bool converts_input = converts<Backend>(in);
+  static constexpr bool converts_input = Program::has_input && converts<Backend>(in);
   static constexpr bool converts_output = converts<Backend>(out);
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;

@@ -17,7 +17,7 @@
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/float16.hpp>
-#include <tandem/engine/rank_memory.hpp>
+#include <tandem/engine/parameter_memory.hpp>
 #include <tandem/engine/tracer.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/strategy/options.hpp>
@@ -34,8 +34,10 @@ inline constexpr bool sums_in_order = [] {
   }
 }();
 
-/// Has the rank's end of the group. Buckets are reduced in the order in which backward closes them,
-/// on the communication stream, while it goes on.
+/// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
+/// stages. Buckets are reduced in the order in which backward closes them, on the communication
+/// stream, while it goes on; where a stage's copies are on devices with different rows, in the
+/// order of the model's parts when all are whole, so that no two ranks wait for each other.
 template <class Program, class Backend, class Communicator>
 class GradientReduction {
  public:
@@ -43,23 +45,32 @@ class GradientReduction {
   using Device = typename Backend::Device;
   using Buffer = typename Backend::Buffer;
   using Mark = typename Device::Mark;
-  using Memory = RankMemory<Program, Backend>;
-  static constexpr Batching batching = Program::batching;
+  using Memory = ParameterMemory<Program, Backend>;
+  using Whole = typename Program::Program;
+  static constexpr Batching batching = Whole::batching;
   static constexpr auto const& layout = Program::layout;
-  static constexpr int leaf = batching.microbatches / batching.leaves;  ///< in microbatches
+  static constexpr int replicas = Program::gradient_replicas;
+  static constexpr bool overlaps = Whole::map.copies == 1;
   /// What is sent: the gradients themselves, or rounded to 16 bits.
   using Wire =
       std::conditional_t<batching.wire == WireFormat::bfloat16, BFloat16,
                          std::conditional_t<batching.wire == WireFormat::float16, Float16, P>>;
   /// Whether sums in a fixed order take more than an all-reduce: comm/cuda_ordered.cuh.
   static constexpr bool needs_order =
-      batching.reproducible && batching.replicas > 1 && !sums_in_order<Communicator>;
-  static constexpr bool rounds = batching.wire != WireFormat::exact && batching.replicas > 1;
+      batching.reproducible && replicas > 1 && !sums_in_order<Communicator>;
+  static constexpr bool rounds = batching.wire != WireFormat::exact && replicas > 1;
 
+  /// @param all     the group of all ranks
+  /// @param stages  of each local stage: the group of its replicas
+  /// @param plan    microbatches and leaves
   /// @param tracer  outlives this
-  GradientReduction(Device& device, Communicator communicator, Tracer<Device>& tracer)
-      : communicator_{std::move(communicator)},
+  GradientReduction(Device& device, Communicator all, std::vector<Communicator> stages,
+                    Batching const& plan, Tracer<Device>& tracer)
+      : communicator_{std::move(all)},
+        stages_{std::move(stages)},
+        leaves_{plan.leaves_of_copy(Whole::map.copies)},
         tracer_{&tracer},
+        synchronized_{device.make_mark()},
         ordered_{device, order_bytes()},
         wire_{device, rounds ? static_cast<std::size_t>(layout.trained) * sizeof(Wire) : 0} {
     for (int mark = 0; mark < layout.buckets + 1; ++mark) {
@@ -67,33 +78,25 @@ class GradientReduction {
     }
   }
 
-  /// The gradients of @p bucket are whole for @p microbatch: at the end of a leaf they join the
-  /// tree, at the end of the last leaf their reduction over the replicas begins.
-  void bucket_ready(Device& device, Memory const& memory, int bucket, int microbatch) {
-    if (microbatch % leaf != leaf - 1) {
-      return;
+  /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
+  /// at the end of the last leaf their reduction over the replicas begins.
+  void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
+    if (memory.waiting_leaves() > 0) {
+      auto const [begin, count] = range(bucket);
+      join_tree(device, memory, leaf, begin, count);
     }
-    auto const [begin, count] = range(bucket);
-    if constexpr (Memory::waiting_leaves > 0) {
-      join_tree(device, memory, microbatch / leaf, begin, count);
-    }
-    if constexpr (batching.replicas > 1) {
-      if (microbatch == batching.microbatches - 1) {
-        Label const label{"bucket", bucket};
-        Mark& mark = marks_[static_cast<std::size_t>(bucket)];
-        if constexpr (rounds) {
-          Wire* const sent = wire_.template as<Wire>() + begin;
-          Verbs<Backend>::cast(device, memory.gradients() + begin, sent, count);
-          reduce(device, span_of(sent, count), label, mark);
-        } else {
-          reduce(device, span_of(memory.gradients() + begin, count), label, mark);
-        }
+    if constexpr (replicas > 1 && overlaps) {
+      if (leaf == leaves_ - 1) {
+        begin(device, memory, bucket);
       }
     }
   }
 
   /// What is computed from now on reads the sum of @p bucket over all replicas.
   void await(Device& device, Memory const& memory, int bucket) {
+    if constexpr (!overlaps) {
+      begin_in_order(device, memory, bucket);
+    }
     device.await(marks_[static_cast<std::size_t>(bucket)]);
     if constexpr (rounds) {
       auto const [begin, count] = range(bucket);
@@ -103,12 +106,22 @@ class GradientReduction {
   }
 
   /// The same for the losses and metrics of all microbatches.
-  void reduce_sums(Device& device, std::span<double> sums) {
-    reduce(device, sums, {"losses"}, marks_.back());
+  void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
+    reduce(device, communicator_, sums, label, marks_.back());
   }
   void await_sums(Device& device) { device.await(marks_.back()); }
 
+  /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
+  void synchronize(Device& device, std::span<double> sums, int stage) {
+    reduce(device, communicator(stage), sums, {"statistics"}, synchronized_);
+    device.await(synchronized_);
+  }
+
   [[nodiscard]] Communicator& communicator() { return communicator_; }
+  /// The group of the replicas of local stage @p stage.
+  [[nodiscard]] Communicator& communicator(int stage) {
+    return stages_[static_cast<std::size_t>(stage)];
+  }
   [[nodiscard]] std::int64_t wire_bytes() const {
     return static_cast<std::int64_t>(wire_.bytes() + ordered_.bytes());
   }
@@ -131,24 +144,55 @@ class GradientReduction {
     std::size_t most = 0;
     for (int bucket = 0; needs_order && bucket < layout.buckets; ++bucket) {
       if constexpr (needs_order) {
-        most =
-            std::max(most, ordered_scratch_bytes<Communicator, P>(
-                               static_cast<std::size_t>(range(bucket).count), batching.replicas));
+        most = std::max(most, ordered_scratch_bytes<Communicator, P>(
+                                  static_cast<std::size_t>(range(bucket).count), replicas));
       }
     }
     return most;
   }
 
+  void begin(Device& device, Memory const& memory, int bucket) {
+    auto const [first, count] = range(bucket);
+    Label const label{"bucket", bucket};
+    Mark& mark = marks_[static_cast<std::size_t>(bucket)];
+    Communicator& group = communicator(local_stage(layout.bucket_stage[bucket]));
+    if constexpr (rounds) {
+      Wire* const sent = wire_.template as<Wire>() + first;
+      Verbs<Backend>::cast(device, memory.gradients() + first, sent, count);
+      reduce(device, group, span_of(sent, count), label, mark);
+    } else {
+      reduce(device, group, span_of(memory.gradients() + first, count), label, mark);
+    }
+  }
+
+  // All buckets, when the first is awaited: part by part.
+  void begin_in_order(Device& device, Memory const& memory, int bucket) {
+    for (int part = 0; bucket == 0 && part < Whole::map.parts(); ++part) {
+      for (int b = 0; b < layout.buckets; ++b) {
+        if (layout.bucket_stage[b] % Whole::map.parts() == part) {
+          begin(device, memory, b);
+        }
+      }
+    }
+  }
+  static int local_stage(int id) {
+    int local = 0;
+    while (Program::stages.stage[local].id != id) {
+      ++local;
+    }
+    return local;
+  }
+
   template <class E>
-  void reduce(Device& device, std::span<E> data, Label label, Mark& mark) {
+  void reduce(Device& device, Communicator& group, std::span<E> data, Label label, Mark& mark) {
     device.begin_communication();
     tracer_->collective(device, label, [&] {
       if constexpr (needs_order && std::is_same_v<E, P>) {  // sums of losses round nothing
         std::span<std::byte> const scratch{ordered_.data(), ordered_.bytes()};
-        all_reduce_ordered(communicator_, std::span<E const>{data}, data, Sum{}, scratch,
+        all_reduce_ordered(group, std::span<E const>{data}, data, Sum{}, scratch,
                            device.communication, label);
       } else {
-        communicator_.all_reduce(data, data, Sum{}, device.communication, label);
+        group.all_reduce(data, data, Sum{}, device.communication, label);
       }
     });
     device.mark(mark);
@@ -162,14 +206,17 @@ class GradientReduction {
     for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
       Verbs<Backend>::add(device, memory.gradients(1 + level) + begin, sum, count);
     }
-    if (index != batching.leaves - 1) {
+    if (index != leaves_ - 1) {
       Verbs<Backend>::copy(device, sum, memory.gradients(1 + level) + begin, count);
     }
   }
 
   Communicator communicator_;
+  std::vector<Communicator> stages_;
+  int leaves_;  // of a stage's copy
   Tracer<Device>* tracer_;
   std::vector<Mark> marks_;  // of each bucket's reduction, then of the losses'
+  Mark synchronized_;
   Buffer ordered_;
   Buffer wire_;
 };

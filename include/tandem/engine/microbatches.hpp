@@ -13,17 +13,20 @@ namespace tandem {
 
 /// One of a rank's microbatches.
 struct Microbatch {
-  int size = 0;            ///< samples
-  bool adds = false;       ///< an earlier one of its leaf has samples, so gradients are added
-  std::int64_t first = 0;  ///< position of its first sample in the global batch
+  int size = 0;       ///< samples
+  int first = 0;      ///< position of its first sample in the global batch
+  int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
+  bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
 };
 
 /// The sizes for one global batch size, worked out again only when that changes.
 class RankMicrobatches {
  public:
-  RankMicrobatches(Batching const& batching, int replica)
+  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
       : batching_{batching},
         replica_{replica},
+        copies_{copies},
+        leaf_{batching.leaf(copies)},
         own_(static_cast<std::size_t>(batching.microbatches)) {}
 
   /// Splits a global batch of @p total samples. No allocation.
@@ -32,17 +35,20 @@ class RankMicrobatches {
       return;
     }
     total_ = total;
-    std::int64_t before = 0;
+    int before = 0;
     int const own = replica_ * batching_.microbatches;
     for (int i = 0; i < own; ++i) {
       before += microbatch_size(total, i, batching_);
     }
-    int const leaf = batching_.microbatches / batching_.leaves;
     bool adds = false;
     for (int m = 0; m < batching_.microbatches; ++m) {
       int const size = microbatch_size(total, own + m, batching_);
-      adds = adds && m % leaf != 0;
-      own_[static_cast<std::size_t>(m)] = {size, adds, before};
+      adds = adds && m % leaf_ != 0;
+      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
+      own_[static_cast<std::size_t>(m)] = {.size = size,
+                                           .first = before,
+                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
+                                           .adds = adds};
       adds = adds || size > 0;
       before += size;
     }
@@ -58,12 +64,22 @@ class RankMicrobatches {
   /// The rank's shard of the global batch: samples [begin(), end()).
   [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
   [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
+  /// What of the shard the microbatches of one of the model's copies are.
+  [[nodiscard]] std::int64_t begin(int copy) const { return (*this)[first_of(copy)].first; }
+  [[nodiscard]] std::int64_t end(int copy) const {
+    Microbatch const& last = (*this)[first_of(copy + 1) - 1];
+    return last.first + last.size;
+  }
   /// Its index among the microbatches of all replicas.
   [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
 
  private:
+  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
+
   Batching batching_;
   int replica_;
+  int copies_;
+  int leaf_;  // in microbatches
   int total_ = -1;
   std::vector<Microbatch> own_;
 };

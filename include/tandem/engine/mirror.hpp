@@ -5,7 +5,7 @@
 /// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
 /// write, in the layout of the network as the user wrote it.
 
-#include <tandem/engine/rank_memory.hpp>
+#include <tandem/engine/parameter_memory.hpp>
 
 namespace tandem {
 
@@ -15,7 +15,7 @@ class ParameterMirror {
  public:
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Memory = RankMemory<Program, Backend>;
+  using Memory = ParameterMemory<Program, Backend>;
 
   explicit ParameterMirror(int /*states*/) {}
 
@@ -24,7 +24,7 @@ class ParameterMirror {
   /// Gives the device what the mirror has.
   void upload(Device& /*device*/, Memory const& /*memory*/) {}
 
-  /// As of RankMemory. @pre download() was called
+  /// As of ParameterMemory. @pre download() was called
   [[nodiscard]] T* parameters() const { return memory_->parameters(); }
   [[nodiscard]] T* gradients() const { return memory_->gradients(); }
   [[nodiscard]] T* state(int s) const { return memory_->state(s); }

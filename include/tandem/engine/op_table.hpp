@@ -104,7 +104,7 @@ class OpTable {
       Node const& node = Program::graph.node[n];
       list.push_back(
           {.node = node,
-           .index = n,
+           .index = node.origin,
            .inputs = inputs.data() + node.first_edge,
            .batch = batch,
            .threads = threads,

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <vector>
 
-#include <tandem/engine/memory_plan.hpp>
 #include <tandem/engine/op_table.hpp>
 
 namespace tandem {
@@ -17,11 +16,11 @@ namespace tandem {
 template <class Program, class Backend, class LossType, class MetricType>
 class PreparedOps {
  public:
-  static constexpr auto const& graph = Program::graph;
+  static constexpr Shape output = Program::Program::network.output().out;
 
   PreparedOps(int largest_microbatch, int threads, typename Backend::Device& device)
-      : loss{graph.output().out, largest_microbatch},
-        metric{graph.output().out},
+      : loss{output, largest_microbatch},
+        metric{output},
         nodes_{largest_microbatch, threads, device},
         needs_{nodes_.needs()},
         largest_microbatch_{largest_microbatch} {}
@@ -34,16 +33,9 @@ class PreparedOps {
   /// What the op of each node asked for.
   [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
 
-  /// Where activations and their gradients stand.
-  [[nodiscard]] MemoryPlan plan() const {
-    return MemoryPlanner{graph, needs_, largest_microbatch_,
-                         static_cast<std::int64_t>(sizeof(typename Backend::Scalar))}
-        .plan();
-  }
-
   /// What the greediest pass wants.
   [[nodiscard]] std::int64_t scratch_bytes() const {
-    std::int64_t most = loss.scratch_bytes();
+    std::int64_t most = Program::has_result ? loss.scratch_bytes() : 0;
     if constexpr (requires { metric.scratch_bytes(largest_microbatch_); }) {
       most = std::max(most, metric.scratch_bytes(largest_microbatch_));
     }

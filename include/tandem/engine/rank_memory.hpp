@@ -4,137 +4,105 @@
 /// @file
 /// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
 
-#include <bit>
+#include <algorithm>
 #include <cstdint>
-#include <type_traits>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include <tandem/engine/memory_plan.hpp>
+#include <tandem/engine/arenas.hpp>
+#include <tandem/engine/gradient_plan.hpp>
+#include <tandem/engine/memory_report.hpp>
+#include <tandem/engine/parameter_memory.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/operand_table.hpp>
 
 namespace tandem {
 
-/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
-struct MemoryReport {
-  std::int64_t parameters = 0;
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
-  std::int64_t optimizer_state = 0;
-  std::int64_t kept = 0;       ///< activations that backward reads, for each live microbatch
-  std::int64_t transient = 0;  ///< other activations and their gradients, sharing memory
-  std::int64_t scratch = 0;
-  std::int64_t weights = 0;  ///< parameters as products read them, where that is another form
-  std::int64_t wire = 0;     ///< gradients rounded for the way, where the strategy asks for that
-  std::int64_t feed =
-      0;  ///< batches and results on their way, where the device has a memory of its own
-  std::int64_t tables = 0;   ///< of the update, and sums of losses, likewise
-  std::int64_t logical = 0;  ///< what kept and transient would be if nothing shared memory
-
-  [[nodiscard]] std::int64_t total() const {
-    return parameters + gradients + optimizer_state + kept + transient + scratch + weights + wire +
-           feed + tables;
-  }
-};
-
-/// Whether a backend's ops keep parameters in layouts of their own.
-template <class Backend>
-inline constexpr bool packs_weights = [] {
-  if constexpr (requires { Backend::packs_weights; }) {
-    return bool{Backend::packs_weights};
-  } else {
-    return false;
-  }
-}();
-
+/// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
+/// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
+/// different ones.
 template <class Program, class Backend>
-class RankMemory {
- public:
-  using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Buffer = typename Backend::Buffer;
-  using Device = typename Backend::Device;
-  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
-  /// them.
-  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr auto const& layout = Program::layout;
-  /// Sums of finished leaves that wait for their sibling in the tree.
-  static constexpr int waiting_leaves =
-      std::bit_width(static_cast<unsigned>(Program::batching.leaves)) - 1;
+class RankMemory : public ParameterMemory<Program, Backend> {
+  using Base = ParameterMemory<Program, Backend>;
 
-  /// @param ops  have plan(), needs() and scratch_bytes(), as PreparedOps
+ public:
+  using Base::graph;
+  using Base::layout;
+  using typename Base::Buffer;
+  using typename Base::Device;
+  using typename Base::P;
+  using typename Base::T;
+
+  /// What a rank computes at a time: the operands of each node for one microbatch.
+  using Table = OperandTable<T, P>;
+
+  /// @param ops     have needs() and scratch_bytes(), as PreparedOps
+  /// @param task    what is planned for
+  /// @param leaves  of one replica
   template <class Ops>
-  RankMemory(Device& device, Ops const& ops, int states)
-      : plan_{ops.plan()},
-        parameters_{device, bytes(layout.elements)},
-        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
-        gradients_{device, bytes(layout.trained) * (1 + waiting_leaves)},
-        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
-        kept_{device, static_cast<std::size_t>(plan_.kept_bytes)},
-        transient_{device, static_cast<std::size_t>(plan_.transient_bytes)},
+  RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task, int leaves)
+      : Base{device, states, leaves},
+        task_{task},
+        plan_{plan_memory(graph, ops.needs(), task)},
+        arenas_{plan_, task_},
+        kept_{device, static_cast<std::size_t>(arenas_.kept_bytes())},
+        recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
+        transient_{device, static_cast<std::size_t>(arenas_.transient_bytes())},
         scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
         packed_{device, packed_bytes(ops.needs())} {
     point_parameters();
-    point_activations();
     point_packed(ops.needs());
-  }
-
-  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
-  /// The parameters as products read them; where the types agree, the parameters themselves. Null
-  /// where ops pack them.
-  [[nodiscard]] T* weights() const {
-    if constexpr (mixed) {
-      return weights_.template as<T>();
-    } else if constexpr (std::is_same_v<T, P>) {
-      return parameters();
-    } else {
-      return nullptr;
+    int const count = arenas_.tables();
+    tables_.reserve(static_cast<std::size_t>(count));
+    for (int t = 0; t < count; ++t) {
+      tables_.push_back(std::make_unique<Storage>());
+      point_activations(t, *tables_.back());
+    }
+    for (int m = 0; m < task.microbatches; ++m) {
+      of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
     }
   }
-  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
-  [[nodiscard]] P* gradients(int buffer = 0) const {
-    return gradients_.template as<P>() + buffer * layout.trained;
-  }
-  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
+
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
 
-  [[nodiscard]] Operands<T, P> const& operands(int node) const {
-    return operands_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] T* gradient_of(int node) const {
-    return at(transient_, plan_.node_gradient[static_cast<std::size_t>(node)]);
-  }
-  /// The gradients of the edges that carry a node's output, in the order of the edges.
-  [[nodiscard]] T const* const* forks(int node) const {
-    return forks_.data() + first_fork_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] T* loss_gradient() const { return at(transient_, plan_.loss_gradient); }
-  [[nodiscard]] T const* output() const { return output_; }
+  /// The operands for microbatch @p m of the replica.
+  [[nodiscard]] Table const& table(int m) const { return storage(m).table; }
 
-  /// Points every edge that carries the network's input to @p x.
-  void set_input(T const* x) {
+  /// Points every edge that carries the network's input to @p x, for microbatch @p m.
+  void set_input(int m, T const* x) {
+    Storage& own = storage(m);
     for (int i = 0; i < input_edges; ++i) {
-      *input_edge_[i] = x;
+      *own.input_edge[i] = x;
     }
-    if constexpr (is_input(graph.nodes - 1)) {
-      output_ = x;
+    if constexpr (result_is_input) {
+      own.table.output = x;
     }
+  }
+
+  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
+  /// apart.
+  [[nodiscard]] T* outgoing(int node, int reader = 0) const {
+    return at(transient_, reader * plan_.bytes[static_cast<std::size_t>(node)],
+              plan_.outgoing[static_cast<std::size_t>(node)]);
   }
 
   [[nodiscard]] MemoryReport report() const {
-    auto const size = [](Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); };
-    return {.parameters = size(parameters_),
-            .gradients = size(gradients_),
-            .optimizer_state = size(states_),
-            .kept = size(kept_),
-            .transient = size(transient_),
-            .scratch = size(scratch_),
-            .weights = size(weights_) + size(packed_),
+    return {.parameters = Base::parameter_bytes(),
+            .gradients = Base::gradient_bytes(),
+            .optimizer_state = Base::state_bytes(),
+            .kept = Base::size(kept_),
+            .recomputed = Base::size(recomputed_),
+            .transient = Base::size(transient_),
+            .scratch = Base::size(scratch_),
+            .weights = Base::weight_bytes() + Base::size(packed_),
             .logical = plan_.logical_bytes};
   }
 
  private:
-  // Whether a node's output is the network's input, perhaps under another shape.
-  static constexpr bool is_input(int node) { return root_of(graph, node) == 0; }
+  static constexpr bool is_input(int node) {
+    return graph.node[root_of(graph, node)].kind == NodeKind::input;
+  }
   static constexpr int input_edges = [] {
     int count = 0;
     for (int e = 0; e < graph.edges; ++e) {
@@ -143,59 +111,116 @@ class RankMemory {
     return count;
   }();
 
-  static std::size_t bytes(std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * sizeof(P);
+  // One table, and the arrays that it points into.
+  struct Storage {
+    Table table;
+    T const** input_edge[input_edges > 0 ? input_edges : 1] = {};
+    std::vector<T const*> edge_value;
+    std::vector<T*> edge_gradient;
+    std::vector<T const*> forks;
+    std::vector<std::size_t> first_fork;
+    std::vector<T*> gradient;
+    std::vector<Operands<T, P>> operands;
+  };
+  static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
+
+  static T* at(Buffer const& arena, std::int64_t base, std::int64_t offset) {
+    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + base + offset);
   }
-  static T* at(Buffer const& arena, std::int64_t offset) {
-    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + offset);
+
+  [[nodiscard]] Storage& storage(int m) const {
+    return *of_microbatch_[static_cast<std::size_t>(m)];
   }
-  [[nodiscard]] T* value_of(int node) const {
+
+  [[nodiscard]] T* gradient(int table, std::int64_t offset) const {
+    return at(transient_, arenas_.gradient_at(table, offset), offset);
+  }
+  [[nodiscard]] T* place(MemoryRegion region, int stage, int table, std::int64_t offset) const {
+    switch (region) {
+      case MemoryRegion::kept:
+        return at(kept_, arenas_.kept_at(stage, table), offset);
+      case MemoryRegion::recomputed:
+        return at(recomputed_, 0, offset);
+      case MemoryRegion::transient:
+        return at(transient_, arenas_.values_at(), offset);
+      case MemoryRegion::none:
+        break;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] T* value_of(int node, int table) const {
     auto const n = static_cast<std::size_t>(node);
     auto const root = static_cast<std::size_t>(plan_.root[n]);
-    return plan_.value[root] < 0
-               ? nullptr
-               : at(plan_.kept[root] ? kept_ : transient_, plan_.value[root] + plan_.slice[n]);
+    return plan_.value[root] < 0 ? nullptr
+                                 : place(plan_.region[root], plan_.stage[root], table,
+                                         plan_.value[root] + plan_.slice[n]);
   }
 
   void point_parameters() {
     for (int p = 0; p < graph.parameters; ++p) {
-      parameter_.push_back(parameters() + layout.offset[p]);
-      weight_.push_back(weights() != nullptr ? weights() + layout.offset[p] : nullptr);
-      gradient_.push_back(graph.parameter[p].frozen ? nullptr : gradients() + layout.offset[p]);
+      parameter_.push_back(this->parameters() + layout.offset[p]);
+      weight_.push_back(this->weights() != nullptr ? this->weights() + layout.offset[p] : nullptr);
+      gradient_.push_back(graph.parameter[p].frozen ? nullptr
+                                                    : this->gradients() + layout.offset[p]);
     }
   }
 
-  void point_activations() {
+  void point_activations(int t, Storage& own) const {
     for (int e = 0; e < graph.edges; ++e) {
-      edge_value_.push_back(value_of(graph.source[e]));
-      edge_gradient_.push_back(at(transient_, plan_.edge_gradient[static_cast<std::size_t>(e)]));
+      own.edge_value.push_back(value_of(graph.source[e], t));
+      own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
     }
     for (int e = 0, i = 0; e < graph.edges; ++e) {
       if (is_input(graph.source[e])) {
-        input_edge_[i++] = &edge_value_[static_cast<std::size_t>(e)];
+        own.input_edge[i++] = &own.edge_value[static_cast<std::size_t>(e)];
       }
     }
-    for (int n = 0; n < graph.nodes; ++n) {
-      Node const& node = graph.node[n];
-      first_fork_.push_back(forks_.size());
-      for (int m = n + 1; m < graph.nodes; ++m) {
-        for (int e = graph.node[m].first_edge, end = e + graph.node[m].edges; e < end; ++e) {
-          if (graph.source[e] == n && !graph.node[m].merged) {
-            forks_.push_back(edge_gradient_[static_cast<std::size_t>(e)]);
-          }
+    for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
+      StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];
+      for (int n = stage.first; n < stage.last; ++n) {
+        auto const i = static_cast<std::size_t>(n);
+        Node const& node = graph.node[n];
+        point_forks(n, own);
+        own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
+        MemoryRegion const saved = task_.segment != nullptr && task_.segment[n] >= 0
+                                       ? MemoryRegion::recomputed
+                                       : MemoryRegion::kept;
+        own.operands.push_back(
+            {.x = own.edge_value.data() + node.first_edge,
+             .y = value_of(n, t),
+             .dy = own.gradient.back(),
+             .dx = own.edge_gradient.data() + node.first_edge,
+             .parameter = parameter_.data() + node.first_parameter,
+             .weight = weight_.data() + node.first_parameter,
+             .gradient = gradient_.data() + node.first_parameter,
+             .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
+             .packed = packed_at_[i]});
+      }
+    }
+    own.table = {.operands = own.operands.data(),
+                 .forks = own.forks.data(),
+                 .first_fork = own.first_fork.data(),
+                 .gradient = own.gradient.data(),
+                 .output = graph.result >= 0 ? value_of(graph.result, t) : nullptr,
+                 .loss_gradient = gradient(t, plan_.loss_gradient)};
+  }
+
+  // The gradients of the edges that carry a node's output, in the order of the network's edges.
+  void point_forks(int n, Storage& own) const {
+    own.first_fork.push_back(own.forks.size());
+    std::vector<std::pair<int, T const*>> forks;
+    for (int m = n + 1; m < graph.nodes; ++m) {
+      for (int e = graph.node[m].first_edge, end = e + graph.node[m].edges; e < end; ++e) {
+        if (graph.source[e] == n && !graph.node[m].merged) {
+          forks.emplace_back(graph.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
         }
       }
-      operands_.push_back({.x = edge_value_.data() + node.first_edge,
-                           .y = value_of(n),
-                           .dy = gradient_of(n),
-                           .dx = edge_gradient_.data() + node.first_edge,
-                           .parameter = parameter_.data() + node.first_parameter,
-                           .weight = weight_.data() + node.first_parameter,
-                           .gradient = gradient_.data() + node.first_parameter,
-                           .saved = reinterpret_cast<std::byte*>(
-                               at(kept_, plan_.saved[static_cast<std::size_t>(n)]))});
     }
-    output_ = value_of(graph.nodes - 1);
+    std::stable_sort(forks.begin(), forks.end(),
+                     [](auto const& a, auto const& b) { return a.first < b.first; });
+    for (auto const& fork : forks) {
+      own.forks.push_back(fork.second);
+    }
   }
 
   static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
@@ -207,31 +232,26 @@ class RankMemory {
   }
   void point_packed(std::vector<OpNeeds> const& needs) {
     std::byte* next = packed_.data();
-    for (std::size_t n = 0; n < needs.size(); ++n) {
-      operands_[n].packed = next;
-      next += detail::aligned(needs[n].packed_bytes);
+    for (OpNeeds const& need : needs) {
+      packed_at_.push_back(next);
+      next += detail::aligned(need.packed_bytes);
     }
   }
 
+  PlanTask task_;
   MemoryPlan plan_;
-  Buffer parameters_;
-  Buffer weights_;
-  Buffer gradients_;
-  Buffer states_;
+  Arenas arenas_;
   Buffer kept_;
-  Buffer transient_;
+  Buffer recomputed_;
+  Buffer transient_;  // what is sent, then values and gradients
   Buffer scratch_;
   Buffer packed_;
   std::vector<P*> parameter_;
   std::vector<T const*> weight_;
   std::vector<P*> gradient_;
-  std::vector<T const*> edge_value_;
-  std::vector<T*> edge_gradient_;
-  T const** input_edge_[input_edges > 0 ? input_edges : 1] = {};
-  std::vector<T const*> forks_;
-  std::vector<std::size_t> first_fork_;
-  std::vector<Operands<T, P>> operands_;
-  T const* output_ = nullptr;
+  std::vector<std::byte*> packed_at_;
+  std::vector<std::unique_ptr<Storage>> tables_;
+  std::vector<Storage*> of_microbatch_;
 };
 
 }  // namespace tandem

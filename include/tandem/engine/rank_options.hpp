@@ -10,6 +10,7 @@
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/runtime/device_spec.hpp>
+#include <tandem/strategy/action_table.hpp>
 
 namespace tandem {
 
@@ -19,7 +20,10 @@ struct RankOptions {
   int largest_microbatch = 1;
   DeviceSpec device{};
   Optimizer optimizer{};
-  std::vector<UpdateRun> runs{};
+  std::vector<ParameterGroup> groups{};
+  /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
+  ActionRows const* rows = nullptr;
+  int microbatches = 0;
   bool record = true;  ///< on a GPU: record a step as a graph and replay it
 };
 

@@ -53,14 +53,20 @@ class Tracer {
 
   template <class F>
   void collective(Device& device, Label label, F const& f) {
+    on_stream(device, device.communication, label, f);
+  }
+
+  /// The same for what @p f queues on a stream of communication.
+  template <class Stream, class F>
+  void on_stream(Device& device, Stream& stream, Label label, F const& f) {
     if (!on_) {
       f();
       return;
     }
     Entry& entry = open(device, to_string(label), Lane::communication);
-    device.stamp_communication(entry.begin);
+    device.stamp_on(stream, entry.begin);
     f();
-    device.stamp_communication(entry.end);
+    device.stamp_on(stream, entry.end);
   }
 
   /// Turns it off again; what has been stamped stays for events().

@@ -4,7 +4,10 @@
 /// @file
 /// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -25,13 +28,35 @@ class Update {
   using Device = typename Backend::Device;
   using T = typename Backend::Master;
 
+  /// @param parameters  of the device, a run each
+  /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
+  ///                    parameters only one's does
+  /// @param all         parameters of the network
   template <class Memory>
   Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-         std::vector<UpdateRun> runs)
-      : optimizer_{std::move(optimizer)}, runs_{std::move(runs)} {}
+         std::vector<UpdateRun> parameters, bool counted, int all)
+      : optimizer_{std::move(optimizer)},
+        parameters_{std::move(parameters)},
+        runs_{merged(parameters_)},
+        counted_{counted},
+        squares_(static_cast<std::size_t>(all)) {}
 
-  /// Finishes *result and, if every loss is finite, updates all parameters; no allocation. The norm
-  /// of the weights' gradient is worked out where clipping is on.
+  /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
+  /// be summed over the ranks before run(), if there are several with different parameters.
+  template <class Memory>
+  std::span<double> sum_squares(Device& device, Memory const& memory) {
+    std::fill(squares_.begin(), squares_.end(), 0.0);
+    for (UpdateRun const& r : parameters_) {
+      if (counted_ && r.counted && r.role == Role::weight && !r.frozen) {
+        squares_[static_cast<std::size_t>(r.origin)] =
+            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+      }
+    }
+    return squares_;
+  }
+
+  /// Finishes *result and, if every loss is finite, updates all parameters; no allocation.
+  /// @pre where clipping is on, sum_squares() was called
   /// Cost: one pass over parameters, gradients and states.
   template <class Memory>
   void run(Device& device, Memory const& memory, StepState const* state,
@@ -57,7 +82,7 @@ class Update {
     double norm = 0.0;
     double scale = 1.0;
     if (state.clip_norm > 0.0) {
-      norm = gradient_norm(device, memory);
+      norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
       scale = norm > state.clip_norm ? state.clip_norm / norm : 1.0;
     }
     std::visit(
@@ -68,18 +93,6 @@ class Update {
         },
         optimizer_);
     return norm;
-  }
-
-  template <class Memory>
-  double gradient_norm(Device& device, Memory const& memory) const {
-    double sum = 0.0;
-    for (UpdateRun const& r : runs_) {
-      if (r.role == Role::weight && !r.frozen) {
-        sum +=
-            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
-      }
-    }
-    return std::sqrt(sum);
   }
 
   template <class Memory, class O>
@@ -106,7 +119,10 @@ class Update {
   }
 
   Optimizer optimizer_;
-  std::vector<UpdateRun> runs_;
+  std::vector<UpdateRun> parameters_;
+  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
+  bool counted_;
+  std::vector<double> squares_;
 };
 
 }  // namespace tandem

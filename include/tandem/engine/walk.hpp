@@ -7,18 +7,19 @@
 #include <atomic>
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/strategy/action.hpp>
 
 namespace tandem {
 
-/// Does one action of @p rank, which has run_forward(index), run_backward(index) and
+/// Does one action of @p rank, which has run_forward(action), run_backward(action) and
 /// run_other(action). Whether the row goes on.
 template <class Rank>
-bool act(Action action, Rank& rank) {
+TANDEM_INLINE bool act(Action action, Rank& rank) {
   if (action.kind == ActionKind::forward) {
-    rank.run_forward(action.index);
+    rank.run_forward(action);
   } else if (action.kind == ActionKind::backward) {
-    rank.run_backward(action.index);
+    rank.run_backward(action);
   } else {
     return rank.run_other(action);
   }

@@ -17,7 +17,9 @@
 
 namespace tandem {
 
-enum class NodeKind : std::uint8_t { input, layer, concat, add };
+/// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
+/// comes from there.
+enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
 
 /// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
 struct Path {
@@ -34,7 +36,8 @@ struct Path {
   constexpr void pop() { --depth; }
 };
 
-/// One node: the input, one layer, or the join of a Concat (concat) or of a Residual (add).
+/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
+/// of a transfer.
 struct Node {
   NodeKind kind = NodeKind::input;
   LayerKind layer = LayerKind::other;
@@ -45,7 +48,11 @@ struct Node {
   bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
   bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
+  bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
   int leaf = -1;                ///< which layer type, in the order of the leaves
+  int origin = 0;               ///< index of the node in the network's graph
+  int stage = 0;                ///< whose pass it is part of
+  int peer = -1;                ///< of a transfer: the stage at its other end
   int top = 0;                  ///< index of its top-level part, what Split counts
   int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
   int edges = 0;
@@ -61,8 +68,10 @@ struct Node {
   Path path{};
 
   /// Whether it has an op.
-  [[nodiscard]] constexpr bool computes() const {
-    return kind != NodeKind::input && !view && !merged && !placed;
+  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
+  /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
+  [[nodiscard]] constexpr bool is_end() const {
+    return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
   }
 };
 
@@ -71,6 +80,7 @@ struct GraphParameter {
   Parameter parameter{};
   int node = 0;
   bool frozen = false;
+  int origin = 0;  ///< index of the parameter in the network's graph
 };
 
 /// Sizes of a Graph.
@@ -80,7 +90,8 @@ struct GraphSize {
   int parameters = 0;
 };
 
-/// A network's dataflow graph. Node 0 is the input; node `nodes - 1` gives the output.
+/// A network's dataflow graph, or that of the part of it that one device has. In a network's, node
+/// 0 is the input and the last node gives the output.
 template <GraphSize Size>
 struct Graph {
   static constexpr GraphSize size = Size;
@@ -91,14 +102,16 @@ struct Graph {
   Node node[Size.nodes] = {};
   int source[Size.edges > 0 ? Size.edges : 1] =
       {};  ///< of an edge: the node whose output it carries
+  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
   GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
-  int tops = 0;  ///< top-level parts
+  int tops = 0;                 ///< top-level parts
+  int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
   Fault fault = Fault::none;
   int fault_node = 0;
   int fault_a = 0;  ///< the numbers at fault, by the kind of fault
   int fault_b = 0;
 
-  [[nodiscard]] constexpr Node const& output() const { return node[nodes - 1]; }
+  [[nodiscard]] constexpr Node const& output() const { return node[result]; }
 
   /// Elements of all weights (statistics are not counted).
   [[nodiscard]] constexpr std::int64_t parameter_elements() const {

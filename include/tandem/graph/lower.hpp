@@ -78,9 +78,11 @@ struct GraphBuilder {
     node.top = top;
     node.path = path;
     node.frozen = frozen;
+    node.origin = nodes;
     node.first_edge = edges;
     node.edges = static_cast<int>(inputs.size());
     for (int const input : inputs) {
+      graph.edge_origin[edges] = edges;
       graph.source[edges++] = input;
       node.needs_gradient = node.needs_gradient || graph.node[input].needs_gradient;
     }
@@ -100,6 +102,9 @@ struct GraphBuilder {
     if constexpr (requires { L::normalizes_over_batch; }) {
       node.normalizes = L::normalizes_over_batch && !frozen;
     }
+    if constexpr (requires { L::synchronizes_over_replicas; }) {
+      node.synchronizes = L::synchronizes_over_replicas && !frozen;
+    }
     node.first_parameter = parameters;
     if (in.valid()) {
       if (Fault const fault = fault_of<L>(in); fault != Fault::none) {
@@ -112,7 +117,7 @@ struct GraphBuilder {
         for (int p = 0; p < list.count; ++p, ++parameters) {
           node.needs_gradient = node.needs_gradient || !frozen;
           if constexpr (Keep) {
-            graph.parameter[parameters] = {list.item[p], nodes, frozen};
+            graph.parameter[parameters] = {list.item[p], nodes, frozen, parameters};
           }
         }
       }
@@ -168,6 +173,7 @@ struct GraphBuilder {
     int const first = edges;
     int const node = add(join, {ends[0]});
     for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
+      graph.edge_origin[edges] = edges;
       graph.source[edges++] = ends[i];
       graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
     }

@@ -93,7 +93,8 @@ constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
     for (int n = first + 1; n < Size.nodes && count < most; ++n) {
       Node& node = graph.node[n];
       if (fits(n) && graph.source[node.first_edge] == graph.source[leader.first_edge] &&
-          node.parameters == leader.parameters && node.frozen == leader.frozen) {
+          node.parameters == leader.parameters && node.frozen == leader.frozen &&
+          node.stage == leader.stage) {
         node.merged = true;
         node.home = first;
         node.first_channel = width;

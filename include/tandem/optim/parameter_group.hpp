@@ -30,6 +30,8 @@ struct ParameterGroup {
 struct UpdateRun {
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  int origin = 0;       ///< of the first one: its index in the network's graph
+  bool counted = true;  ///< in the norm of the gradient: of a stage's copies only the first is
   Role role = Role::weight;
   float rate = 0.0F;  ///< of a statistic
   float learning_rate_scale = 1.0F;
@@ -73,13 +75,28 @@ constexpr bool matches(std::string_view pattern, std::string_view name) {
 
 }  // namespace detail
 
-/// The trained parameters as runs in the order of the layout, neighbours with like settings merged.
-/// @throws ContractError  a pattern matches no parameter
+/// A pattern that matches nothing is a mistake.
+/// @throws ContractError  a pattern matches no parameter of the network
 template <GraphSize Size>
-std::vector<UpdateRun> update_runs(Graph<Size> const& graph,
-                                   ParameterLayout<Size.nodes, Size.parameters> const& layout,
-                                   std::vector<ParameterGroup> const& groups) {
-  std::vector<bool> used(groups.size(), false);
+void check_groups(Graph<Size> const& graph, std::vector<ParameterGroup> const& groups) {
+  for (ParameterGroup const& group : groups) {
+    bool used = false;
+    for (int p = 0; p < Size.parameters && !used; ++p) {
+      used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
+    }
+    if (!used) {
+      throw ContractError{"parameter group '" + group.pattern +
+                          "' matches no trained parameter; names look like '0.weight'"};
+    }
+  }
+}
+
+/// The trained parameters of a device as runs, one each, in the order of its layout.
+/// @param parts  of the model: stages from there on are copies of others
+template <GraphSize Size>
+std::vector<UpdateRun> parameter_runs(Graph<Size> const& graph,
+                                      ParameterLayout<Size.nodes, Size.parameters> const& layout,
+                                      std::vector<ParameterGroup> const& groups, int parts) {
   std::vector<UpdateRun> runs;
   for (int n = Size.nodes - 1; n >= 0; --n) {  // the layout's order
     Node const& node = graph.node[n];
@@ -90,28 +107,33 @@ std::vector<UpdateRun> update_runs(Graph<Size> const& graph,
       Parameter const& parameter = graph.parameter[p].parameter;
       UpdateRun run{.begin = layout.offset[p],
                     .end = layout.offset[p] + parameter.shape.elements(),
+                    .origin = graph.parameter[p].origin,
+                    .counted = node.stage < parts,
                     .role = parameter.role,
                     .rate = parameter.rate};
       std::string const name = parameter_name(graph, p);
-      for (std::size_t g = 0; g < groups.size(); ++g) {
-        if (detail::matches(groups[g].pattern, name)) {
-          used[g] = true;
-          run.learning_rate_scale = groups[g].learning_rate_scale;
-          run.weight_decay = groups[g].weight_decay;
-          run.frozen = groups[g].frozen;
+      for (ParameterGroup const& group : groups) {
+        if (detail::matches(group.pattern, name)) {
+          run.learning_rate_scale = group.learning_rate_scale;
+          run.weight_decay = group.weight_decay;
+          run.frozen = group.frozen;
         }
       }
-      if (!runs.empty() && runs.back().alike(run)) {
-        runs.back().end = run.end;
-      } else {
-        runs.push_back(run);
-      }
+      runs.push_back(run);
     }
   }
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (!used[g]) {
-      throw ContractError{"parameter group '" + groups[g].pattern +
-                          "' matches no trained parameter; names look like '0.weight'"};
+  return runs;
+}
+
+/// Neighbours with like settings become one.
+template <class = void>  // compiled where it is called, not by every include
+std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
+  std::vector<UpdateRun> runs;
+  for (UpdateRun const& run : parameters) {
+    if (!runs.empty() && runs.back().alike(run)) {
+      runs.back().end = run.end;
+    } else {
+      runs.push_back(run);
     }
   }
   return runs;

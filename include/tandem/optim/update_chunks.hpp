@@ -58,4 +58,25 @@ std::vector<cuda::UpdateChunk> update_chunks(std::vector<UpdateRun> const& runs,
   return chunks;
 }
 
+/// For each of the network's @p all parameters: which of update_chunks(parameters, chunk) count in
+/// the norm of the gradient. None of a statistic, of what is frozen or counted elsewhere, or of a
+/// parameter that is not among @p parameters.
+/// @param parameters  a run each
+/// @pre 1 <= chunk < 2^31
+template <class = void>
+std::vector<cuda::ChunkRange> chunk_ranges(std::vector<UpdateRun> const& parameters,
+                                           std::int64_t chunk, int all) {
+  std::vector<cuda::ChunkRange> ranges(static_cast<std::size_t>(all));
+  std::int32_t next = 0;
+  for (UpdateRun const& r : parameters) {
+    std::int64_t const chunks = r.frozen ? 0 : (r.end - r.begin + chunk - 1) / chunk;
+    auto const last = static_cast<std::int32_t>(next + chunks);
+    if (r.counted && r.role == Role::weight) {
+      ranges[static_cast<std::size_t>(r.origin)] = {.first = next, .last = last};
+    }
+    next = last;
+  }
+  return ranges;
+}
+
 }  // namespace tandem

@@ -4,9 +4,11 @@
 /// @file
 /// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
 ///
-/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass;
-/// "0REDUCE_GRAD1" awaits bucket 1 of the stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the
-/// update. Every action has a name, so that an error can say which one was not reached.
+/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
+/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
+/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
+/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update. Every action has a name, so
+/// that an error can say which one was not reached.
 
 #include <bit>
 #include <cstdint>
@@ -14,11 +16,18 @@
 
 namespace tandem {
 
-enum class ActionKind : std::uint16_t {
+enum class ActionKind : std::uint8_t {
   forward,
   backward,
+  input_gradient,
+  weight_gradient,
+  send_forward,
+  receive_forward,
+  send_backward,
+  receive_backward,
   reduce_gradient,
   reduce_loss,
+  reduce_norm,
   update,
   end,  ///< stands behind a row, so that a rank need not count
 };
@@ -27,37 +36,41 @@ enum class ActionKind : std::uint16_t {
 /// Eight bytes without a gap, so that a rank reports one with a single store.
 struct Action {
   ActionKind kind = ActionKind::forward;
+  std::uint8_t version = 0;  ///< of the weights, 0 in synchronous strategies
   std::int16_t stage = 0;
   std::int32_t index = 0;
 
   friend constexpr bool operator==(Action const&, Action const&) = default;
 };
 
-/// A rank's program for one step: `length` actions, and behind them one of kind `end`.
-template <int Length>
-struct ActionRow {
-  static constexpr int length = Length;
-  Action action[Length + 1] = {};
+/// How an action is written, and whether a number stands behind it.
+struct ActionName {
+  char const* text;
+  bool numbered;
 };
+
+constexpr ActionName name_of(ActionKind kind) {
+  constexpr ActionName names[] = {{"F", true},
+                                  {"B", true},
+                                  {"I", true},
+                                  {"W", true},
+                                  {"SEND_F", true},
+                                  {"RECV_F", true},
+                                  {"SEND_B", true},
+                                  {"RECV_B", true},
+                                  {"REDUCE_GRAD", true},
+                                  {"REDUCE_LOSS", false},
+                                  {"REDUCE_NORM", false},
+                                  {"U", false},
+                                  {"END", false}};
+  return names[static_cast<int>(kind)];
+}
 
 /// "0F3", "0REDUCE_GRAD1", "0U".
 inline std::string to_string(Action const& action) {
-  std::string text = std::to_string(action.stage);
-  switch (action.kind) {
-    case ActionKind::forward:
-      return text + "F" + std::to_string(action.index);
-    case ActionKind::backward:
-      return text + "B" + std::to_string(action.index);
-    case ActionKind::reduce_gradient:
-      return text + "REDUCE_GRAD" + std::to_string(action.index);
-    case ActionKind::reduce_loss:
-      return text + "REDUCE_LOSS";
-    case ActionKind::update:
-      return text + "U";
-    case ActionKind::end:
-      return text + "END";
-  }
-  return text;
+  ActionName const name = name_of(action.kind);
+  return std::to_string(action.stage) + name.text +
+         (name.numbered ? std::to_string(action.index) : std::string{});
 }
 
 /// An action in one word, for a progress board that other threads read.

@@ -4,15 +4,25 @@
 /// @file
 /// SingleDevice and DataParallel: strategies as types, each lowered to a Batching.
 
+#include <concepts>
+
+#include <tandem/strategy/checkpoint_rule.hpp>
+#include <tandem/strategy/model_shape.hpp>
 #include <tandem/strategy/options.hpp>
 
 namespace tandem {
 
-/// A way to train: `ranks` devices, and how the batch is spread over them.
+/// A way to train: `ranks` devices, `devices` of them for each replica of the model, `copies` of
+/// the model in a replica; how the batch is spread over the replicas, what is computed again, and
+/// how a network is cut (see model_shape.hpp).
 template <class S>
 concept Strategy = requires {
   { S::ranks } -> std::convertible_to<int>;
+  { S::devices } -> std::convertible_to<int>;
+  { S::copies } -> std::convertible_to<int>;
   { S::batching } -> std::convertible_to<Batching>;
+  { S::checkpoint } -> std::convertible_to<CheckpointRule>;
+  typename S::template Cut<void>;
 };
 
 /// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
@@ -22,7 +32,7 @@ concept Strategy = requires {
 ///
 /// The primary template is the error path.
 template <class... Options>
-struct SingleDevice {
+struct SingleDevice : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
   static_assert((BatchingOption<Options> && ...),
@@ -32,7 +42,8 @@ struct SingleDevice {
 
 template <class... Options>
   requires(BatchingOption<Options>&&...)
-struct SingleDevice<Options...> {
+struct SingleDevice<Options...>
+    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
   static constexpr int ranks = 1;
   static constexpr Batching batching = detail::gather_batching<1, Options...>();
   static_assert(
@@ -55,7 +66,7 @@ struct SingleDevice<Options...> {
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
 /// Reproducible, Wire, BucketBytes. The primary template is the error path.
 template <int N, class... Options>
-struct DataParallel {
+struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
   static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
@@ -66,7 +77,8 @@ struct DataParallel {
 
 template <int N, class... Options>
   requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
-struct DataParallel<N, Options...> {
+struct DataParallel<N, Options...>
+    : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
   static constexpr int ranks = N;
   static constexpr Batching batching = detail::gather_batching<N, Options...>();
   static_assert(batching.shards == 0 || batching.shards == N,

@@ -90,6 +90,15 @@ struct Batching {
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
   [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
+  /// one.
+  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
+    return leaves > copies ? leaves / copies : 1;
+  }
+  /// Microbatches of a leaf.
+  [[nodiscard]] constexpr int leaf(int copies) const {
+    return microbatches / copies / leaves_of_copy(copies);
+  }
 };
 
 template <class Option>
@@ -124,11 +133,17 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
 }
 
 // The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
+// Options of other kinds are for others.
 template <int Replicas, class... Options>
-constexpr Batching gather_batching() {
-  Batching batching{.replicas = Replicas};
+constexpr Batching gather_batching(int microbatches = 1) {
+  Batching batching{.replicas = Replicas, .microbatches = microbatches};
   int leaves = 0;
-  (apply_batching_option<Options>(batching, leaves), ...);
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (BatchingOption<Option>) {
+      apply_batching_option<Option>(batching, leaves);
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
   if (batching.reproducible) {
     int const all = leaves > 0 ? leaves : batching.all_microbatches();
     batching.leaves = all % Replicas == 0 ? all / Replicas : 0;

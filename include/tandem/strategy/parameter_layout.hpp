@@ -27,10 +27,13 @@ struct ParameterLayout {
   int buckets = 0;
   std::int64_t bucket_begin[Nodes + 1] =
       {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  int bucket_stage[Nodes] = {};     ///< whose parameters the bucket has: of one stage only
   std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
 };
 
-/// @param first, rest  a bucket closes when it has at least so many bytes: the first, the others
+/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
+/// its
+///                     others
 template <GraphSize Size>
 constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
                                   std::int64_t first, std::int64_t rest) {
@@ -42,12 +45,21 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
         (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
   };
   int last_trained = -1;
+  auto const close = [&](int n) {
+    layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
+    layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
+    layout.bucket_begin[layout.buckets] = layout.elements;
+  };
+  auto const is_open = [&] { return layout.elements > layout.bucket_begin[layout.buckets]; };
   int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
   for (int n = Size.nodes - 1; n >= 0; --n) {
     Node const& node = graph.node[n];
     layout.closes[n] = -1;
     if (node.parameters == 0 || node.frozen) {
       continue;
+    }
+    if (is_open() && graph.node[last_trained].stage != node.stage) {
+      close(last_trained);
     }
     for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
       place(p);
@@ -56,14 +68,14 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
     whole = node.merged && node.home < whole ? node.home : whole;
     std::int64_t const bytes =
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
-    if (n <= whole && bytes >= (layout.buckets == 0 ? first : rest)) {
-      layout.closes[n] = static_cast<std::int16_t>(layout.buckets++);
-      layout.bucket_begin[layout.buckets] = layout.elements;
+    bool const is_first =
+        layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
+    if (n <= whole && bytes >= (is_first ? first : rest)) {
+      close(n);
     }
   }
-  if (layout.elements > layout.bucket_begin[layout.buckets]) {  // what is left
-    layout.closes[last_trained] = static_cast<std::int16_t>(layout.buckets++);
-    layout.bucket_begin[layout.buckets] = layout.elements;
+  if (is_open()) {  // what is left
+    close(last_trained);
   }
   layout.trained = layout.elements;
   for (int p = 0; p < Size.parameters; ++p) {

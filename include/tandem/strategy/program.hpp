@@ -10,50 +10,63 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/strategy/data_parallel.hpp>
-#include <tandem/strategy/parameter_layout.hpp>
-#include <tandem/strategy/schedule.hpp>
+#include <tandem/strategy/device_program.hpp>
+#include <tandem/strategy/hybrid.hpp>
+#include <tandem/strategy/model_parallel.hpp>
+#include <tandem/strategy/pipeline.hpp>
 
 namespace tandem {
 
 namespace detail {
 
-/// A variable of its own only where something is rewritten.
-template <class Net, Rewrites R>
-inline constexpr auto rewritten = rewrite(tandem::graph<Net>, R);
-
-/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
-/// one.
-constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
-  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
-  return wanted;
-}
-
-template <class Net, Rewrites R>
-constexpr auto const& graph_for() {
-  if constexpr (R.fuse_relu || R.channels_last || R.merge_pointwise || R.place_concat) {
-    return rewritten<Net, R>;
-  } else {
-    return tandem::graph<Net>;
+template <GraphSize Size>
+constexpr bool synchronizes_statistics(Graph<Size> const& graph) {
+  bool any = false;
+  for (int n = 0; n < Size.nodes; ++n) {
+    any = any || graph.node[n].synchronizes;
   }
+  return any;
 }
+
+template <bool Synchronizes, bool IsReproducible, int Replicas, int Copies>
+struct StatisticsAreSound {
+  static constexpr bool value = true;
+  static_assert(!Synchronizes || !IsReproducible,
+                "SyncBatchNorm2d with Reproducible<>: its statistics are sums over the replicas, "
+                "whose bits depend on how many there are; use BatchNorm2d, or leave out "
+                "Reproducible<>");
+  static_assert(!Synchronizes || IsReproducible || Replicas == 1 || Copies == 1,
+                "SyncBatchNorm2d with Chimera: replicas of a stage run different microbatches at a "
+                "time, so that they never meet; use another schedule, or BatchNorm2d");
+};
 
 }  // namespace detail
 
-/// What each rank does, known to the compiler.
+/// What each rank does, known to the compiler. Rank r is device r % devices of replica r / devices.
 /// @tparam ElementBytes  of a parameter
 /// @tparam R             what the backend wants of the graph
 template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
 struct Program {
   using Network = Net;
+  using Strategy = S;
+  using Cut = typename S::template Cut<Net>;
+  static constexpr int element_bytes = ElementBytes;
+  static constexpr Rewrites rewrites = R;
   static constexpr Batching batching = S::batching;
-  static constexpr auto const& graph =
-      detail::graph_for<Net, detail::allowed(R, batching.reproducible)>();
+  static constexpr CheckpointRule checkpoint = S::checkpoint;
   static constexpr int ranks = S::ranks;
-  static constexpr auto layout =
-      lay_out_parameters(graph, ElementBytes, batching.first_bucket_bytes, batching.bucket_bytes);
-  static constexpr auto training =
-      training_row<training_length(batching, layout.buckets)>(batching, layout.buckets);
-  static constexpr auto forward = forward_row<forward_length(batching)>(batching);
+  static constexpr int devices = S::devices;  ///< of one replica of the model
+  static constexpr auto const& network = tandem::graph<Net>;
+  static constexpr auto const& partition = Cut::partition;
+  static constexpr auto const& map = Cut::map;
+  static constexpr auto const& table = Cut::table;
+  static_assert(
+      detail::StatisticsAreSound<detail::synchronizes_statistics(network), batching.reproducible,
+                                 batching.replicas, map.copies>::value);
+
+  /// What device @p D of each replica does.
+  template <int D>
+  using Device = DeviceProgram<Program, D>;
 };
 
 }  // namespace tandem

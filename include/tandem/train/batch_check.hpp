@@ -20,8 +20,7 @@ namespace tandem {
 /// batch
 ///                        norm with one value a channel
 template <class Program>
-void check_training_batch(int batch) {
-  Batching const& batching = Program::batching;
+void check_training_batch(int batch, Batching const& batching) {
   int const all = batching.all_microbatches();
   if (batch < all) {
     throw ContractError{"a training batch of " + std::to_string(batch) +
@@ -29,13 +28,18 @@ void check_training_batch(int batch) {
                         " microbatches; use a larger batch, fewer microbatches or devices, or "
                         ".drop_last = true for the last batch of an epoch"};
   }
-  for (int n = 0; n < Program::graph.nodes; ++n) {
-    Node const& node = Program::graph.node[n];
+  for (int n = 0; n < Program::network.nodes; ++n) {
+    Node const& node = Program::network.node[n];
     if (!node.normalizes || node.out[1] * node.out[2] > 1) {
       continue;
     }
-    for (int m = 0; m < all; ++m) {
-      if (microbatch_size(batch, m, batching) == 1) {
+    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
+    for (int m = 0; m < apart; ++m) {
+      int samples = 0;
+      for (int i = m; i < all; i += apart) {
+        samples += microbatch_size(batch, i, batching);
+      }
+      if (samples == 1) {
         throw ContractError{"batch norm '" + to_string(node.path) +
                             "' has one value a channel in microbatch " + std::to_string(m) +
                             " of a batch of " + std::to_string(batch) +
@@ -64,9 +68,9 @@ void check_labels(std::span<typename LossType::Target const> labels, std::int64_
 /// Every batch of an epoch over @p samples, the last one included unless it is dropped.
 /// @throws ContractError  as check_training_batch, or there is no batch at all
 template <class Program>
-void check_epoch(std::int64_t samples, int batch, bool drop_last) {
+void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const& batching) {
   if (samples >= batch) {
-    check_training_batch<Program>(batch);
+    check_training_batch<Program>(batch, batching);
   } else if (samples == 0 || drop_last) {
     throw ContractError{"an epoch of " + std::to_string(samples) +
                         " samples has no batch to train on: .batch is " + std::to_string(batch) +
@@ -74,7 +78,7 @@ void check_epoch(std::int64_t samples, int batch, bool drop_last) {
   }
   auto const last = static_cast<int>(samples % batch);
   if (last != 0 && !drop_last) {
-    check_training_batch<Program>(last);
+    check_training_batch<Program>(last, batching);
   }
 }
 
@@ -102,25 +106,26 @@ void check_dataset(D const& data, Shape input, Shape output) {
 /// Checks a batch of the caller's own; returns the number of its samples.
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
 template <class Program, class LossType, class T, class Target>
-int check_batch(std::span<T const> x, std::span<Target const> targets, int most) {
-  std::int64_t const inputs = Program::graph.node[0].out.elements();
+int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
+                Batching const& batching) {
+  std::int64_t const inputs = Program::network.node[0].out.elements();
   auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
   expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
               static_cast<std::int64_t>(targets.size()) ==
-                  samples * LossType::targets(Program::graph.output().out),
+                  samples * LossType::targets(Program::network.output().out),
           "step(x, targets): x must be whole samples, with targets for each");
   expects(samples <= most,
           "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-  check_training_batch<Program>(static_cast<int>(samples));
+  check_training_batch<Program>(static_cast<int>(samples), batching);
   return static_cast<int>(samples);
 }
 
 /// What train() and step() throw when a loss is not finite.
 template <class = void>  // compiled where it is called, not by every include
-NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int microbatches_a_replica) {
+NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {
   return NonFiniteLoss{
       "step " + std::to_string(step) + ": the loss of microbatch " + std::to_string(microbatch) +
-      " on rank " + std::to_string(microbatch / microbatches_a_replica) +
+      " on rank " + std::to_string(rank) +
       " is not finite; parameters are those of before the step: lower the learning rate, or set "
       "clip_norm"};
 }

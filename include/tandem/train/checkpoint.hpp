@@ -17,7 +17,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
-#include <tandem/train/parameters.hpp>
+#include <tandem/engine/named_parameter.hpp>
 #include <tandem/train/safetensors.hpp>
 
 namespace tandem {
@@ -119,13 +119,15 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
                     {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}});
 }
 
-/// Reads a checkpoint into @p replicas (the parameters of every rank). All is checked first: on an
+/// Reads a checkpoint into @p ranks, the parameters of every rank. All is checked first: on an
 /// error nothing has changed.
+/// @param whole  all parameters of the network
 /// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
 /// shape
 template <class T>
 TrainingPosition load_checkpoint(std::string const& path,
-                                 std::vector<std::vector<NamedParameter<T>>> const& replicas,
+                                 std::vector<NamedParameter<T>> const& whole,
+                                 std::vector<std::vector<NamedParameter<T>>> const& ranks,
                                  std::vector<std::string> const& state_names,
                                  std::string const& optimizer) {
   Safetensors const file = Safetensors::read(path);
@@ -134,7 +136,7 @@ TrainingPosition load_checkpoint(std::string const& path,
     throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
                               "; load_weights() reads the parameters alone"};
   }
-  std::vector<TensorView> const wanted = detail::checkpoint_tensors(replicas.front(), state_names);
+  std::vector<TensorView> const wanted = detail::checkpoint_tensors(whole, state_names);
   for (TensorView const& tensor : wanted) {
     static_cast<void>(detail::matching(file, path, tensor));
   }
@@ -160,8 +162,8 @@ TrainingPosition load_checkpoint(std::string const& path,
                                 "parameters alone"};
     }
   }
-  for (auto const& replica : replicas) {
-    for (TensorView const& own : detail::checkpoint_tensors(replica, state_names)) {
+  for (auto const& rank : ranks) {
+    for (TensorView const& own : detail::checkpoint_tensors(rank, state_names)) {
       detail::copy_into(own, *file.find(own.name));
     }
   }
@@ -171,15 +173,15 @@ TrainingPosition load_checkpoint(std::string const& path,
 /// Reads parameters and statistics only, whoever wrote the file; other tensors are ignored.
 /// @throws FileError  the file is corrupt, lacks a parameter, or has one of another shape
 template <class T>
-void load_parameters(std::string const& path,
-                     std::vector<std::vector<NamedParameter<T>>> const& replicas) {
+void load_parameters(std::string const& path, std::vector<NamedParameter<T>> const& whole,
+                     std::vector<std::vector<NamedParameter<T>>> const& ranks) {
   Safetensors const file = Safetensors::read(path);
   std::vector<std::string> const no_states;
-  for (TensorView const& tensor : detail::checkpoint_tensors(replicas.front(), no_states)) {
+  for (TensorView const& tensor : detail::checkpoint_tensors(whole, no_states)) {
     static_cast<void>(detail::matching(file, path, tensor));
   }
-  for (auto const& replica : replicas) {
-    for (TensorView const& own : detail::checkpoint_tensors(replica, no_states)) {
+  for (auto const& rank : ranks) {
+    for (TensorView const& own : detail::checkpoint_tensors(rank, no_states)) {
       detail::copy_into(own, *file.find(own.name));
     }
   }

@@ -13,6 +13,7 @@
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/schedule.hpp>
+#include <tandem/strategy/action_table.hpp>
 
 namespace tandem {
 
@@ -29,7 +30,10 @@ struct TrainerOptions {
   int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
   std::chrono::milliseconds timeout =
       std::chrono::minutes{10};  ///< for a rank to reach a collective
-  World world{};                 ///< processes that train together, and which this one is
+  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
+  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
+  ActionRows rows{};
+  World world{};       ///< processes that train together, and which this one is
   bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
 };
 

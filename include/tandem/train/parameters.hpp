@@ -2,16 +2,17 @@
 #pragma once
 
 /// @file
-/// Initial values of parameters, and views of them by name, in the order the user wrote them.
+/// Initial values of parameters, and those of all devices of a replica together.
 
 #include <cmath>
 #include <cstdint>
 #include <span>
-#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/philox.hpp>
-#include <tandem/graph/graph.hpp>
+#include <tandem/graph/layer.hpp>
 
 namespace tandem {
 
@@ -34,39 +35,17 @@ void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span
   }
 }
 
-/// A parameter, its gradient of the last step, and its optimizer states, by name.
-template <class T>
-struct NamedParameter {
-  std::string name;
-  Shape shape{};
-  Role role = Role::weight;
-  bool frozen = false;
-  std::span<T> value{};
-  std::span<T> gradient{};             ///< empty where frozen
-  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
-};
-
-/// All parameters of a rank's mirror, in the order of the network.
-template <class Program, class Mirror>
-auto named_parameters(Mirror& mirror, int states) {
-  using T = typename Mirror::T;
-  std::vector<NamedParameter<T>> list;
-  for (int p = 0; p < Program::graph.parameters; ++p) {
-    GraphParameter const& own = Program::graph.parameter[p];
-    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
-    std::int64_t const at = Program::layout.offset[p];
-    NamedParameter<T> named{.name = parameter_name(Program::graph, p),
-                            .shape = own.parameter.shape,
-                            .role = own.parameter.role,
-                            .frozen = own.frozen,
-                            .value = {mirror.parameters() + at, count}};
-    if (!own.frozen) {
-      named.gradient = {mirror.gradients() + at, count};
-      for (int s = 0; named.role == Role::weight && s < states; ++s) {
-        named.states.emplace_back(mirror.state(s) + at, count);
-      }
+/// The network's @p all parameters in its order, from those of each device of a replica; where
+/// several have one, the first counts.
+/// @param of  of(device): the device's parameters
+template <class F>
+auto gather(int all, int devices, F const& of) {
+  std::vector<typename std::invoke_result_t<F const&, int>::value_type> list(
+      static_cast<std::size_t>(all));
+  for (int device = devices - 1; device >= 0; --device) {
+    for (auto& own : of(device)) {
+      list[static_cast<std::size_t>(own.index)] = std::move(own);
     }
-    list.push_back(std::move(named));
   }
   return list;
 }

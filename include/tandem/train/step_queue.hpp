@@ -25,7 +25,7 @@ class StepQueue {
   using Batch = typename RankType::Batch;
   using Verb = void (RankType::*)(StepState const&, Batch const&);
   /// Steps that may wait: one more, and a device would have to keep a third batch.
-  static constexpr std::size_t most = RankType::FeedType::steps_in_flight;
+  static constexpr std::size_t most = Workers::steps_in_flight;
 
   StepQueue() { before_.reserve(most); }
 
@@ -52,7 +52,8 @@ class StepQueue {
     if (result.non_finite >= 0) {
       position = before_.front();
       before_.clear();
-      throw non_finite_loss(position.step, result.non_finite, RankType::batching.microbatches);
+      throw non_finite_loss(position.step, result.non_finite,
+                            workers.rank_of_loss(result.non_finite));
     }
     before_.erase(before_.begin());
     return result;

@@ -16,9 +16,12 @@
 #include <tandem/ops/host/user_layer.hpp>
 #include <tandem/strategy/program.hpp>
 #include <tandem/train/batch_check.hpp>
+#include <tandem/train/check_options.hpp>
 #include <tandem/train/checkpoint.hpp>
 #include <tandem/train/default_transport.hpp>
+#include <tandem/train/imported_table.hpp>
 #include <tandem/train/options.hpp>
+#include <tandem/train/parameters.hpp>
 #include <tandem/train/progress.hpp>
 #include <tandem/train/step_queue.hpp>
 #include <tandem/train/trace.hpp>
@@ -52,20 +55,21 @@ class Trainer {
   using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Backend>()>;
   using Workers = WorkerGroup<ProgramType, Backend, LossType, MetricType, Transport>;
   using RankType = typename Workers::RankType;
-  static constexpr auto const& graph = ProgramType::graph;
+  static constexpr auto const& graph = ProgramType::network;
   static constexpr Shape input = graph.node[0].out;
   static constexpr Shape output = graph.output().out;
 
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked(std::move(options))},
-        workers_{rank_options(options_), transport_options(options_)} {
+      : options_{checked(std::move(options), graph)},
+        table_{import_table<ProgramType>(options_.rows)},
+        workers_{rank_options(options_, table_),
+                 {.timeout = options_.timeout, .world = options_.world}} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
-    for (auto const& replica : all_parameters()) {
-      for (std::size_t p = 0; p < replica.size(); ++p) {
-        initialize<T>(graph.parameter[p].parameter, static_cast<int>(p), options_.seed,
-                      replica[p].value);
+    for (auto const& rank : all_parameters()) {
+      for (NamedParameter<T> const& own : rank) {
+        initialize<T>(graph.parameter[own.index].parameter, own.index, options_.seed, own.value);
       }
     }
     upload();
@@ -82,7 +86,7 @@ class Trainer {
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<LossType>(data, input, output);
-    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last);
+    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     if (epoch.index < position_.epoch) {
       return {};
     }
@@ -155,7 +159,8 @@ class Trainer {
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
   /// any B up to TrainerOptions::batch.
   StepResult step(std::span<T const> x, std::span<Target const> targets) {
-    int const samples = check_batch<ProgramType, LossType>(x, targets, options_.batch);
+    int const samples =
+        check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
     queue_step(x.data(), targets.data(), samples);
     return collect_step();
   }
@@ -163,7 +168,8 @@ class Trainer {
   /// One step like step(), and when each action and collective of every rank of this process began
   /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
   Trace trace_step(std::span<T const> x, std::span<Target const> targets) {
-    int const samples = check_batch<ProgramType, LossType>(x, targets, options_.batch);
+    int const samples =
+        check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
     queue_step(x.data(), targets.data(), samples, &RankType::queue_traced);
     collect_step();
     Trace trace;
@@ -187,25 +193,26 @@ class Trainer {
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error nothing has changed.
   void load(std::string const& path) {
-    position_ = load_checkpoint(path, all_parameters(), state_names(options_.optimizer),
-                                optimizer_name(options_.optimizer));
+    position_ =
+        load_checkpoint(path, parameters(), all_parameters(), state_names(options_.optimizer),
+                        optimizer_name(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     upload();
   }
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it.
   void load_weights(std::string const& path) {
-    load_parameters(path, all_parameters());
+    load_parameters(path, parameters(), all_parameters());
     upload();
   }
 
-  /// The parameters of this process's rank number @p local (all replicas have the same), in the
-  /// network's order; a gradient is that of the last step, a state one of the optimizer's. On Host
-  /// these are views of the memory; on a GPU copies, good until the next call for this rank.
+  /// The parameters of replica number @p local of this process (all replicas have the same), in the
+  /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
+  /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
+  /// next call for this replica.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0) const {
-    workers_.run_on(local, [](RankType& rank) { rank.download(); });
-    return named_parameters<ProgramType>(workers_.rank(local).mirror(),
-                                         states_of(options_.optimizer));
+    return gather(graph.parameters, ProgramType::devices,
+                  [&](int device) { return parameters_of(local * ProgramType::devices + device); });
   }
 
   /// Memory of one rank's tensors, as planned and allocated.
@@ -218,23 +225,15 @@ class Trainer {
   [[nodiscard]] Workers& workers() { return workers_; }
 
  private:
-  static TrainerOptions checked(TrainerOptions options) {
-    expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
-    expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
-    expects(options.threads_per_device >= 0,
-            "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-    return options;
-  }
-
-  static RankOptions rank_options(TrainerOptions const& options) {
-    return {.largest_microbatch = largest_microbatch(options.batch, S::batching),
+  static RankOptions rank_options(TrainerOptions const& options, ImportedTable const& table) {
+    Batching const batching = batching_with<ProgramType>(table.microbatches);
+    return {.largest_microbatch = largest_microbatch(options.batch, batching),
             .device = {.threads = options.threads_per_device},
             .optimizer = options.optimizer,
-            .runs = update_runs(graph, ProgramType::layout, options.groups),
+            .groups = options.groups,
+            .rows = table.microbatches > 0 ? &table.rows : nullptr,
+            .microbatches = table.microbatches,
             .record = options.record};
-  }
-  static TransportOptions transport_options(TrainerOptions const& options) {
-    return {.timeout = options.timeout, .world = options.world};
   }
 
   // Whether this process is the one that prints and writes.
@@ -275,10 +274,15 @@ class Trainer {
     return {targets, static_cast<std::size_t>(samples * LossType::targets(output))};
   }
 
-  [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> all_parameters() const {
+  // Those of one rank of this process.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters_of(int local) const {
+    workers_.run_on(local, [](RankType& rank) { rank.download(); });
+    return workers_.rank(local).parameters();
+  }
+  [[nodiscard]] auto all_parameters() const {
     std::vector<std::vector<NamedParameter<T>>> list;
     for (int local = 0; local < workers_.size(); ++local) {
-      list.push_back(parameters(local));
+      list.push_back(parameters_of(local));
     }
     return list;
   }
@@ -287,6 +291,7 @@ class Trainer {
   }
 
   TrainerOptions options_;
+  ImportedTable table_;
   TrainingPosition position_;
   mutable Workers workers_;
   StepQueue<Workers> queue_;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tandem/comm/transport.hpp>
@@ -24,16 +25,29 @@ class WorkerGroup {
  public:
   static constexpr int ranks = Program::ranks;
   using TransportType = Transport<ranks>;
-  using RankType =
-      Rank<Program, Backend, LossType, MetricType, typename TransportType::Communicator>;
+  using Communicator = typename TransportType::Communicator;
+  using RankType = RankInterface<typename Backend::Master, typename LossType::Target>;
+  /// The rank that is device @p D of its replica.
+  template <int D>
+  using RankOf =
+      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>;
+
+  /// Steps that may be queued before the result of the first is collected.
+  static constexpr int steps_in_flight = RankOf<0>::FeedType::steps_in_flight;
 
   /// @param options    of every rank but for the field `rank`, and of its device the ordinal
   /// @param transport  but for describe_progress
   WorkerGroup(RankOptions const& options, TransportOptions transport)
       : timeout_{transport.timeout},
+        batching_{batching_with<Program>(options.microbatches)},
         transport_{described(std::move(transport))},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
         threads_{transport_.local_ranks(), abort_on_error(transport_), transport_.first_rank()} {
+    expects(
+        transport_.local_ranks() % Program::devices == 0,
+        "a process must have all devices of a replica, since it reads and writes the whole model: "
+        "start fewer processes, so that the ranks of each are a multiple of the devices of the "
+        "model");
     threads_.run([&](int local) {
       RankOptions own = options;
       own.rank = transport_.first_rank() + local;
@@ -42,9 +56,9 @@ class WorkerGroup {
         own.device.threads = host::threads_of_each(size());
       }
       auto& place = ranks_[static_cast<std::size_t>(local)];
-      place = std::make_unique<RankType>(own, transport_.communicator(own.rank));
+      place = make_rank(own);
       for (int other = 0; other < size(); ++other) {
-        place->device().share_with({.ordinal = transport_.device_of(other)});
+        place->share_with({.ordinal = transport_.device_of(other)});
       }
       place->report_progress_to(transport_.progress(own.rank));
       place->watch_with(
@@ -65,6 +79,17 @@ class WorkerGroup {
     return run_where([local](int l) { return l == local; }, f);
   }
 
+  /// The rank that worked out the loss of a microbatch, counted over all replicas.
+  [[nodiscard]] int rank_of_loss(int microbatch) const {
+    int const replica = microbatch / batching_.microbatches;
+    int const copy =
+        microbatch % batching_.microbatches * Program::map.copies / batching_.microbatches;
+    int const result = Program::partition.part[Program::network.nodes - 1];
+    return replica * Program::devices + Program::map.device[copy * Program::map.parts() + result];
+  }
+
+  /// Of the table that the ranks run.
+  [[nodiscard]] Batching const& batching() const { return batching_; }
   /// Ranks of this process.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   /// The process's rank number @p local.
@@ -108,12 +133,29 @@ class WorkerGroup {
   void settle() noexcept {
     for (auto const& rank : ranks_) {
       if (rank) {
-        rank->device().settle();
+        rank->settle();
       }
     }
   }
 
+  // Its type depends on which device of its replica it is.
+  std::unique_ptr<RankType> make_rank(RankOptions const& options) {
+    auto const connect = [&](int group) {
+      return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
+                                               : transport_.communicator(options.rank, group);
+    };
+    std::unique_ptr<RankType> made;
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      (void)((options.rank % Program::devices == D &&
+              (made = std::make_unique<RankOf<D>>(options, connect), true)) ||
+             ...);
+    }
+    (std::make_integer_sequence<int, Program::devices>{});
+    return made;
+  }
+
   static TransportOptions described(TransportOptions options) {
+    options.groups = RankGroups<Program>::list();
     options.describe_progress = [](int /*rank*/, std::uint64_t action) {
       return to_string(unpack_action(action));
     };
@@ -124,6 +166,7 @@ class WorkerGroup {
   }
 
   std::chrono::milliseconds timeout_;
+  Batching batching_;
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
   bool failed_ = false;

@@ -23,6 +23,7 @@ namespace {
 
 using namespace tandem;
 using namespace tandem::test;
+using tandem::test::Part;
 
 template <class S, class Precision = Fp32>
 using OnGpus = Trainer<TinyNet, S, BasicCuda<Portable, Precision>, SoftmaxCrossEntropy<>, Accuracy,

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include <rank_of.hpp>
 #include <unit/comm/watchdog.hpp>
 
 #include "support.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 using namespace tandem;
 using namespace tandem::test;
+using tandem::test::Part;
 
 // The same five steps in double, with the same microbatches; on every rank.
 template <class S, class OneDevice, class Net = TinyNet>
@@ -86,18 +88,7 @@ template <class S>
 auto bits_of(TrainerOptions const& options, int steps = 7) {
   Watchdog const watchdog{"steps in fp32"};
   OnGpu<S> trainer{options};
-  std::vector<double> numbers;
-  for (int s = 0; s < steps; ++s) {
-    StepResult const r = engine_step(trainer, s);
-    numbers.insert(numbers.end(), {r.loss, r.metric, r.gradient_norm});
-  }
-  for (NamedParameter<float> const& p : trainer.parameters()) {
-    numbers.insert(numbers.end(), p.value.begin(), p.value.end());
-    for (std::span<float> const state : p.states) {
-      numbers.insert(numbers.end(), state.begin(), state.end());
-    }
-  }
-  return numbers;
+  return engine_bits(trainer, steps);
 }
 
 TEST_CASE("reproducible: the same bits on 1, 2 and 4 ranks") {
@@ -124,7 +115,7 @@ TEST_CASE("gradients rounded to 16 bits on the way are close to exact ones") {
   Difference const b = difference(brain.parameters(), exact.parameters(), Part::gradient);
   CHECK(b.error <= 3 * std::ldexp(1.0, -9));
   CHECK(b.error > std::ldexp(1.0, -13));  // it was rounded
-  CHECK(brain.memory().wire == 2 * decltype(brain)::ProgramType::layout.trained);
+  CHECK(brain.memory().wire == 2 * DeviceOf<decltype(brain)>::layout.trained);
 }
 
 }  // namespace

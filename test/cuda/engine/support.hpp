@@ -5,6 +5,7 @@
 /// Trainers of the tests' networks on a GPU, several ranks on one where there are several.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <tandem/cuda.cuh>
@@ -39,6 +40,23 @@ StepResult engine_step(Trainer& trainer, int step) {
   Samples<T> const data{Trainer::input, static_cast<int>(Trainer::output.elements()),
                         sizes[step % 6], static_cast<std::uint64_t>(step)};
   return trainer.step(data.x, data.y);
+}
+
+/// All that @p steps steps compute and leave behind.
+template <class Trainer>
+std::vector<double> engine_bits(Trainer& trainer, int steps) {
+  std::vector<double> numbers;
+  for (int s = 0; s < steps; ++s) {
+    StepResult const r = engine_step(trainer, s);
+    numbers.insert(numbers.end(), {r.loss, r.metric, r.gradient_norm});
+  }
+  for (auto const& p : trainer.parameters()) {
+    numbers.insert(numbers.end(), p.value.begin(), p.value.end());
+    for (auto const state : p.states) {
+      numbers.insert(numbers.end(), state.begin(), state.end());
+    }
+  }
+  return numbers;
 }
 
 }  // namespace tandem::test

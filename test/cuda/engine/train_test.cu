@@ -13,6 +13,7 @@
 #include <limits>
 #include <string>
 
+#include <rank_of.hpp>
 #include <unit/comm/watchdog.hpp>
 #include <unit/safetensors/temporary_folder.hpp>
 
@@ -184,7 +185,7 @@ void check_memory() {
   }
   for (int rank = 0; rank < trainer.workers().size(); ++rank) {
     std::uint64_t used = 0;
-    REQUIRE(cudaMemPoolGetAttribute(trainer.workers().rank(rank).device().pool.get(),
+    REQUIRE(cudaMemPoolGetAttribute(rank_of(trainer, rank).device().pool.get(),
                                     cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess);
     auto const planned = static_cast<std::uint64_t>(trainer.memory(rank).total());
     CHECK(used >= planned);

@@ -61,8 +61,8 @@ void check_model() {
     double const loss = one_step(host, step).loss;
     CHECK(std::fabs(one_step(gpu, step).loss - loss) <= 1e-10 * loss);
   }
-  for (int rank = 0; rank < S::ranks; ++rank) {
-    CHECK(gradients_differ(gpu.parameters(rank), host.parameters()) <= 1e-10);
+  for (int replica = 0; replica < S::batching.replicas; ++replica) {
+    CHECK(gradients_differ(gpu.parameters(replica), host.parameters()) <= 1e-10);
   }
 }
 
@@ -100,6 +100,12 @@ TEST_CASE("ResNet-18; GoogLeNet on 2 and 4 ranks") {
   check_model<Residual18, SingleDevice<>, SingleDevice<>>();
   check_model<Google, DataParallel<2>, SingleDevice<Microbatches<2>>>();
   check_model<Google, DataParallel<4>, SingleDevice<Microbatches<4>>>();
+}
+
+TEST_CASE("GoogLeNet in two stages, on 2 and 4 ranks") {
+  using One = SingleDevice<Microbatches<4>>;
+  check_model<Google, Pipeline<GPipe, 4, Split<5>, Split<9>, Checkpoint<Boundaries>>, One>();
+  check_model<Google, Hybrid<DataParallel<2>, Pipeline<OneFOneB, 2, Split<5>, Split<9>>>, One>();
 }
 
 TEST_CASE("GoogLeNet, reproducible: the same bits on 1, 2 and 4 ranks") {

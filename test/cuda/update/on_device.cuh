@@ -38,15 +38,17 @@ inline cuda::RankDevice& gpu() {
 }
 
 inline constexpr std::int64_t size = 14016;
+inline constexpr int parameters_of_network = 7;  // of which others have numbers 3 and 6
 
 /// Weights in more than one chunk and in few, settings of their own, statistics, frozen ones; a
 /// gap.
 inline std::vector<UpdateRun> runs() {
-  return {{.begin = 0, .end = 5001},
-          {.begin = 5001, .end = 5004, .learning_rate_scale = 0.5F, .weight_decay = 0.0F},
-          {.begin = 5024, .end = 5100, .role = Role::statistic, .rate = 0.1F},
-          {.begin = 5100, .end = 5200, .frozen = true},
-          {.begin = 5200, .end = 14000, .weight_decay = 0.25F}};
+  return {
+      {.begin = 0, .end = 5001, .origin = 5},
+      {.begin = 5001, .end = 5004, .origin = 4, .learning_rate_scale = 0.5F, .weight_decay = 0.0F},
+      {.begin = 5024, .end = 5100, .origin = 2, .role = Role::statistic, .rate = 0.1F},
+      {.begin = 5100, .end = 5200, .origin = 1, .frozen = true},
+      {.begin = 5200, .end = 14000, .origin = 0, .weight_decay = 0.25F}};
 }
 
 template <class P>
@@ -122,7 +124,9 @@ class OnDevice {
         chunks{gpu(), update_chunks(runs(), cuda::update_chunk)},
         settings{gpu(), run_settings(runs(), optimizer)},
         functors{gpu(), Kernels::functor_bytes(static_cast<int>(settings.size()))},
+        ranges{gpu(), chunk_ranges(runs(), cuda::update_chunk, parameters_of_network)},
         squares{gpu(), chunks.size()},
+        square_sums{gpu(), parameters_of_network},
         stopped{gpu(), std::vector<int>{0}},
         kernels{optimizer,
                 {.parameters = parameters.data(),
@@ -136,6 +140,9 @@ class OnDevice {
                  .run_count = static_cast<int>(settings.size()),
                  .functors = functors.data(),
                  .squares = squares.data(),
+                 .ranges = ranges.data(),
+                 .range_count = parameters_of_network,
+                 .sums = square_sums.data(),
                  .stopped = stopped.data()}} {}
 
   Result step(StepState const& step_state, std::vector<P> const& gradient,
@@ -146,13 +153,14 @@ class OnDevice {
     DeviceArray<Result> const result{gpu(), 1};
     bool const clips = step_state.clip_norm > 0;
     if (clips) {
-      kernels.gradient_norm(gpu().compute);
+      kernels.sum_squares(gpu().compute);
     }
     kernels.finish(gpu().compute, on_device.data(), sums_on_device.data(),
                    static_cast<int>(sums.size() / 2), samples, clips, result.data());
     kernels.apply(gpu().compute);
     static_cast<void>(functors.host());  // looks at what stands around it
     static_cast<void>(squares.host());
+    static_cast<void>(square_sums.host());
     return result.host()[0];
   }
 
@@ -170,7 +178,9 @@ class OnDevice {
   DeviceArray<cuda::UpdateChunk> chunks;
   DeviceArray<RunSettings> settings;
   DeviceArray<std::byte> functors;
+  DeviceArray<cuda::ChunkRange> ranges;
   DeviceArray<double> squares;
+  DeviceArray<double> square_sums;
   DeviceArray<int> stopped;
   Kernels kernels;
 };

@@ -102,6 +102,26 @@ TEST_CASE("the update: three steps of every optimizer as Host's functors") {
   }
 }
 
+TEST_CASE("the update: square sums, one a parameter of the network, in its order") {
+  Arrays<float> const arrays{};
+  OnDevice<float, float> device{Sgd{}, arrays};
+  auto const gradient = numbers<float>(2);
+  device.step({.learning_rate = 0.1, .clip_norm = 1.0}, gradient);
+  auto const sums = device.square_sums.host();
+  REQUIRE(sums.size() == 7);
+  for (UpdateRun const& r : runs()) {
+    double exact = 0.0;
+    for (auto i = r.begin; i < r.end && r.role == Role::weight && !r.frozen; ++i) {
+      double const g = gradient[static_cast<std::size_t>(i)];
+      exact += g * g;
+    }
+    CAPTURE(r.origin);
+    CHECK(std::abs(sums[static_cast<std::size_t>(r.origin)] - exact) <= 1e-12 * exact);
+  }
+  CHECK(sums[3] == 0.0);
+  CHECK(sums[6] == 0.0);
+}
+
 TEST_CASE("the update: what belongs to no run, or to a frozen one, keeps its bits") {
   Arrays<float> const before{};
   OnDevice<float, float> device{AdamW{}, before};
@@ -161,7 +181,7 @@ TEST_CASE("refresh_rounded: all parameters, those of no run too") {
 
 TEST_CASE("the update: nothing to train queues nothing") {
   cuda::UpdateKernels<float, float> const kernels{Sgd{}, {}};
-  kernels.gradient_norm(gpu().compute);
+  kernels.sum_squares(gpu().compute);
   kernels.apply(gpu().compute);
   gpu().compute.synchronize();
 }

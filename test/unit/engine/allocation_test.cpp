@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <vector>
@@ -100,13 +101,35 @@ TEST_CASE("a step on two devices allocates nothing, with many buckets and an emp
   check_steps<DataParallel<3, Weighted<2, 0, 1>>>({.optimizer = Adam{}, .threads_per_device = 1});
 }
 
-TEST_CASE("the start allocates the bytes of the report, and nothing else that is aligned") {
+TEST_CASE("a step of a pipeline allocates nothing") {
+  check_steps<Pipeline<OneFOneB, 4, Split<4>, Split<5>>>(
+      {.optimizer = Sgd{.momentum = 0.9F}, .clip_norm = 1.0, .threads_per_device = 1});
+  check_steps<Hybrid<
+      DataParallel<2, Reproducible<>>,
+      Pipeline<Interleaved<2>, 2, Split<2>, Split<2>, Split<2>, Split<3>, Checkpoint<Boundaries>>>>(
+      {.optimizer = Adam{}, .threads_per_device = 1});
+}
+
+// Six arenas a rank, each rounded up to a cache line; with several ranks the words they share have
+// cache lines, too.
+template <class S>
+void check_start(TrainerOptions const& options) {
+  test::Watchdog const watchdog{"allocations of a start"};
   long const before = aligned_bytes.load();
-  Trainer<test::TinyNet, SingleDevice<Microbatches<4>, Reproducible<>>, Host> const trainer{
-      {.batch = 13, .optimizer = Adam{}, .threads_per_device = 1}};
+  Trainer<test::TinyNet, S, Host> const trainer{options};
   long const bytes = aligned_bytes.load() - before;
-  CHECK(bytes >= trainer.memory().total());
-  CHECK(bytes < trainer.memory().total() + 6 * 64);  // six arenas, each rounded up to a cache line
+  std::int64_t reported = 0;
+  for (int rank = 0; rank < S::ranks; ++rank) {
+    reported += trainer.memory(rank).total();
+  }
+  CHECK(bytes >= reported);
+  CHECK(bytes < reported + S::ranks * (S::ranks > 1 ? 16 : 6) * 64);
+}
+
+TEST_CASE("the start allocates the bytes of the report, and nothing else that is aligned") {
+  TrainerOptions const options{.batch = 13, .optimizer = Adam{}, .threads_per_device = 1};
+  check_start<SingleDevice<Microbatches<4>, Reproducible<>>>(options);
+  check_start<Pipeline<OneFOneB, 4, Split<4>, Split<5>>>(options);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <logging_transport.hpp>
+#include <rank_of.hpp>
 #include <tiny_network.hpp>
 #include <unit/comm/watchdog.hpp>
 
@@ -18,17 +20,17 @@ namespace tandem {
 namespace {
 
 template <class Net, class S>
-using Recorded = Trainer<Net, S, Host, SoftmaxCrossEntropy<>, Accuracy, RecordingTransport>;
+using Recorded = Trainer<Net, S, Host, SoftmaxCrossEntropy<>, Accuracy, test::LoggingTransport>;
+
+template <class T>
+using Transport = test::LoggingTransport<T::ProgramType::ranks>;
 
 template <class T>
 std::vector<Record> step_log(T& trainer, int batch) {
   test::Samples<float> const data{T::input, T::output[0], batch};
-  for (int rank = 0; rank < trainer.workers().ranks; ++rank) {
-    trainer.workers().rank(rank).communicator().clear();
-  }
+  Transport<T>::clear();
   trainer.step(data.x, data.y);
-  auto const log = trainer.workers().rank(0).communicator().log();
-  return {log.begin(), log.end()};
+  return Transport<T>::log(0);
 }
 
 /// Elements of each bucket, from the graph alone: parameters in the order of backward, each rounded
@@ -57,8 +59,9 @@ std::vector<std::int64_t> bucket_elements(G const& graph, std::int64_t first, st
 /// A step is one reduction of losses and metrics, then the buckets.
 template <class T>
 void check_log(T& trainer, std::int64_t first, std::int64_t rest) {
+  using Device = test::DeviceOf<T>;
   std::vector<Record> const log = step_log(trainer, 13);
-  std::vector<std::int64_t> const buckets = bucket_elements(T::graph, first, rest);
+  std::vector<std::int64_t> const buckets = bucket_elements(Device::graph, first, rest);
   REQUIRE(log.size() == buckets.size() + 1);
   int const microbatches = T::ProgramType::batching.all_microbatches();
   CHECK(to_string(log[0].label) == "losses");
@@ -71,15 +74,13 @@ void check_log(T& trainer, std::int64_t first, std::int64_t rest) {
     CHECK(to_string(record.label) == "bucket " + std::to_string(b));
     CHECK(record.elements == buckets[b]);
     CHECK(record.bytes == 4 * buckets[b]);
-    bytes +=
-        4 * T::ProgramType::layout.bucket_begin[b + 1] - 4 * T::ProgramType::layout.bucket_begin[b];
+    bytes += 4 * Device::layout.bucket_begin[b + 1] - 4 * Device::layout.bucket_begin[b];
   }
   std::int64_t all = 0;
   for (Record const& record : log) {
     all += record.bytes;
   }
   CHECK(all == bytes);
-  CHECK(trainer.workers().rank(0).communicator().missed() == 0);
 }
 
 TEST_CASE("bytes and order of the calls of a step are the layout's") {
@@ -94,13 +95,9 @@ TEST_CASE("bytes and order of the calls of a step are the layout's") {
   check_log(one, std::int64_t{1} << 20, std::int64_t{25} << 20);
   CHECK(step_log(one, 13).size() == 2);
 
-  std::vector<Record> const log = [&] {
-    one.workers().rank(1).communicator().clear();
-    one.evaluate(test::dataset(one.input, 5, 13));
-    auto const l = one.workers().rank(1).communicator().log();
-    return std::vector<Record>{l.begin(), l.end()};
-  }();
-  CHECK(log.size() == 1);  // the losses
+  Transport<decltype(one)>::clear();
+  one.evaluate(test::dataset(one.input, 5, 13));
+  CHECK(Transport<decltype(one)>::log(1).size() == 1);  // the losses
 }
 
 TEST_CASE("buckets do not change a bit") {
@@ -117,7 +114,7 @@ TEST_CASE("buckets do not change a bit") {
 }
 
 TEST_CASE("the order of the buckets is that of backward") {
-  using P = Program<test::TinyNet, DataParallel<2, BucketBytes<64, 600>>, 4>;
+  using P = Program<test::TinyNet, DataParallel<2, BucketBytes<64, 600>>, 4>::Device<0>;
   int bucket = 0;
   for (int n = P::graph.nodes - 1; n > 0; --n) {
     if (P::layout.closes[n] >= 0) {
@@ -158,9 +155,7 @@ struct ProbedNet : Network<Vector<2>, Sequential<Linear<2>, Probe, Linear<3>>> {
 TEST_CASE("accumulated gradients are reduced with the last microbatch, not before") {
   test::Watchdog const watchdog{"accumulation"};
   using T = Recorded<ProbedNet, DataParallel<2, Microbatches<4>, BucketBytes<1, 1>>>;
-  static T* probed = nullptr;
   T trainer{{.batch = 8, .threads_per_device = 1}};
-  probed = &trainer;
   for (auto const& p : trainer.parameters()) {
     std::ranges::fill(p.value, p.name == "0.bias" ? 1.0F : 0.0F);  // rank 0 has positive numbers
   }
@@ -168,7 +163,7 @@ TEST_CASE("accumulated gradients are reduced with the last microbatch, not befor
     std::ranges::fill(p.value, p.name == "0.bias" ? -1.0F : 0.0F);
   }
   Probe::calls.clear();
-  Probe::count = [] { return probed->workers().rank(0).communicator().log().size(); };
+  Probe::count = [] { return Transport<T>::log(0).size(); };
   std::vector<Record> const log = step_log(trainer, 8);
   Probe::count = nullptr;
   CHECK(Probe::calls == std::vector<std::size_t>{0, 0, 0, 0, 0, 0, 0, 2});  // losses, bucket 0
@@ -181,8 +176,7 @@ TEST_CASE("one device makes no call at all") {
   CHECK(step_log(trainer, 8).empty());
   trainer.evaluate(test::dataset(trainer.input, 3, 9));
   trainer.predict(test::dataset(trainer.input, 3, 9));
-  CHECK(trainer.workers().rank(0).communicator().log().empty());
-  CHECK(trainer.workers().rank(0).communicator().missed() == 0);
+  CHECK(Transport<decltype(trainer)>::log(0).empty());
 }
 
 }  // namespace

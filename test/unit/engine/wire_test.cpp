@@ -9,7 +9,9 @@
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <logging_transport.hpp>
 #include <parity.hpp>
+#include <rank_of.hpp>
 #include <tiny_network.hpp>
 
 namespace tandem::test {
@@ -28,7 +30,7 @@ double error_of(double half_unit, double smallest) {
   parity_step(exact, 0);
   parity_step(rounded, 0);
   CHECK(first_difference(rounded.parameters(0), rounded.parameters(1)) == "");
-  CHECK(rounded.memory().wire == 2 * decltype(rounded)::ProgramType::layout.trained);
+  CHECK(rounded.memory().wire == 2 * DeviceOf<decltype(rounded)>::layout.trained);
   CHECK(exact.memory().wire == 0);
   double worst = 0.0;
   auto const wanted = exact.parameters();
@@ -58,14 +60,15 @@ TEST_CASE("bfloat16 has 8 bits, float16 has 11") {
 
 TEST_CASE("what goes over the wire has half the bytes") {
   using S = DataParallel<2, Wire<BFloat16>, BucketBytes<64, 256>>;
-  Trainer<TinyNet, S, Host, SoftmaxCrossEntropy<>, Accuracy, RecordingTransport> trainer{
+  Trainer<TinyNet, S, Host, SoftmaxCrossEntropy<>, Accuracy, LoggingTransport> trainer{
       parity_options()};
+  LoggingTransport<2>::clear();
   parity_step(trainer, 0);
   std::int64_t bytes = 0;
-  for (Record const& record : trainer.workers().rank(0).communicator().log()) {
+  for (Record const& record : LoggingTransport<2>::log(0)) {
     bytes += record.label.index >= 0 ? record.bytes : 0;  // buckets, not losses
   }
-  CHECK(bytes == 2 * decltype(trainer)::ProgramType::layout.trained);
+  CHECK(bytes == 2 * DeviceOf<decltype(trainer)>::layout.trained);
 }
 
 TEST_CASE("one replica sends nothing, so nothing is rounded") {

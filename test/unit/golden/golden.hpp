@@ -146,7 +146,11 @@ std::vector<typename TrainerType::T> outputs_of(TrainerType& trainer, Golden con
   StepBatch<T, typename TrainerType::Target> const batch{
       .x = in.data(), .targets = wanted.data(), .outputs = outputs.data(), .size = samples};
   trainer.workers().run([&](auto& rank) {
-    return training ? rank.train(StepState{}, batch) : rank.forward(StepState{}, batch);
+    if (!training) {
+      return rank.forward(StepState{}, batch);
+    }
+    rank.queue_training(StepState{}, batch);
+    return rank.collect();
   });
   return outputs;
 }

@@ -12,6 +12,7 @@
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <rank_of.hpp>
 #include <tiny_network.hpp>
 #include <unit/comm/watchdog.hpp>
 
@@ -98,7 +99,7 @@ TEST_CASE("what is frozen stays as it is, statistics too, and has neither gradie
   MemoryReport const whole = all.memory();
   CHECK(stem.memory().parameters == whole.parameters);
   CHECK(stem.memory().gradients < whole.gradients);
-  CHECK(stem.memory().gradients == 4 * decltype(stem)::ProgramType::layout.trained);
+  CHECK(stem.memory().gradients == 4 * test::DeviceOf<decltype(stem)>::layout.trained);
   CHECK(stem.memory().optimizer_state == 2 * stem.memory().gradients);
   CHECK(stem.memory().kept < whole.kept);  // backward reads nothing of it
 }

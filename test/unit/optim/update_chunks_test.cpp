@@ -9,6 +9,7 @@
 namespace {
 
 using namespace tandem;
+using cuda::ChunkRange;
 using cuda::UpdateChunk;
 
 TEST_CASE("update_chunks: runs in pieces, none of a frozen or an empty one") {
@@ -32,6 +33,23 @@ TEST_CASE("update_chunks: runs in pieces, none of a frozen or an empty one") {
   auto const chunks = update_chunks(large, INT32_MAX);
   CHECK(chunks.size() == 11);
   CHECK(chunks.back().begin + chunks.back().count == large[0].end);
+}
+
+TEST_CASE("chunk_ranges: at each parameter's place its chunks, if its gradient counts") {
+  std::vector<UpdateRun> const parameters = {
+      {.begin = 0, .end = 10, .origin = 3},
+      {.begin = 10, .end = 12, .origin = 2, .frozen = true},
+      {.begin = 16, .end = 24, .origin = 5, .role = Role::statistic},
+      {.begin = 24, .end = 29, .origin = 0, .counted = false},
+      {.begin = 32, .end = 36, .origin = 1}};
+  CHECK(update_chunks(parameters, 4).size() == 8);
+  CHECK(chunk_ranges(parameters, 4, 6) == std::vector<ChunkRange>{{.first = 0, .last = 0},
+                                                                  {.first = 7, .last = 8},
+                                                                  {.first = 3, .last = 3},
+                                                                  {.first = 0, .last = 3},
+                                                                  {.first = 0, .last = 0},
+                                                                  {.first = 0, .last = 0}});
+  CHECK(chunk_ranges({}, 4, 2) == std::vector<ChunkRange>(2));
 }
 
 TEST_CASE("run_settings: a run's own weight decay, or else the optimizer's") {

@@ -13,27 +13,42 @@ using namespace tandem;
 static_assert(Strategy<SingleDevice<>> && Strategy<DataParallel<2>>);
 static_assert(Strategy<DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>>);
 
+/// All of a strategy; each of those below lacks one thing.
 struct Archetype {
   static constexpr int ranks = 1;
+  static constexpr int devices = 1;
+  static constexpr int copies = 1;
   static constexpr Batching batching{};
+  static constexpr CheckpointRule checkpoint{};
+  template <class Net>
+  struct Cut;
 };
-struct NoRanks {
-  static constexpr Batching batching{};
-};
-struct NoBatching {
-  static constexpr int ranks = 1;
-};
-struct RanksOfAnotherType {
+struct RanksOfAnotherType : Archetype {
   static constexpr char const* ranks = "two";
-  static constexpr Batching batching{};
 };
-struct BatchingOfAnotherType {
-  static constexpr int ranks = 1;
+struct DevicesOfAnotherType : Archetype {
+  static constexpr char const* devices = "two";
+};
+struct CopiesOfAnotherType : Archetype {
+  static constexpr char const* copies = "two";
+};
+struct BatchingOfAnotherType : Archetype {
   static constexpr int batching = 1;
 };
+struct CheckpointOfAnotherType : Archetype {
+  static constexpr char const* checkpoint = "all";
+};
+struct NoCut {
+  static constexpr int ranks = 1;
+  static constexpr int devices = 1;
+  static constexpr int copies = 1;
+  static constexpr Batching batching{};
+  static constexpr CheckpointRule checkpoint{};
+};
 static_assert(Strategy<Archetype>);
-static_assert(!Strategy<NoRanks> && !Strategy<NoBatching> && !Strategy<RanksOfAnotherType> &&
-              !Strategy<BatchingOfAnotherType> && !Strategy<int>);
+static_assert(!Strategy<RanksOfAnotherType> && !Strategy<DevicesOfAnotherType> &&
+              !Strategy<CopiesOfAnotherType> && !Strategy<BatchingOfAnotherType> &&
+              !Strategy<CheckpointOfAnotherType> && !Strategy<NoCut> && !Strategy<int>);
 
 static_assert(BatchingOption<Microbatches<2>> && BatchingOption<Weighted<1>> &&
               BatchingOption<Reproducible<>> && BatchingOption<BucketBytes<1, 1>>);

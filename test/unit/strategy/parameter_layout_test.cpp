@@ -29,8 +29,9 @@ constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
 /// What must hold of any layout.
 template <class P>
 void check_layout() {
-  auto const& g = P::graph;
-  auto const& layout = P::layout;
+  using D = typename P::template Device<0>;
+  auto const& g = D::graph;
+  auto const& layout = D::layout;
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
   for (int p = 0; p < g.parameters; ++p) {
     std::int64_t const begin = layout.offset[p];
@@ -85,7 +86,7 @@ TEST_CASE("every trained parameter stands in one bucket, in backward order") {
 }
 
 TEST_CASE("the first bucket closes at 1 MiB, the others at 25 MiB") {
-  using P = Program<ResNet18, DataParallel<2>, 4>;
+  using P = Program<ResNet18, DataParallel<2>, 4>::Device<0>;
   auto const& layout = P::layout;
   auto const bytes = [&](int b) {
     return 4 * (layout.bucket_begin[b + 1] - layout.bucket_begin[b]);
@@ -106,12 +107,12 @@ TEST_CASE("the first bucket closes at 1 MiB, the others at 25 MiB") {
 }
 
 TEST_CASE("an element's size counts") {
-  CHECK(Program<ResNet18, DataParallel<2>, 8>::layout.bucket_begin[2] <
-        Program<ResNet18, DataParallel<2>, 4>::layout.bucket_begin[2]);
+  CHECK(Program<ResNet18, DataParallel<2>, 8>::Device<0>::layout.bucket_begin[2] <
+        Program<ResNet18, DataParallel<2>, 4>::Device<0>::layout.bucket_begin[2]);
 }
 
 TEST_CASE("one bucket a node where every node fills one") {
-  using P = Program<HalfFrozen, DataParallel<2, BucketBytes<1, 1>>, 4>;
+  using P = Program<HalfFrozen, DataParallel<2, BucketBytes<1, 1>>, 4>::Device<0>;
   REQUIRE(P::layout.buckets == 2);
   CHECK(P::graph.node[6].name == "Linear");
   CHECK(P::layout.closes[6] == 0);
@@ -122,23 +123,27 @@ TEST_CASE("one bucket a node where every node fills one") {
 }
 
 TEST_CASE("frozen parameters stand last and have no gradient") {
-  using P = Program<HalfFrozen, SingleDevice<>, 4>;
+  using P = Program<HalfFrozen, SingleDevice<>, 4>::Device<0>;
   auto const& layout = P::layout;
   // Linear 10 x 7 and 10, Conv2d 5 x 3 x 3 x 3 and 5, each rounded up to 16
   CHECK(layout.trained == 80 + 16 + 144 + 16);
   // Conv2d 7 x 5 and 7, BatchNorm2d 4 times 7
   CHECK(layout.elements == layout.trained + 48 + 16 + 4 * 16);
   CHECK(layout.offset[0] == 80 + 16);
-  CHECK(Program<AllFrozen, SingleDevice<>, 4>::layout.trained == 0);
-  CHECK(Program<AllFrozen, SingleDevice<>, 4>::layout.buckets == 0);
+  CHECK(Program<AllFrozen, SingleDevice<>, 4>::Device<0>::layout.trained == 0);
+  CHECK(Program<AllFrozen, SingleDevice<>, 4>::Device<0>::layout.buckets == 0);
 }
 
 TEST_CASE("a program holds what its parts say") {
   using P = Program<ResNet18, DataParallel<2, Microbatches<2>>, 4>;
   CHECK(P::ranks == 2);
-  CHECK(P::training.length == 2 * 2 + P::layout.buckets + 1 + 1);
-  CHECK(P::forward.length == 2 + 1);
-  CHECK(P::graph.nodes == graph<ResNet18>.nodes);
+  CHECK(P::devices == 1);
+  CHECK(P::table.length[0] == 2 * 2);
+  CHECK(P::network.nodes == graph<ResNet18>.nodes);
+  CHECK(P::Device<0>::graph.nodes == graph<ResNet18>.nodes);
+  CHECK(P::Device<0>::stages.count == 1);
+  CHECK(P::Device<0>::stages.stage[0].last == graph<ResNet18>.nodes);
+  CHECK((P::Device<0>::has_input && P::Device<0>::has_result));
 }
 
 }  // namespace

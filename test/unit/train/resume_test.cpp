@@ -125,5 +125,15 @@ TEST_CASE("a resumed run on another number of devices: the same bits, if reprodu
   check_resume<One, Four>(adam, 6);
 }
 
+TEST_CASE("a run of one device resumed on a pipeline, and back: the same bits, if reproducible") {
+  using One = SingleDevice<Microbatches<4>, Reproducible<>>;
+  using Two = Pipeline<OneFOneB, 4, Split<4>, Split<5>, Reproducible<>>;
+  using Four = Hybrid<DataParallel<2, Reproducible<>>, Pipeline<GPipe, 2, Split<3>, Split<6>>>;
+  check_resume<One, Two>(adam, 5);
+  check_resume<Two, One>(momentum, 6);
+  check_resume<Two, Four>(adam, 4);
+  check_resume<Four, Two>(momentum, 7);
+}
+
 }  // namespace
 }  // namespace tandem

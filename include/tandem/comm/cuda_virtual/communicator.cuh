@@ -42,7 +42,8 @@ class VirtualCommunicator {
  public:
   using Stream = cuda::Stream;
 
-  /// Messages of a pair of ranks and a direction that may be sent before the receiver comes.
+  /// Messages of a pair of ranks and a direction that may be sent before the receiver comes; more
+  /// if the group's options say so.
   static constexpr int messages_in_flight = 1;
 
   /// Whether all_reduce() and reduce_scatter() join the ranks in the order of comm/fixed_tree.hpp.
@@ -142,8 +143,8 @@ class VirtualCommunicator {
     together(call, stream, [&] { copy(call_of(root).in, data.data(), data.size_bytes(), stream); });
   }
 
-  /// A message to @p peer. See SendsAndReceives. Waits, on the host, while the one before it has
-  /// not been received.
+  /// A message to @p peer. See SendsAndReceives. Waits, on the host, while as many
+  /// as may be in flight have not been received.
   ///
   /// Cost:   copies bytes(data) once; allocates where the message is larger than all of its pair
   ///         and direction before it.
@@ -155,8 +156,8 @@ class VirtualCommunicator {
                             .label = label,
                             .type = &detail::type_mark<std::remove_const_t<T>, void>,
                             .count = data.size()};
-    group_->group_.send(rank_, peer, call, [&](detail::Box&) {
-      auto& place = group_->box(rank_, peer);
+    group_->group_.send(rank_, peer, call, [&](detail::Box& box) {
+      auto& place = group_->box(rank_, peer, box.place);
       if (place == nullptr) {
         place = std::make_unique<detail::VirtualBox>(group_->device());
       }
@@ -176,8 +177,8 @@ class VirtualCommunicator {
                             .label = label,
                             .type = &detail::type_mark<T, void>,
                             .count = data.size()};
-    group_->group_.receive(rank_, peer, call, [&](detail::Box&) {
-      detail::VirtualBox& place = *group_->box(peer, rank_);
+    group_->group_.receive(rank_, peer, call, [&](detail::Box& box) {
+      detail::VirtualBox& place = *group_->box(peer, rank_, box.place);
       stream.wait_for(place.full);
       copy(place.memory.get(), data.data(), data.size_bytes(), stream);
       stream.record(place.taken);

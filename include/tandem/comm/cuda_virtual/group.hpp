@@ -17,6 +17,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/threads_group.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
@@ -58,12 +59,21 @@ class VirtualGroup {
  public:
   /// @throws ContractError  ranks is not in [1, 64], or the time-out is not positive
   VirtualGroup(int ranks, cuda::Device device, ThreadsOptions const& options = {})
-      : group_{ranks, options}, device_{device}, timeout_{options.timeout} {
-    expects(ranks <= 64, "VirtualGroup: the number of ranks must be between 1 and 64");
-    for (int rank = 0; rank < ranks; ++rank) {
-      ends_.emplace_back(device);
-    }
-    boxes_.resize(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
+      : group_{ranks, options},
+        device_{device},
+        timeout_{options.timeout},
+        places_{options.messages_in_flight} {
+    make_ends();
+  }
+
+  /// Some of the ranks of @p all, as a group of their own that fails with it. See ThreadsGroup.
+  /// @param all  outlives this, and is no such group itself
+  VirtualGroup(VirtualGroup& all, RankSet const& set)
+      : group_{all.group_, set},
+        device_{all.device_},
+        timeout_{all.timeout_},
+        places_{all.places_} {
+    make_ends();
   }
 
   VirtualGroup(VirtualGroup const&) = delete;
@@ -102,18 +112,27 @@ class VirtualGroup {
  private:
   friend class VirtualCommunicator;
 
+  void make_ends() {
+    expects(size() <= 64, "VirtualGroup: the number of ranks must be between 1 and 64");
+    for (int rank = 0; rank < size(); ++rank) {
+      ends_.emplace_back(device_);
+    }
+    boxes_.resize(static_cast<std::size_t>(size() * size() * places_));
+  }
+
   [[nodiscard]] detail::VirtualEnd& end(int rank) noexcept {
     return ends_[static_cast<std::size_t>(rank)];
   }
 
   /// Made by the sender before the receiver sees the message.
-  [[nodiscard]] std::unique_ptr<detail::VirtualBox>& box(int from, int to) noexcept {
-    return boxes_[static_cast<std::size_t>(from * size() + to)];
+  [[nodiscard]] std::unique_ptr<detail::VirtualBox>& box(int from, int to, int place) noexcept {
+    return boxes_[static_cast<std::size_t>((from * size() + to) * places_ + place)];
   }
 
   ThreadsGroup group_;
   cuda::Device device_;
   std::chrono::milliseconds timeout_;
+  int places_;  // of a pair's messages
   std::vector<detail::VirtualEnd> ends_;
   std::vector<std::unique_ptr<detail::VirtualBox>> boxes_;
 };

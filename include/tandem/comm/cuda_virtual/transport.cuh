@@ -5,13 +5,17 @@
 /// VirtualTransport: all ranks on one GPU, as threads of this process.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
+#include <vector>
 
 #include <tandem/comm/cuda_copy.hpp>
 #include <tandem/comm/cuda_virtual/communicator.cuh>
 #include <tandem/comm/cuda_virtual/group.hpp>
-#include <tandem/comm/threads_group.hpp>
+#include <tandem/comm/rank_set.hpp>
+#include <tandem/comm/threads_options.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/runtime/cuda/device.hpp>
@@ -26,13 +30,24 @@ class VirtualTransport {
   static constexpr bool capturable = false;
 
   /// @throws ContractError  the time-out is not positive, or there are several processes
+  /// @throws ContractError  a group names a rank twice, or one that there is not
   explicit VirtualTransport(TransportOptions const& options)
-      : group_{Ranks, cuda::Device{0}, threads_options(options)} {}
+      : group_{Ranks, cuda::Device{0}, with_places(threads_options(options))},
+        sets_{options.groups} {
+    detail::check_groups(sets_, Ranks);
+    for (RankSet const& set : sets_) {
+      groups_.push_back(std::make_unique<VirtualGroup>(group_, set));
+    }
+  }
 
   [[nodiscard]] static int first_rank() noexcept { return 0; }
   [[nodiscard]] static int local_ranks() noexcept { return Ranks; }
   [[nodiscard]] static int device_of(int /*local*/) noexcept { return 0; }
   [[nodiscard]] Communicator communicator(int rank) { return group_.communicator(rank); }
+  [[nodiscard]] Communicator communicator(int rank, int group) {
+    int const position = detail::member_of(sets_, rank, group);
+    return groups_[static_cast<std::size_t>(group)]->communicator(position);
+  }
   [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
   void abort(int rank, std::string_view reason) { group_.abort(rank, reason); }
   void poll(int rank, std::chrono::steady_clock::duration waited = {}) {
@@ -40,7 +55,16 @@ class VirtualTransport {
   }
 
  private:
-  VirtualGroup group_;
+  // A rank's thread that waits to send receives nothing meanwhile, and pipelines send a few
+  // microbatches both ways before they receive.
+  static ThreadsOptions with_places(ThreadsOptions options) {
+    options.messages_in_flight = 16;
+    return options;
+  }
+
+  VirtualGroup group_;  // of all
+  std::vector<RankSet> sets_;
+  std::vector<std::unique_ptr<VirtualGroup>> groups_;
 };
 
 /// A strategy of one device: nobody to wait for, and nothing that could not be captured.
@@ -50,17 +74,25 @@ class VirtualTransport<1> {
   using Communicator = CudaSelfCommunicator;
   static constexpr bool capturable = true;
 
-  explicit VirtualTransport(TransportOptions const& options) {
+  explicit VirtualTransport(TransportOptions const& options) : sets_{options.groups} {
     static_cast<void>(threads_options(options));
+    detail::check_groups(sets_, 1);
   }
 
   [[nodiscard]] static int first_rank() noexcept { return 0; }
   [[nodiscard]] static int local_ranks() noexcept { return 1; }
   [[nodiscard]] static int device_of(int /*local*/) noexcept { return 0; }
   [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
+  [[nodiscard]] Communicator communicator(int rank, int group) const {
+    static_cast<void>(detail::member_of(sets_, rank, group));
+    return {};
+  }
   [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
   static void abort(int /*rank*/, std::string_view /*reason*/) {}
   static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
+
+ private:
+  std::vector<RankSet> sets_;
 };
 
 }  // namespace tandem

@@ -19,15 +19,18 @@
 #include <tandem/comm/message.hpp>
 #include <tandem/comm/nccl/element.hpp>
 #include <tandem/comm/nccl/group.hpp>
+#include <tandem/comm/nccl/slot.hpp>
 #include <tandem/comm/operation.hpp>
+#include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem {
 
-/// One rank's end of an NcclGroup; a small value, copies of it are the same end. Models every
-/// concept of comm/concepts.hpp. Buffers are device memory of the rank's GPU.
+/// One rank's end of an NcclGroup, or of one of its groups of ranks; a small value, copies of it
+/// are the same end. Models every concept of comm/concepts.hpp. Buffers are device memory of the
+/// rank's GPU.
 ///
 /// A call returns when NCCL has queued its work, which may need the other ranks' calls where a
 /// connection is made. It throws AbortedError when the group was aborted, TimeoutError when NCCL
@@ -54,7 +57,7 @@ class NcclCommunicator {
     if (in.empty()) {
       return;
     }
-    group_->queue(rank_, {Operation::all_reduce, label}, [&](ncclComm_t comm) {
+    group_->queue(*slot_, {Operation::all_reduce, label}, [&](ncclComm_t comm) {
       return ncclAllReduce(in.data(), out.data(), in.size(), type<T>, op<Op>, comm, stream.get());
     });
   }
@@ -69,7 +72,7 @@ class NcclCommunicator {
     if (in.empty()) {
       return;
     }
-    group_->queue(rank_, {Operation::reduce_scatter, label}, [&](ncclComm_t comm) {
+    group_->queue(*slot_, {Operation::reduce_scatter, label}, [&](ncclComm_t comm) {
       return ncclReduceScatter(in.data(), out.data(), out.size(), type<T>, op<Op>, comm,
                                stream.get());
     });
@@ -85,7 +88,7 @@ class NcclCommunicator {
     if (in.empty()) {
       return;
     }
-    group_->queue(rank_, {Operation::all_gather, label}, [&](ncclComm_t comm) {
+    group_->queue(*slot_, {Operation::all_gather, label}, [&](ncclComm_t comm) {
       return ncclAllGather(in.data(), out.data(), in.size(), type<T>, comm, stream.get());
     });
   }
@@ -98,7 +101,7 @@ class NcclCommunicator {
     if (data.empty()) {
       return;
     }
-    group_->queue(rank_, {Operation::broadcast, label}, [&](ncclComm_t comm) {
+    group_->queue(*slot_, {Operation::broadcast, label}, [&](ncclComm_t comm) {
       return ncclBroadcast(data.data(), data.data(), data.size(), type<T>, root, comm,
                            stream.get());
     });
@@ -112,7 +115,7 @@ class NcclCommunicator {
     if (data.empty()) {
       return;
     }
-    group_->queue(rank_, {Operation::send, label}, [&](ncclComm_t comm) {
+    group_->queue(*slot_, {Operation::send, label}, [&](ncclComm_t comm) {
       return ncclSend(data.data(), data.size(), type<T>, peer, comm, stream.get());
     });
   }
@@ -129,7 +132,7 @@ class NcclCommunicator {
     if (data.empty()) {
       return;
     }
-    group_->queue(rank_, {Operation::receive, label}, [&](ncclComm_t comm) {
+    group_->queue(*slot_, {Operation::receive, label}, [&](ncclComm_t comm) {
       return ncclRecv(data.data(), data.size(), type<T>, peer, comm, stream.get());
     });
   }
@@ -148,7 +151,7 @@ class NcclCommunicator {
     if (sends.empty() && receives.empty()) {
       return;
     }
-    group_->queue(rank_, {Operation::send, label}, [&](ncclComm_t comm) {
+    group_->queue(*slot_, {Operation::send, label}, [&](ncclComm_t comm) {
       ncclResult_t status = ncclGroupStart();
       auto const queue = [&status](ncclResult_t next) {
         if (status == ncclSuccess || status == ncclInProgress) {
@@ -175,8 +178,8 @@ class NcclCommunicator {
 
   /// No rank's stream passes before every rank's stream has come: an all-reduce of one number.
   void barrier(Stream& stream, Label label = {}) {
-    group_->queue(rank_, {Operation::barrier, label}, [&](ncclComm_t comm) {
-      std::int32_t* const word = group_->word(rank_);
+    group_->queue(*slot_, {Operation::barrier, label}, [&](ncclComm_t comm) {
+      std::int32_t* const word = slot_->word_data();
       return ncclAllReduce(word, word, 1, ncclInt32, ncclSum, comm, stream.get());
     });
   }
@@ -186,8 +189,8 @@ class NcclCommunicator {
   /// @param kinds  `send` and `receive` are one: messages between all pairs of ranks
   void warm_up(Stream& stream, std::initializer_list<Operation> kinds = {Operation::all_reduce});
 
-  [[nodiscard]] int rank() const noexcept { return rank_; }
-  [[nodiscard]] int size() const noexcept { return group_->size(); }
+  [[nodiscard]] int rank() const noexcept { return slot_->position; }
+  [[nodiscard]] int size() const noexcept { return slot_->size; }
 
  private:
   friend class NcclGroup;
@@ -197,21 +200,21 @@ class NcclCommunicator {
   template <class Op>
   static constexpr ncclRedOp_t op = detail::NcclOp<Op>::value;
 
-  NcclCommunicator(NcclGroup& group, int rank) : group_{&group}, rank_{rank} {}
+  NcclCommunicator(NcclGroup& group, detail::NcclSlot& slot) : group_{&group}, slot_{&slot} {}
 
   [[nodiscard]] std::size_t ranks() const noexcept { return static_cast<std::size_t>(size()); }
   [[nodiscard]] bool is_peer(int peer) const noexcept {
-    return peer >= 0 && peer < size() && peer != rank_;
+    return peer >= 0 && peer < size() && peer != rank();
   }
 
   NcclGroup* group_;
-  int rank_;
+  detail::NcclSlot* slot_;
 };
 
 inline void NcclCommunicator::warm_up(Stream& stream, std::initializer_list<Operation> kinds) {
   Label const label{"warming up"};
   auto const n = ranks();
-  std::span<std::int32_t> const words{group_->word(rank_), detail::NcclSlot::words};
+  std::span<std::int32_t> const words{slot_->word_data(), detail::NcclSlot::words};
   expects(2 * n <= words.size(), "warm_up: too many ranks");
   std::span<std::int32_t> const one = words.subspan(0, 1);
   bool messages = false;
@@ -240,7 +243,7 @@ inline void NcclCommunicator::warm_up(Stream& stream, std::initializer_list<Oper
     std::vector<Outgoing<std::int32_t>> sends;
     std::vector<Incoming<std::int32_t>> receives;
     for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank_) {
+      if (peer != rank()) {
         sends.push_back({one, peer});
         receives.push_back({words.subspan(n + static_cast<std::size_t>(peer), 1), peer});
       }
@@ -252,7 +255,14 @@ inline void NcclCommunicator::warm_up(Stream& stream, std::initializer_list<Oper
 inline NcclCommunicator NcclGroup::communicator(int rank) {
   expects(rank >= first_ && rank < first_ + local_,
           "NcclGroup::communicator: the rank does not live in this process");
-  return {*this, rank};
+  return {*this, slots_.of_rank(rank)};
+}
+
+inline NcclCommunicator NcclGroup::communicator(int rank, int group) {
+  static_cast<void>(detail::member_of(options_.groups, rank, group));
+  detail::NcclSlot* const slot = slots_.find(rank, group);
+  expects(slot != nullptr, "NcclGroup::communicator: the rank does not live in this process");
+  return {*this, *slot};
 }
 
 }  // namespace tandem

@@ -6,13 +6,13 @@
 ///
 /// They are non-blocking: a call that NCCL cannot finish at once is asked about until it is done,
 /// has failed, was aborted by another thread, or its time is up. So nobody waits for ever for a
-/// rank that will not come, in this process or in another.
+/// rank that will not come, in this process or in another. Each group of ranks has communicators of
+/// its own, split from those of all; a failure in one ends them all.
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -26,8 +26,12 @@
 #include <nccl.h>
 
 #include <tandem/comm/nccl/check.hpp>
+#include <tandem/comm/nccl/connect.hpp>
 #include <tandem/comm/nccl/slot.hpp>
+#include <tandem/comm/nccl/slots.hpp>
+#include <tandem/comm/nccl/time_out.hpp>
 #include <tandem/comm/patience.hpp>
+#include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
@@ -43,31 +47,25 @@ class NcclCommunicator;
 /// movable.
 class NcclGroup {
  public:
-  /// Makes the communicators and returns when all ranks of all processes have made theirs.
+  /// Makes the communicators and returns when all ranks of all processes have made theirs: of all
+  /// ranks first, then those of options.groups, one group after the other.
   /// @param ranks    of all processes
   /// @param first    the first rank of this process
   /// @param devices  one for each rank of this process, no two the same
   /// @param id       agrees on all processes, see make_unique_id(); used for no other group
   /// @param options  its `world` is not read
-  /// @throws ContractError  the numbers contradict each other, or the time-out is not positive
+  /// @throws ContractError  the numbers contradict each other, the time-out is not positive, or a
+  ///                        group names a rank twice or one that there is not
   /// @throws TimeoutError   another process did not come
   /// @throws NcclError      NCCL cannot connect the ranks
   NcclGroup(int ranks, int first, std::span<cuda::Device const> devices, ncclUniqueId const& id,
             TransportOptions const& options = {})
-      : ranks_{ranks}, first_{first}, local_{static_cast<int>(devices.size())}, options_{options} {
-    expects(local_ >= 1 && first >= 0 && first + local_ <= ranks,
-            "NcclGroup: the ranks of this process must be some of the group's ranks");
-    expects(options.timeout.count() > 0, "NcclGroup: the timeout must be positive");
-    slots_ = std::make_unique<detail::NcclSlot[]>(devices.size());
-    try {
-      for (std::size_t i = 0; i < devices.size(); ++i) {
-        slots_[i].make_word(devices[i]);
-      }
-      connect(id);
-    } catch (...) {
-      detail::abort_nccl(take_all());
-      throw;
-    }
+      : ranks_{ranks},
+        first_{first},
+        local_{static_cast<int>(devices.size())},
+        options_{checked(options, ranks, first, local_)},
+        slots_{ranks, first, devices, options_.groups} {
+    detail::NcclConnector{slots_, options_}.open(id);
   }
 
   NcclGroup(NcclGroup const&) = delete;
@@ -79,7 +77,7 @@ class NcclGroup {
       disconnect(std::min<std::chrono::milliseconds>(options_.timeout, std::chrono::seconds{5}));
     } catch (...) {  // said too late for anyone to act on it; what is left open is aborted
     }
-    detail::abort_nccl(take_all());
+    detail::abort_nccl(slots_.take_all());
     if (aborter_.joinable()) {
       aborter_.join();
     }
@@ -87,6 +85,11 @@ class NcclGroup {
 
   /// @throws ContractError  @p rank does not live in this process
   [[nodiscard]] NcclCommunicator communicator(int rank);
+
+  /// The end of @p rank, its number among all, in options.groups[@p group].
+  /// @throws ContractError  there is no such group, the rank is no member of it, or does not live
+  ///                        in this process
+  [[nodiscard]] NcclCommunicator communicator(int rank, int group);
 
   /// Makes every rank of this process that is or will be in a call throw AbortedError with
   /// @p reason, and makes their GPUs go on; returns at once. Other processes notice by NCCL's own
@@ -102,7 +105,11 @@ class NcclGroup {
   /// @throws NcclError     NCCL has noticed an error, such as a process that has ended
   /// @throws TimeoutError  @p waited is longer than the time-out; the group is aborted
   void poll(int rank, std::chrono::steady_clock::duration waited = {}) {
-    static_cast<void>(state_of(slot(rank)));
+    for (detail::NcclSlot& slot : slots_.all()) {
+      if (slot.rank == rank) {
+        static_cast<void>(state_of(slot));
+      }
+    }
     if (waited > options_.timeout) {
       time_out(rank);
     }
@@ -111,7 +118,7 @@ class NcclGroup {
   /// Fails the group because @p rank has waited too long for its GPU.
   /// @throws TimeoutError  always; it says which rank did not reach which operation, where known
   [[noreturn]] void time_out(int rank) {
-    std::string const text = prefix() + time_out_text(rank);
+    std::string const text = time_out_text(rank);
     fail(text);
     throw TimeoutError{text};
   }
@@ -124,7 +131,7 @@ class NcclGroup {
   /// Where @p rank notes what it is doing, for time-out messages; see describe_progress.
   /// @pre @p rank lives in this process
   [[nodiscard]] std::atomic<std::uint64_t>& progress(int rank) noexcept {
-    return slot(rank).progress;
+    return *slots_.of_rank(rank).progress;
   }
 
   [[nodiscard]] int size() const noexcept { return ranks_; }
@@ -136,20 +143,20 @@ class NcclGroup {
 
   /// f(communicator) makes one call, or one group of calls; returns when NCCL has queued it.
   template <class F>
-  void queue(int rank, detail::NcclCall const& call, F const& f) {
-    detail::NcclSlot& mine = slot(rank);
+  void queue(detail::NcclSlot& mine, detail::NcclCall const& call, F const& f) {
     ncclResult_t status = ncclSuccess;
     {
       std::lock_guard const lock{mine.mutex};
       throw_if_failed(mine);
       mine.last = call;
       ++mine.calls;
+      mine.latest = ++calls_;
       status = check_nccl(f(mine.comm), mine.comm);
     }
     detail::Patience patience{options_.timeout};
     while (status == ncclInProgress) {
       if (!patience.pause()) {
-        time_out(rank);
+        time_out(mine.rank);
       }
       status = state_of(mine);
     }
@@ -173,47 +180,8 @@ class NcclGroup {
     }
   }
 
-  void connect(ncclUniqueId const& id) {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    check_nccl(ncclGroupStart());
-    ncclResult_t status = ncclSuccess;
-    for (int i = 0; i < local_; ++i) {
-      detail::NcclSlot& mine = slots_[static_cast<std::size_t>(i)];
-      cuda::ScopedDevice const scope{mine.device};
-      ncclResult_t const made = ncclCommInitRankConfig(&mine.comm, ranks_, id, first_ + i, &config);
-      status = status == ncclSuccess ? made : status;
-    }
-    ncclResult_t const end = ncclGroupEnd();
-    check_nccl(status);
-    check_nccl(end);
-    detail::Patience patience{options_.timeout};
-    for (int rank = first_; rank < first_ + local_; ++rank) {
-      while (state_of(slot(rank)) == ncclInProgress) {
-        if (!patience.pause()) {
-          throw TimeoutError{prefix() + detail::not_all_came(ranks_, first_, local_) + " within " +
-                             detail::to_string(options_.timeout)};
-        }
-      }
-    }
-  }
-
   void disconnect(std::chrono::milliseconds limit) {
-    auto const locks = lock_all();
-    detail::Patience patience{limit};
-    for_each_open([](detail::NcclSlot& open) { return ncclCommFinalize(open.comm); });
-    for (int i = 0; i < local_; ++i) {
-      detail::NcclSlot const& mine = slots_[static_cast<std::size_t>(i)];
-      for (ncclResult_t state = ncclInProgress; mine.comm != nullptr && state == ncclInProgress;) {
-        check_nccl(ncclCommGetAsyncError(mine.comm, &state), mine.comm);
-        if (check_nccl(state, mine.comm) == ncclInProgress && !patience.pause()) {
-          throw TimeoutError{prefix() + "NCCL could not finish within " + detail::to_string(limit) +
-                             ": another process still works, or has ended early"};
-        }
-      }
-    }
-    for_each_open(
-        [](detail::NcclSlot& open) { return ncclCommDestroy(std::exchange(open.comm, nullptr)); });
+    detail::NcclConnector{slots_, options_}.close(limit);
   }
 
   void fail(std::string const& message) {
@@ -225,7 +193,7 @@ class NcclGroup {
       message_ = message;
     }
     // On a thread of its own, since NCCL waits there for the end of the graphs that use it.
-    std::vector<ncclComm_t> const open = take_all();
+    std::vector<ncclComm_t> const open = slots_.take_all();
     try {
       aborter_ = std::thread{[open] { detail::abort_nccl(open); }};
     } catch (std::system_error const&) {  // there are no more threads
@@ -233,50 +201,42 @@ class NcclGroup {
     }
   }
 
-  /// The open communicators, which nobody else will find any more: so each is aborted once.
-  std::vector<ncclComm_t> take_all() {
-    auto const locks = lock_all();
-    std::vector<ncclComm_t> open;
-    for (int i = 0; i < local_; ++i) {
-      if (auto& comm = slots_[static_cast<std::size_t>(i)].comm; comm != nullptr) {
-        open.push_back(std::exchange(comm, nullptr));
-      }
-    }
-    return open;
-  }
-
-  /// f on every open communicator, as one group of calls. @pre all slots are locked
-  template <class F>
-  void for_each_open(F const& f) {
-    ncclResult_t status = ncclGroupStart();
-    for (int i = 0; i < local_; ++i) {
-      detail::NcclSlot& mine = slots_[static_cast<std::size_t>(i)];
-      if (mine.comm != nullptr) {
-        ncclResult_t const own = f(mine);
-        status = status == ncclSuccess || status == ncclInProgress ? own : status;
-      }
-    }
-    ncclResult_t const end = ncclGroupEnd();
-    check_nccl(status);
-    check_nccl(end);
-  }
-
-  [[nodiscard]] detail::NcclLocks lock_all() const {
-    return detail::NcclLocks{{slots_.get(), static_cast<std::size_t>(local_)}};
-  }
-
+  /// In each group of @p rank: who is behind. If nobody is, what the rank did last.
   [[nodiscard]] std::string time_out_text(int rank) const {
-    return detail::nccl_time_out_text({slots_.get(), static_cast<std::size_t>(local_)}, ranks_,
-                                      first_, rank, options_);
+    std::string text;
+    detail::NcclSlot* last = &slots_.of_rank(rank);
+    std::uint64_t latest = 0;
+    for (detail::NcclSlot& slot : slots_.all()) {
+      if (slot.rank != rank) {
+        continue;
+      }
+      std::string const behind = detail::nccl_behind(slots_.of_group(slot.group), slot, options_);
+      if (!behind.empty()) {
+        text.append(text.empty() ? "" : "; ").append(prefix(slot.group)).append(behind);
+      }
+      if (auto const own = detail::look_at(slot, options_).latest; own > latest) {
+        latest = own;
+        last = &slot;
+      }
+    }
+    if (text.empty()) {
+      text =
+          prefix(last->group) + detail::nccl_waited(slots_.of_group(last->group), *last, options_);
+    }
+    return prefix() + text;
   }
 
-  [[nodiscard]] detail::NcclSlot& slot(int rank) const {
-    return slots_[static_cast<std::size_t>(rank - first_)];
+  static TransportOptions const& checked(TransportOptions const& options, int ranks, int first,
+                                         int local) {
+    expects(local >= 1 && first >= 0 && first + local <= ranks,
+            "NcclGroup: the ranks of this process must be some of the group's ranks");
+    expects(options.timeout.count() > 0, "NcclGroup: the timeout must be positive");
+    detail::check_groups(options.groups, ranks);
+    return options;
   }
-  [[nodiscard]] std::int32_t* word(int rank) const { return slot(rank).word_data(); }
-  [[nodiscard]] std::string prefix() const {
-    return options_.name != nullptr ? std::string{options_.name} + ": " : std::string{};
-  }
+
+  [[nodiscard]] std::string prefix(int group) const { return detail::nccl_prefix(options_, group); }
+  [[nodiscard]] std::string prefix() const { return detail::nccl_prefix(options_); }
 
   int ranks_;
   int first_;
@@ -284,7 +244,8 @@ class NcclGroup {
   TransportOptions options_;
   std::mutex mutex_;     // guards message_; taken after a slot's mutex, if with it
   std::string message_;  // of the failure, "" while there is none
-  std::unique_ptr<detail::NcclSlot[]> slots_;
+  detail::NcclSlots slots_;
+  std::atomic<std::uint64_t> calls_{0};  // of all ranks here, in all groups
   std::thread aborter_;
 };
 

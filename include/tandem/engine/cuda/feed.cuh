@@ -7,6 +7,7 @@
 /// A batch is copied into page-locked memory, from there by the copy stream into one of two staging
 /// buffers on the device, and from there by the step's first kernel to where the ops read it. So
 /// the next batch travels while a step runs, and a recorded step can be replayed with any batch.
+/// A device gets the samples only if it has the network's input, targets only if it has its result.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,8 +36,8 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   using P = typename Precision::Master;
   using Batch = StepBatch<P, Target>;
   using Device = cuda::RankDevice;
-  static constexpr Shape in = Program::graph.node[0].out;
-  static constexpr Shape out = Program::graph.output().out;
+  static constexpr Shape in = Program::Program::network.node[0].out;
+  static constexpr Shape out = Program::Program::network.output().out;
   static constexpr std::int64_t inputs = in.elements();
   static constexpr std::int64_t outputs = out.elements();
   static constexpr int steps_in_flight = 2;
@@ -44,13 +45,11 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   Feed(Device& device, FeedSizes const& sizes)
       : sizes_{sizes},
         header_{device, sizeof(Header)},
-        samples_{device, static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)},
-        targets_{device, target_bytes(sizes.samples)},
-        outputs_{device, static_cast<std::size_t>(sizes.samples * outputs) * sizeof(P)},
-        slots_{Slot{device, sample_bytes(sizes.samples), target_bytes(sizes.samples),
-                    outputs_.bytes()},
-               Slot{device, sample_bytes(sizes.samples), target_bytes(sizes.samples),
-                    outputs_.bytes()}} {}
+        samples_{device, taken_bytes(sizes) / sizeof(P) * sizeof(T)},
+        targets_{device, target_bytes(result_samples(sizes))},
+        outputs_{device, output_bytes(result_samples(sizes))},
+        slots_{Slot{device, taken_bytes(sizes), targets_.bytes(), outputs_.bytes()},
+               Slot{device, taken_bytes(sizes), targets_.bytes(), outputs_.bytes()}} {}
 
   Feed(Feed const&) = delete;
   Feed& operator=(Feed const&) = delete;
@@ -69,16 +68,19 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   void begin(Device& device, StepState const& state, Batch const& batch,
              RankMicrobatches const& own, Wait const& /*wait*/) {
     expects(waiting() < steps_in_flight, "Feed: collect the oldest step before you queue another");
-    first_ = own.begin();
-    count_ = own.end() - own.begin();
-    Slot& slot = slots_[queued_ % 2];
-    slot.caller_outputs = batch.outputs != nullptr ? batch.outputs + first_ * outputs : nullptr;
-    stage(device, slot.samples, batch.x + first_ * inputs, sample_bytes(count_));
-    if (batch.targets != nullptr) {
-      stage(device, slot.targets, batch.targets + first_ * sizes_.targets_per_sample,
-            target_bytes(count_));
-    }
+    taken_ = part_of(own, Program::has_input, input_copy);
+    result_ = part_of(own, Program::has_result, result_copy);
     has_targets_ = batch.targets != nullptr;
+    Slot& slot = slots_[queued_ % 2];
+    slot.output_bytes = batch.outputs != nullptr ? output_bytes(result_.count) : 0;
+    slot.caller_outputs = slot.output_bytes > 0 ? batch.outputs + result_.first * outputs : nullptr;
+    if (taken_.count > 0) {
+      stage(device, slot.samples, batch.x + taken_.first * inputs, sample_bytes(taken_.count));
+    }
+    if (has_targets_ && result_.count > 0) {
+      stage(device, slot.targets, batch.targets + result_.first * sizes_.targets_per_sample,
+            target_bytes(result_.count));
+    }
     device.copy.record(slot.staged);
     device.compute.wait_for(slot.staged);
     *slot.header.template as<Header>() = Header{
@@ -93,32 +95,29 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   [[nodiscard]] StepResult* result() { return &header_.template as<Header>()->result; }
 
   void load(Device& device, RankMicrobatches const& /*own*/) {
-    cuda::take_batch(device.compute, &header_.template as<Header>()->batch, count_ * inputs,
+    cuda::take_batch(device.compute, &header_.template as<Header>()->batch, taken_.count * inputs,
                      channels(in), inputs / channels(in), samples_.template as<T>(),
-                     has_targets_ ? count_ * sizes_.targets_per_sample : 0,
+                     has_targets_ ? result_.count * sizes_.targets_per_sample : 0,
                      targets_.template as<Target>());
   }
 
   [[nodiscard]] T const* input(Microbatch const& m) const {
-    return samples_.template as<T>() + (m.first - first_) * inputs;
+    return samples_.template as<T>() + (m.first - taken_.first) * inputs;
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return targets_.template as<Target>() + (m.first - first_) * sizes_.targets_per_sample;
+    return targets_.template as<Target>() + (m.first - result_.first) * sizes_.targets_per_sample;
   }
 
   void store(Device& device, T const* y, Microbatch const& m) {
     cuda::from_channels_last(device.compute, m.size, channels(out),
                              static_cast<int>(outputs / channels(out)), y,
-                             outputs_.template as<P>() + (m.first - first_) * outputs);
+                             outputs_.template as<P>() + (m.first - result_.first) * outputs);
   }
 
   void end(Device& device) {
     Slot& slot = slots_[queued_ % 2];
     fetch(device, slot.result, result(), sizeof(StepResult));
-    if (slot.caller_outputs != nullptr) {
-      slot.output_bytes = static_cast<std::size_t>(count_ * outputs) * sizeof(P);
-      fetch(device, slot.outputs, outputs_.data(), slot.output_bytes);
-    }
+    fetch(device, slot.outputs, outputs_.data(), slot.output_bytes);
     device.compute.record(slot.done);
     ++queued_;
   }
@@ -131,7 +130,7 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     Slot& slot = slots_[collected_ % 2];
     wait(device, slot.done);
     ++collected_;
-    if (slot.caller_outputs != nullptr && slot.output_bytes > 0) {
+    if (slot.output_bytes > 0) {
       std::memcpy(slot.caller_outputs, slot.outputs.data(), slot.output_bytes);
     }
     return *slot.result.template as<StepResult>();
@@ -152,6 +151,34 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     StepResult result{};
     cuda::StagedBatch<P, Target> batch{};
   };
+
+  // Samples of the global batch.
+  struct Part {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+
+  // Of the model's copies, which one has this node on this device.
+  static constexpr int copy_of(int node) {
+    for (auto const& stage : Program::stages.stage) {
+      if (node >= stage.first && node < stage.last) {
+        return stage.copy;
+      }
+    }
+    return 0;
+  }
+  static constexpr int input_copy = [] {
+    int node = 0;
+    while (node + 1 < Program::graph.nodes && Program::graph.node[node].kind != NodeKind::input) {
+      ++node;
+    }
+    return copy_of(node);
+  }();
+  static constexpr int result_copy = copy_of(Program::graph.result);
+
+  static Part part_of(RankMicrobatches const& own, bool has, int copy) {
+    return {own.begin(copy), has ? own.end(copy) - own.begin(copy) : 0};
+  }
 
   // Page-locked memory, and the device's memory that it is copied to.
   struct Staging {
@@ -193,8 +220,17 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   };
 
   static constexpr int channels(Shape shape) { return shape.rank == 3 ? shape[0] : 1; }
+  static std::int64_t result_samples(FeedSizes const& sizes) {
+    return Program::has_result ? sizes.samples : 0;
+  }
+  static std::size_t taken_bytes(FeedSizes const& sizes) {
+    return Program::has_input ? sample_bytes(sizes.samples) : 0;
+  }
   [[nodiscard]] static std::size_t sample_bytes(std::int64_t samples) {
     return static_cast<std::size_t>(samples * inputs) * sizeof(P);
+  }
+  [[nodiscard]] static std::size_t output_bytes(std::int64_t samples) {
+    return static_cast<std::size_t>(samples * outputs) * sizeof(P);
   }
   [[nodiscard]] std::size_t target_bytes(std::int64_t samples) const {
     return static_cast<std::size_t>(samples * sizes_.targets_per_sample) * sizeof(Target);
@@ -217,12 +253,12 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
 
   FeedSizes sizes_;
   cuda::Buffer header_;
-  cuda::Buffer samples_;  // (shard, H, W, C), what ops read
+  cuda::Buffer samples_;  // (samples, H, W, C), what ops read
   cuda::Buffer targets_;
-  cuda::Buffer outputs_;  // (shard, output), as the caller gets them
+  cuda::Buffer outputs_;  // (samples, output), as the caller gets them
   Slot slots_[2];
-  std::int64_t first_ = 0;  // the shard's, of the step at work
-  std::int64_t count_ = 0;
+  Part taken_;   // of the step at work: the samples that the device takes
+  Part result_;  // and those of which it has the network's result
   bool has_targets_ = false;
   unsigned queued_ = 0;
   unsigned collected_ = 0;

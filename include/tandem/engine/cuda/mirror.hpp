@@ -26,7 +26,7 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
  public:
   using T = typename Precision::Master;
   using Backend = BasicCuda<Kernels, Precision>;
-  using Memory = RankMemory<Program, Backend>;
+  using Memory = ParameterMemory<Program, Backend>;
   static constexpr auto const& graph = Program::graph;
   static constexpr auto const& layout = Program::layout;
 
@@ -47,7 +47,7 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
     reorder(Direction::from_device);
   }
 
-  /// As of RankMemory. @pre download() or upload() was called
+  /// As of ParameterMemory. @pre download() or upload() was called
   [[nodiscard]] T* parameters() { return values_.data(); }
   [[nodiscard]] T* gradients() { return values_.data() + layout.elements; }
   [[nodiscard]] T* state(int s) {
@@ -63,16 +63,16 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
 
   void transfer(cuda::RankDevice& device, Memory const& memory, cudaMemcpyKind kind) {
     auto const copy = [&](T* host, T* there, std::int64_t count) {
-      bool const down = kind == cudaMemcpyDeviceToHost;
-      cuda::check(cudaMemcpyAsync(down ? host : there, down ? there : host,
-                                  static_cast<std::size_t>(count) * sizeof(T), kind,
-                                  device.compute.get()));
+      if (count > 0) {  // a device may have no parameters, or none that are trained
+        bool const down = kind == cudaMemcpyDeviceToHost;
+        cuda::check(cudaMemcpyAsync(down ? host : there, down ? there : host,
+                                    static_cast<std::size_t>(count) * sizeof(T), kind,
+                                    device.compute.get()));
+      }
     };
     copy(parameters(), memory.parameters(), layout.elements);
-    if (layout.trained > 0) {
-      copy(gradients(), memory.gradients(), layout.trained);
-    }
-    for (int s = 0; s < states_ && layout.trained > 0; ++s) {
+    copy(gradients(), memory.gradients(), layout.trained);
+    for (int s = 0; s < states_; ++s) {
       copy(state(s), memory.state(s), layout.trained);
     }
     device.compute.synchronize();
@@ -116,7 +116,7 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
   }
 
   int states_;
-  std::vector<T> values_;  // parameters, gradients, states; as in RankMemory
+  std::vector<T> values_;  // parameters, gradients, states; as in ParameterMemory
   std::vector<T> filter_;
 };
 

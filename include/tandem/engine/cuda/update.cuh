@@ -2,10 +2,11 @@
 #pragma once
 
 /// @file
-/// Update on Cuda: three launches for all parameters, with nothing for the host to decide.
+/// Update on Cuda: a few launches for all parameters, with nothing for the host to decide.
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -29,23 +30,31 @@ class Update<BasicCuda<Kernels, Precision>> {
   using Backend = BasicCuda<Kernels, Precision>;
   using UpdateKernels = cuda::UpdateKernels<P, T>;
 
+  /// As the primary template's.
   template <class Memory>
   Update(Device& device, Memory const& memory, Optimizer const& optimizer,
-         std::vector<UpdateRun> const& runs)
-      : chunks_{device, update_chunks(runs, cuda::update_chunk)},
-        settings_{device, run_settings(runs, optimizer)},
+         std::vector<UpdateRun> const& parameters, bool counted, int all)
+      : chunks_{device, update_chunks(parameters, cuda::update_chunk)},
+        settings_{device, run_settings(parameters, optimizer)},
+        ranges_{device, chunk_ranges(counted ? parameters : std::vector<UpdateRun>{},
+                                     cuda::update_chunk, all)},
         functors_{device, static_cast<std::size_t>(
-                              UpdateKernels::functor_bytes(static_cast<int>(runs.size())))},
+                              UpdateKernels::functor_bytes(static_cast<int>(parameters.size())))},
         squares_{device, chunks_.size() * sizeof(double)},
+        sums_{device, ranges_.size() * sizeof(double)},
         stopped_{device, sizeof(int)},
         kernels_{optimizer, update_memory(memory, optimizer)} {}
+
+  /// Likewise, in the device's memory.
+  template <class Memory>
+  std::span<double> sum_squares(Device& device, Memory const& /*memory*/) const {
+    kernels_.sum_squares(device.compute);
+    return {sums_.template as<double>(), ranges_.size()};
+  }
 
   template <class Memory>
   void run(Device& device, Memory const& /*memory*/, StepState const* state,
            StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
-    if (key.clips) {
-      kernels_.gradient_norm(device.compute);
-    }
     kernels_.finish(device.compute, state, sums.loss(0), sums.microbatches(), key.samples,
                     key.clips, result);
     kernels_.apply(device.compute);
@@ -61,7 +70,8 @@ class Update<BasicCuda<Kernels, Precision>> {
 
   [[nodiscard]] std::int64_t bytes() const {
     return static_cast<std::int64_t>(chunks_.buffer.bytes() + settings_.buffer.bytes() +
-                                     functors_.bytes() + squares_.bytes() + stopped_.bytes());
+                                     ranges_.buffer.bytes() + functors_.bytes() + squares_.bytes() +
+                                     sums_.bytes() + stopped_.bytes());
   }
 
  private:
@@ -93,6 +103,9 @@ class Update<BasicCuda<Kernels, Precision>> {
                                  .run_count = static_cast<int>(settings_.size()),
                                  .functors = functors_.data(),
                                  .squares = squares_.template as<double>(),
+                                 .ranges = ranges_.buffer.template as<cuda::ChunkRange>(),
+                                 .range_count = static_cast<int>(ranges_.size()),
+                                 .sums = sums_.template as<double>(),
                                  .stopped = stopped_.template as<int>()};
     for (int s = 0; s < states_of(optimizer); ++s) {
       all.state[s] = memory.state(s);
@@ -105,8 +118,10 @@ class Update<BasicCuda<Kernels, Precision>> {
 
   Table<cuda::UpdateChunk> chunks_;
   Table<RunSettings> settings_;
+  Table<cuda::ChunkRange> ranges_;
   cuda::Buffer functors_;
   cuda::Buffer squares_;
+  cuda::Buffer sums_;
   cuda::Buffer stopped_;
   UpdateKernels kernels_;
 };

@@ -22,6 +22,15 @@
 
 namespace tandem::cuda {
 
+/// Where batch_norm_weight_gradient adds or writes, (C) each.
+template <class P>
+struct BatchNormGradients {
+  P* gain;
+  P* bias;
+  P* mean;      ///< what the microbatch adds to the step's average of means
+  P* variance;  ///< of unbiased variances
+};
+
 namespace detail {
 
 /// What the sums and dx read: x and dy of N columns, dy masked.
@@ -118,21 +127,27 @@ struct BatchNormGradientMap : BatchNormGradientInput<T, N, P> {
   }
 };
 
+/// What channel @p c gets of batch_norm_weight_gradient.
 template <class P>
-TANDEM_KERNEL void batch_norm_weight_gradient_kernel(BatchNormSaved<P> saved, int channels, P share,
-                                                     P unbiased_share, P* dgain, P* dbias,
-                                                     P* mean_part, P* variance_part,
-                                                     bool accumulate) {
-  int const c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (c >= channels) {
-    return;
-  }
+TANDEM_HOST_DEVICE void put_weight_gradient(std::int64_t c, BatchNormSaved<P> const& saved, P share,
+                                            P unbiased_share, BatchNormGradients<P> const& to,
+                                            bool accumulate) {
   P const dy_xhat = static_cast<P>(static_cast<double>(saved.sum_dy_x[c]) *
                                    static_cast<double>(saved.inverse_deviation[c]));
-  dgain[c] = dy_xhat + (accumulate ? dgain[c] : P{0});
-  dbias[c] = saved.sum_dy[c] + (accumulate ? dbias[c] : P{0});
-  mean_part[c] = share * saved.mean[c] + (accumulate ? mean_part[c] : P{0});
-  variance_part[c] = unbiased_share * saved.variance[c] + (accumulate ? variance_part[c] : P{0});
+  to.gain[c] = dy_xhat + (accumulate ? to.gain[c] : P{0});
+  to.bias[c] = saved.sum_dy[c] + (accumulate ? to.bias[c] : P{0});
+  to.mean[c] = share * saved.mean[c] + (accumulate ? to.mean[c] : P{0});
+  to.variance[c] = unbiased_share * saved.variance[c] + (accumulate ? to.variance[c] : P{0});
+}
+
+template <class P>
+TANDEM_KERNEL void batch_norm_weight_gradient_kernel(BatchNormSaved<P> saved, int channels, P share,
+                                                     P unbiased_share, BatchNormGradients<P> to,
+                                                     bool accumulate) {
+  int const c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (c < channels) {
+    put_weight_gradient(c, saved, share, unbiased_share, to, accumulate);
+  }
 }
 
 }  // namespace detail
@@ -176,15 +191,6 @@ void batch_norm_input_gradient(Stream const& stream, T const* x, T const* dy, st
   });
 }
 
-/// Where batch_norm_weight_gradient adds or writes, (C) each.
-template <class P>
-struct BatchNormGradients {
-  P* gain;
-  P* bias;
-  P* mean;      ///< what the microbatch adds to the step's average of means
-  P* variance;  ///< of unbiased variances
-};
-
 /// gain = [+=] sum(dy xhat), bias = [+=] sum(dy), mean = [+=] share * mean(x), variance = [+=]
 /// share * var(x) * rows / (rows - 1); one row has no unbiased variance and passes the biased one.
 ///
@@ -199,8 +205,8 @@ void batch_norm_weight_gradient(Stream const& stream, std::int64_t rows, int cha
       rows > 1 ? static_cast<double>(rows) / static_cast<double>(rows - 1) : 1.0;
   launch(detail::batch_norm_weight_gradient_kernel<P>, blocks_for(channels, threads), threads,
          stream, saved, channels, static_cast<P>(share),
-         static_cast<P>(static_cast<double>(static_cast<P>(share)) * unbiased), gradients.gain,
-         gradients.bias, gradients.mean, gradients.variance, accumulate);
+         static_cast<P>(static_cast<double>(static_cast<P>(share)) * unbiased), gradients,
+         accumulate);
 }
 
 }  // namespace tandem::cuda

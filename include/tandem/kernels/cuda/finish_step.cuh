@@ -26,7 +26,7 @@ struct StepEnd {
   double const* sums = nullptr;  ///< (microbatches, 2): loss and metric, summed over samples
   int microbatches = 0;
   int samples = 0;                    ///< of the global batch
-  double const* squares = nullptr;    ///< partial sums of the gradient's squares; null: no clipping
+  double const* squares = nullptr;    ///< sums of the gradient's squares; null: no clipping
   std::int64_t squares_count = 0;     ///< of them
   double const* clip_norm = nullptr;  ///< read if squares is not null
   Result* result = nullptr;

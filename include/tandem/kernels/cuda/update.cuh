@@ -55,6 +55,20 @@ TANDEM_KERNEL void gradient_squares_kernel(UpdateChunk const* chunks, Settings c
   }
 }
 
+template <class = void>
+TANDEM_KERNEL void join_squares_kernel(ChunkRange const* ranges, double const* squares,
+                                       double* sums) {
+  ChunkRange const range = ranges[blockIdx.x];
+  double own = 0;
+  for (int i = range.first + static_cast<int>(threadIdx.x); i < range.last; i += row_threads) {
+    own += squares[i];
+  }
+  double const total = sum_lanes<row_threads>(own);
+  if (threadIdx.x == 0) {
+    sums[blockIdx.x] = total;
+  }
+}
+
 /// Null or a multiple of 16 bytes, from element @p at on.
 template <class T>
 TANDEM_HOST_DEVICE bool starts_pack(T const* x, std::int64_t at) {
@@ -147,6 +161,18 @@ void gradient_squares(Stream const& stream, UpdateChunk const* chunks, std::int6
                       Settings const* runs, P const* gradients, double* squares) {
   launch(detail::gradient_squares_kernel<P, Settings>, blocks_for(count, 1), row_threads, stream,
          chunks, runs, gradients, squares);
+}
+
+/// sums[i] = the sum of squares[j] for each chunk j of ranges[i]; 0 where there is none.
+///
+/// Shapes: ranges, sums (count).
+/// Cost:   a block a parameter, of which most have one chunk.
+/// Order:  the range's j-th goes to thread j mod 256; then as in join_lanes().
+template <class = void>
+void join_squares(Stream const& stream, ChunkRange const* ranges, std::int64_t count,
+                  double const* squares, double* sums) {
+  launch(detail::join_squares_kernel<>, blocks_for(count, 1), row_threads, stream, ranges, squares,
+         sums);
 }
 
 /// Each parameter of the chunks, and its optimizer states, becomes what its run's functor says;

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// UpdateChunk: the part of the parameters that one block of the update's kernels works on.
+/// UpdateChunk: the part of the parameters that one block of the update's kernels works on;
+/// ChunkRange: those of one parameter.
 
 #include <cstdint>
 
@@ -15,6 +16,14 @@ struct UpdateChunk {
   std::int32_t run = 0;  ///< index of its run
 
   friend bool operator==(UpdateChunk const&, UpdateChunk const&) = default;
+};
+
+/// Chunks [first, last).
+struct ChunkRange {
+  std::int32_t first = 0;
+  std::int32_t last = 0;
+
+  friend bool operator==(ChunkRange const&, ChunkRange const&) = default;
 };
 
 }  // namespace tandem::cuda

@@ -78,7 +78,7 @@ class BatchNormOp {
         p.accumulate);
   }
 
- private:
+ protected:
   [[nodiscard]] std::int64_t rows(Pass<RankDevice> const& p) const { return p.batch * pixels_; }
   [[nodiscard]] BatchNormSaved<P> saved(Operands<T, P> const& o) const {
     return BatchNormSaved<P>::at(o.saved, channels_);

@@ -4,8 +4,8 @@
 /// @file
 /// UpdateKernels: the optimizer on Cuda, over a rank's flat arrays, without a host in between.
 ///
-/// It owns no memory: the engine gives it device pointers once. A step calls gradient_norm (with
-/// clipping), finish and apply, three launches for all parameters together.
+/// It owns no memory: the engine gives it device pointers once. A step calls sum_squares (with
+/// clipping), finish and apply, four launches for all parameters together.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,9 +39,12 @@ struct UpdateMemory {
   std::int64_t chunk_count = 0;
   RunSettings const* settings = nullptr;  ///< a copy of run_settings(runs, optimizer)
   int run_count = 0;
-  std::byte* functors = nullptr;  ///< functor_bytes(run_count), aligned to 16 bytes
-  double* squares = nullptr;      ///< (chunk_count); only for clipping
-  int* stopped = nullptr;         ///< 0 at first; the host may set it to 0 again
+  std::byte* functors = nullptr;       ///< functor_bytes(run_count), aligned to 16 bytes
+  double* squares = nullptr;           ///< (chunk_count); only for clipping, as the next three
+  ChunkRange const* ranges = nullptr;  ///< a copy of chunk_ranges(runs, update_chunk, range_count)
+  int range_count = 0;                 ///< parameters of the network
+  double* sums = nullptr;              ///< (range_count)
+  int* stopped = nullptr;              ///< 0 at first; the host may set it to 0 again
 };
 
 namespace detail {
@@ -90,24 +93,27 @@ class UpdateKernels {
     return std::int64_t{runs} * static_cast<std::int64_t>(sgd > adam ? sgd : adam);
   }
 
-  /// The squares that finish() turns into the global norm of the weights' gradient.
-  void gradient_norm(Stream const& stream) const {
+  /// Writes the square sum of each parameter's gradient, which finish() turns into the global norm.
+  ///
+  /// Order: chunks begin with a parameter, so its sum has the same bits wherever else it stands.
+  void sum_squares(Stream const& stream) const {
     gradient_squares(stream, memory_.chunks, memory_.chunk_count, memory_.settings,
                      memory_.gradients, memory_.squares);
+    join_squares(stream, memory_.ranges, memory_.range_count, memory_.squares, memory_.sums);
   }
 
   /// Writes the step's result and makes the functors of this step.
   /// @param state  in device memory
   /// @param sums   (microbatches, 2), in device memory
-  /// @param clips  whether gradient_norm() was called for this step; state->clip_norm is the bound
+  /// @param clips  whether sum_squares() was called for this step; state->clip_norm is the bound
   template <class Result>
   void finish(Stream const& stream, StepState const* state, double const* sums, int microbatches,
               int samples, bool clips, Result* result) const {
     StepEnd<Result> const end{.sums = sums,
                               .microbatches = microbatches,
                               .samples = samples,
-                              .squares = clips ? memory_.squares : nullptr,
-                              .squares_count = memory_.chunk_count,
+                              .squares = clips ? memory_.sums : nullptr,
+                              .squares_count = memory_.range_count,
                               .clip_norm = &state->clip_norm,
                               .result = result,
                               .stopped = memory_.stopped};

@@ -10,4 +10,5 @@
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/loss.hpp>
 #include <tandem/ops/host/pool.hpp>
+#include <tandem/ops/host/sync_batch_norm.hpp>
 #include <tandem/ops/host/user_layer.hpp>

@@ -62,7 +62,7 @@ class BatchNormOp {
                           s.mean, s.variance, o.gradient[2], o.gradient[3], p.accumulate);
   }
 
- private:
+ protected:
   struct Saved {
     T* mean;
     T* inverse_deviation;

@@ -98,7 +98,7 @@ class BatchNormOp {
         p.accumulate);
   }
 
- private:
+ protected:
   [[nodiscard]] std::int64_t rows(Pass<Device> const& p) const { return p.batch * pixels_; }
   [[nodiscard]] Rows<T const> x(Operands<T, float> const& o) const { return {o.x[0], x_stride_}; }
   [[nodiscard]] Rows<T const> dy(Operands<T, float> const& o) const { return {o.dy, y_stride_}; }

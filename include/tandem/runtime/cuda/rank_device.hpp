@@ -5,7 +5,8 @@
 /// RankDevice: the GPU of one rank with its queues, its memory pool and its libraries.
 ///
 /// Kernels run on `compute`, collectives on `communication`, transfers from and to the host on
-/// `copy`. The three overlap; the verbs below order them, and all of these can be captured.
+/// `copy`, messages on streams of their own. All overlap; the verbs below order them, and all of
+/// these can be captured.
 
 #include <cstddef>
 #include <cstdint>
@@ -119,10 +120,7 @@ struct RankDevice {
   }
 
   /// The communication stream waits for everything queued on the compute stream so far.
-  void begin_communication() {
-    compute.record(queued_);
-    communication.wait_for(queued_);
-  }
+  void begin_communication() { begin_on(communication); }
 
   /// A place on the communication stream, for mark() to set.
   [[nodiscard]] Event make_mark() const { return Event{device}; }
@@ -132,11 +130,23 @@ struct RankDevice {
   /// The compute stream waits for @p event. Does not block the caller.
   void await(Event const& event) { compute.wait_for(event); }
 
+  /// The same for a stream of its own, besides `communication`.
+  [[nodiscard]] std::unique_ptr<Stream> make_stream() const {
+    return std::make_unique<Stream>(device);
+  }
+  void begin_on(Stream& stream) {
+    compute.record(queued_);
+    stream.wait_for(queued_);
+  }
+  static void mark_on(Stream& stream, Event& event) { stream.record(event); }
+  /// @pre in a capture, @p event was marked in it; outside, outside
+  void await_on(Stream& /*stream*/, Event const& event) { compute.wait_for(event); }
+
   /// An event that stamps the time at which the compute stream, or the communication stream, has
   /// done what is queued so far.
   [[nodiscard]] Event make_stamp() const { return Event{device, Event::Timing::on}; }
   void stamp(Event& stamp) { compute.record(stamp); }
-  void stamp_communication(Event& stamp) { communication.record(stamp); }
+  static void stamp_on(Stream& stream, Event& stamp) { stream.record(stamp); }
   static double microseconds(Event const& from, Event const& to) {
     return 1000.0 * static_cast<double>(elapsed(from, to).count());
   }
@@ -161,8 +171,17 @@ struct RankDevice {
     }
   }
 
-  /// Buffers are freed in stream order and communicators have been aborted: nothing to wait for.
-  static void settle() noexcept {}
+  /// For after an error: what is queued may still use memory. Communicators have been aborted, so
+  /// it ends by itself, and buffers are freed in the order of the compute stream, which waits for
+  /// it from now on; the caller does not.
+  void settle() noexcept { settle(communication); }
+  void settle(Stream& stream) noexcept {
+    try {
+      stream.record(queued_);
+      compute.wait_for(queued_);
+    } catch (CudaError const&) {  // then the device does nothing more
+    }
+  }
 
   /// Blocks the calling thread until @p event is reached; calls @p poll, with how long it has
   /// waited if it takes that, again and again meanwhile, which may throw to end the wait, as when

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <type_traits>
 
@@ -40,14 +41,20 @@ struct Device {
   [[nodiscard]] static Mark make_mark() { return 0; }
   /// What is queued for communication from now on comes after what has been computed so far.
   static void begin_communication() {}
-  void mark(Mark& mark) { mark = communication.last(); }
+  void mark(Mark& mark) { mark_on(communication, mark); }
   /// What is computed from now on comes after the communication up to @p mark.
   void await(Mark mark) { communication.wait(mark); }
+
+  /// The same for a queue of its own, besides `communication`.
+  [[nodiscard]] static std::unique_ptr<Queue> make_stream() { return std::make_unique<Queue>(); }
+  static void begin_on(Queue& /*queue*/) {}
+  static void mark_on(Queue& queue, Mark& mark) { mark = queue.last(); }
+  static void await_on(Queue& queue, Mark mark) { queue.wait(mark); }
   /// Sets @p stamp when everything so far has been computed, or been communicated.
   [[nodiscard]] static Stamp make_stamp() { return {}; }
   static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
-  void stamp_communication(Stamp& stamp) {
-    communication.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
+  static void stamp_on(Queue& queue, Stamp& stamp) {
+    queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
   }
   static double microseconds(Stamp from, Stamp to) {
     return std::chrono::duration<double, std::micro>(to - from).count();
@@ -67,6 +74,7 @@ struct Device {
 
   /// Nothing queued reads or writes memory any more; for after an error.
   void settle() { communication.discard(); }
+  static void settle(Queue& queue) { queue.discard(); }
 
   template <class T>
   [[nodiscard]] T* scratch_as() const noexcept {

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// How the communicators of an NcclGroup are made, and how they are closed.
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <nccl.h>
+
+#include <tandem/comm/nccl/check.hpp>
+#include <tandem/comm/nccl/slot.hpp>
+#include <tandem/comm/nccl/slots.hpp>
+#include <tandem/comm/nccl/time_out.hpp>
+#include <tandem/comm/patience.hpp>
+#include <tandem/comm/rank_set.hpp>
+#include <tandem/comm/transport_options.hpp>
+#include <tandem/core/error.hpp>
+#include <tandem/runtime/cuda/device.hpp>
+
+namespace tandem::detail {
+
+/// Opens and closes all communicators of a process, while no rank uses them.
+class NcclConnector {
+ public:
+  /// @param options  both outlive this
+  NcclConnector(NcclSlots const& slots, TransportOptions const& options)
+      : slots_{slots}, options_{options} {}
+
+  /// That of all ranks first, then one group after the other. All processes call it.
+  /// @throws TimeoutError  another process did not come; what has been made is aborted, as after
+  ///                       every error
+  void open(ncclUniqueId const& id) {
+    try {
+      connect(id);
+      for (int group = 0; group < slots_.groups(); ++group) {
+        split(group);
+      }
+    } catch (...) {
+      abort_nccl(slots_.take_all());  // which also ends a split that goes on
+      for (NcclSlot& slot : slots_.of_group(-1)) {
+        slot.comm = std::exchange(slot.made, nullptr);
+      }
+      abort_nccl(slots_.take_all());
+      throw;
+    }
+  }
+
+  /// The groups first, then that of all, from which they were split. All processes call it.
+  /// @throws TimeoutError  @p limit is over
+  void close(std::chrono::milliseconds limit) {
+    auto const locks = slots_.lock_all();
+    Patience patience{limit};
+    std::size_t const local = slots_.of_group(-1).size();
+    close(slots_.all().subspan(local), limit, patience);
+    close(slots_.all().first(local), limit, patience);
+  }
+
+ private:
+  void connect(ncclUniqueId const& id) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    check_nccl(ncclGroupStart());
+    ncclResult_t status = ncclSuccess;
+    for (NcclSlot& mine : slots_.of_group(-1)) {
+      cuda::ScopedDevice const scope{mine.device};
+      ncclResult_t const made =
+          ncclCommInitRankConfig(&mine.comm, mine.size, id, mine.rank, &config);
+      status = status == ncclSuccess ? made : status;
+    }
+    ncclResult_t const end = ncclGroupEnd();
+    check_nccl(status);
+    check_nccl(end);
+    wait_until_ready(-1, -1);
+  }
+
+  /// All ranks of all processes split, also those that are no members.
+  void split(int group) {
+    RankSet const& set = options_.groups[static_cast<std::size_t>(group)];
+    check_nccl(ncclGroupStart());
+    ncclResult_t status = ncclSuccess;
+    for (NcclSlot& mine : slots_.of_group(-1)) {
+      cuda::ScopedDevice const scope{mine.device};
+      int const position = position_of(set, mine.rank);
+      ncclResult_t const made =
+          ncclCommSplit(mine.comm, position < 0 ? NCCL_SPLIT_NOCOLOR : 0, std::max(position, 0),
+                        &mine.made, nullptr);  // null: non-blocking as the one that is split
+      status = status == ncclSuccess || status == ncclInProgress ? made : status;
+    }
+    ncclResult_t const end = ncclGroupEnd();
+    check_nccl(status);
+    check_nccl(end);
+    wait_until_ready(-1, group);  // NCCL writes `made` before it is done with the old ones
+    for (NcclSlot& member : slots_.of_group(group)) {
+      member.comm = std::exchange(slots_.of_rank(member.rank).made, nullptr);
+    }
+    wait_until_ready(group, group);
+  }
+
+  /// @param group   whose communicators
+  /// @param making  which group they are waited for, for the message
+  void wait_until_ready(int group, int making) {
+    Patience patience{options_.timeout};
+    for (NcclSlot& mine : slots_.of_group(group)) {
+      while (state_of(mine) == ncclInProgress) {
+        if (!patience.pause()) {
+          auto const all = slots_.of_group(-1);
+          throw TimeoutError{nccl_prefix(options_) + nccl_prefix(options_, making) +
+                             not_all_came(all[0].size, all[0].rank, static_cast<int>(all.size())) +
+                             " within " + to_string(options_.timeout)};
+        }
+      }
+    }
+  }
+
+  static ncclResult_t state_of(NcclSlot const& mine) {
+    ncclResult_t state = ncclSuccess;
+    check_nccl(ncclCommGetAsyncError(mine.comm, &state), mine.comm);
+    return check_nccl(state, mine.comm);
+  }
+
+  void close(std::span<NcclSlot> slots, std::chrono::milliseconds limit, Patience& patience) {
+    for_each_open(slots, [](NcclSlot& open) { return ncclCommFinalize(open.comm); });
+    for (NcclSlot const& mine : slots) {
+      while (mine.comm != nullptr && state_of(mine) == ncclInProgress) {
+        if (!patience.pause()) {
+          throw TimeoutError{nccl_prefix(options_) + "NCCL could not finish within " +
+                             to_string(limit) +
+                             ": another process still works, or has ended early"};
+        }
+      }
+    }
+    for_each_open(
+        slots, [](NcclSlot& open) { return ncclCommDestroy(std::exchange(open.comm, nullptr)); });
+  }
+
+  /// f on every open communicator, as one group of calls.
+  template <class F>
+  static void for_each_open(std::span<NcclSlot> slots, F const& f) {
+    ncclResult_t status = ncclGroupStart();
+    for (NcclSlot& slot : slots) {
+      if (slot.comm != nullptr) {
+        ncclResult_t const own = f(slot);
+        status = status == ncclSuccess || status == ncclInProgress ? own : status;
+      }
+    }
+    ncclResult_t const end = ncclGroupEnd();
+    check_nccl(status);
+    check_nccl(end);
+  }
+
+  NcclSlots const& slots_;
+  TransportOptions const& options_;
+};
+
+}  // namespace tandem::detail

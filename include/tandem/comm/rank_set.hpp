@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankSet: some of the ranks of a program, which a transport makes a group of their own for.
+///
+/// A list of them is known when the transport is made and is the same, in the same order, on every
+/// rank and process: groups between processes are made one after the other, by all.
+
+#include <string>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
+
+namespace tandem {
+
+/// Some of the ranks of a program, in the order in which the group numbers them.
+struct RankSet {
+  std::vector<int> ranks;  ///< among those of the program, each once
+  std::string name{};      ///< for messages: "stage 2", "boundary 1-2, forward"
+};
+
+namespace detail {
+
+/// The number that @p set gives to @p rank, or -1.
+inline int position_of(RankSet const& set, int rank) noexcept {
+  for (std::size_t i = 0; i < set.ranks.size(); ++i) {
+    if (set.ranks[i] == rank) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+/// "group 3 (boundary 1-2, forward)"
+template <class = void>  // compiled where it is called, not by every include
+std::string name_of_group(std::vector<RankSet> const& groups, int group) {
+  std::string const& name = groups[static_cast<std::size_t>(group)].name;
+  return "group " + std::to_string(group) + (name.empty() ? "" : " (" + name + ")");
+}
+
+/// @throws ContractError  a group is empty, or names a rank twice or one that there is not
+template <class = void>
+void check_groups(std::vector<RankSet> const& groups, int ranks) {
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    std::string const name = name_of_group(groups, static_cast<int>(g));
+    if (groups[g].ranks.empty()) {
+      throw ContractError{"transport: " + name + " has no ranks; leave it out, or name some"};
+    }
+    for (std::size_t i = 0; i < groups[g].ranks.size(); ++i) {
+      int const rank = groups[g].ranks[i];
+      if (rank < 0 || rank >= ranks) {
+        throw ContractError{"transport: " + name + " names rank " + std::to_string(rank) +
+                            ", but the ranks are 0 to " + std::to_string(ranks - 1)};
+      }
+      if (position_of(groups[g], rank) != static_cast<int>(i)) {
+        throw ContractError{"transport: " + name + " names rank " + std::to_string(rank) +
+                            " twice; each rank is in a group once at most"};
+      }
+    }
+  }
+}
+
+/// The number that @p rank has in @p group.
+/// @throws ContractError  there is no such group, or the rank is no member of it
+template <class = void>
+int member_of(std::vector<RankSet> const& groups, int rank, int group) {
+  if (group < 0 || group >= static_cast<int>(groups.size())) {
+    throw ContractError{"communicator: there is no group " + std::to_string(group) +
+                        "; the transport was made with " + std::to_string(groups.size()) +
+                        ", numbered from 0 up"};
+  }
+  int const position = position_of(groups[static_cast<std::size_t>(group)], rank);
+  if (position < 0) {
+    std::string members;
+    for (int const member : groups[static_cast<std::size_t>(group)].ranks) {
+      members.append(members.empty() ? "" : ", ").append(std::to_string(member));
+    }
+    throw ContractError{"communicator: rank " + std::to_string(rank) + " is no member of " +
+                        name_of_group(groups, group) + ", which has: " + members};
+  }
+  return position;
+}
+
+}  // namespace detail
+
+}  // namespace tandem

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankInterface: what the ranks of a program have in common, whichever device of a replica they
+/// are. Called a few times a step, never by an action.
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <tandem/engine/memory_report.hpp>
+#include <tandem/engine/named_parameter.hpp>
+#include <tandem/engine/rank_options.hpp>
+#include <tandem/engine/state.hpp>
+#include <tandem/engine/tracer.hpp>
+
+namespace tandem {
+
+/// @tparam P  of parameters and of the data that the caller passes
+template <class P, class Target>
+class RankInterface {
+ public:
+  using Batch = StepBatch<P, Target>;
+
+  RankInterface() = default;
+  RankInterface(RankInterface const&) = delete;
+  RankInterface& operator=(RankInterface const&) = delete;
+  virtual ~RankInterface() = default;
+
+  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
+  virtual void queue_training(StepState const& state, Batch const& batch) = 0;
+  /// A step that is walked; once it is collected, traced() says when each action began and ended.
+  virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
+  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
+  /// finite, the steps behind it are dropped: they have changed nothing.
+  virtual StepResult collect() = 0;
+  /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
+  virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
+  virtual std::vector<TraceEvent> traced() = 0;
+
+  /// The rank's parameters where the calling program can read and write them, and their indices in
+  /// the network; download() first, and upload() after writing.
+  virtual std::vector<NamedParameter<P>> parameters() = 0;
+  virtual void download() = 0;
+  virtual void upload() = 0;
+
+  /// What is allocated for tensors on the rank's device.
+  [[nodiscard]] virtual MemoryReport memory_report() const = 0;
+  /// Lets another rank's device, of this process, reach this one's memory.
+  virtual void share_with(DeviceSpec const& other) = 0;
+  /// Where the rank says which action it is at, for other threads' error messages.
+  virtual void report_progress_to(std::atomic<std::uint64_t>* board) = 0;
+  /// What to call while the host waits for the device.
+  virtual void watch_with(Watch watch) = 0;
+  /// After an error: nothing queued reads or writes memory any more.
+  virtual void settle() = 0;
+};
+
+}  // namespace tandem

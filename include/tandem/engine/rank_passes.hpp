@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankPasses: what the passes and messages of a rank do; Rank runs them in the order of its row.
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tandem/engine/feed.hpp>
+#include <tandem/engine/gradient_reduction.hpp>
+#include <tandem/engine/microbatches.hpp>
+#include <tandem/engine/prepared_ops.hpp>
+#include <tandem/engine/rank_links.hpp>
+#include <tandem/engine/rank_memory.hpp>
+#include <tandem/engine/rank_options.hpp>
+#include <tandem/engine/rank_plan.hpp>
+#include <tandem/engine/stage.hpp>
+#include <tandem/engine/step_key.hpp>
+#include <tandem/engine/step_sums.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/strategy/local_stage.hpp>
+
+namespace tandem {
+
+/// A rank's device with all memory, prepared ops and communicators, and what is done to one
+/// microbatch.
+/// @tparam Program  a DeviceProgram
+template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+class RankPasses {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Target = typename LossType::Target;
+  using Batch = StepBatch<P, Target>;
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Memory = RankMemory<Program, Backend>;
+  using Table = typename Memory::Table;
+  using FeedType = Feed<Program, Backend, Target>;
+  using Whole = typename Program::Program;
+  static constexpr auto const& graph = Program::graph;
+  /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas
+  /// would wait behind them for all other devices; and where the call of a collective waits for the
+  /// other ranks, as some on GPUs do, they would wait for messages that come behind it in the row.
+  static constexpr bool sums_losses_late = Whole::devices > 1;
+
+  [[nodiscard]] Memory const& memory() const { return memory_; }
+  /// What each node's op asked for.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
+  [[nodiscard]] RankPlan const& plan() const { return plan_; }
+  [[nodiscard]] Device& device() { return device_; }
+  [[nodiscard]] Communicator& communicator() { return gradients_.communicator(); }
+
+ protected:
+  template <class Connect>
+  RankPasses(RankOptions const& options, Connect const& connect)
+      : plan_{make_plan(options)},
+        device_{options.device},
+        ops_{options.largest_microbatch, options.device.threads, device_},
+        memory_{device_, ops_, states_of(options.optimizer), plan_task(options),
+                plan_.batching.leaves_of_copy(Whole::map.copies)},
+        feed_{device_, feed_sizes(options)},
+        gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_.batching,
+                   tracer_},
+        links_{device_, replica_of(options), connect, tracer_},
+        microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
+        sums_{device_, plan_.batching.all_microbatches()} {
+    device_.scratch = memory_.scratch();
+    device_.scratch_bytes = ops_.scratch_bytes();
+  }
+
+  static int replica_of(RankOptions const& options) { return options.rank / Whole::devices; }
+
+  template <class Wait>
+  void begin(StepState const& state, Batch const& batch, bool training, Wait const& wait) {
+    key_ = {.samples = batch.size,
+            .training = training,
+            .targets = batch.targets != nullptr,
+            .outputs = batch.outputs != nullptr,
+            .clips = state.clip_norm > 0.0};
+    microbatches_.split(batch.size);
+    feed_.begin(device_, state, batch, microbatches_, wait);
+  }
+
+  void run_forward(Action action) {
+    int const m = action.index;
+    if (Microbatch const& own = microbatches_[m]; own.size > 0) {
+      PassType const p = pass(own);
+      if (Whole::devices > 1) {
+        links_.await_forward(device_, action.stage, key_.training);
+      }
+      Table const& table = memory_.table(m);
+      at_stage(action.stage, [&](auto s) {
+        if constexpr (Program::stages.stage[s].has_input) {
+          memory_.set_input(m, feed_.input(own));
+        }
+        Passes<s>::forward(*this, p, table);
+        if constexpr (Program::stages.stage[s].has_result) {
+          run_loss(m, own, p, table);
+        }
+      });
+    } else {
+      if (Program::has_result) {
+        sums_.clear(device_, microbatches_.global(m));
+      }
+      at_stage(action.stage, [&](auto s) {
+        if (Passes<s>::synchronizes && key_.training) {
+          Passes<s>::forward(*this, pass(own), memory_.table(m));
+        }
+      });
+    }
+    if constexpr (Whole::ranks > 1 && !sums_losses_late) {
+      if (action == plan_.last_forward) {
+        gradients_.reduce_sums(device_, sums_.all());
+      }
+    }
+  }
+
+  template <BackwardPart Which = BackwardPart::whole>
+  void run_backward(Action action) {
+    int const m = action.index;
+    Microbatch const& own = microbatches_[m];
+    at_stage(action.stage, [&](auto s) {
+      constexpr LocalStage stage = Program::stages.stage[s];
+      if (own.size > 0 || Passes<s>::synchronizes) {
+        PassType const p = pass(own);
+        Table const& table = memory_.table(m);
+        if (Which != BackwardPart::weight_gradient && own.size > 0) {
+          if (Whole::devices > 1) {
+            links_.await_backward(device_, action.stage);
+          }
+          if constexpr (Program::stages.stage[s].has_result) {
+            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / key_.samples,
+                               table.loss_gradient);
+          }
+        }
+        if constexpr (stage.needs_gradient) {
+          Passes<s>::template backward<Which>(*this, p, table, own.finishes);
+        }
+      } else if (Which != BackwardPart::input_gradient) {
+        finish_empty_microbatch(own, stage.id);
+      }
+    });
+  }
+
+  void run_message(Action action, std::int64_t size) {
+    int const m = action.index;
+    Table const& table = memory_.table(m);
+    switch (action.kind) {
+      case ActionKind::send_forward:
+        links_.send_forward(device_, table, action.stage, m, size);
+        break;
+      case ActionKind::receive_forward:
+        links_.receive_forward(device_, table, action.stage, m, size);
+        break;
+      case ActionKind::send_backward:
+        links_.send_backward(device_, memory_, action.stage, m, size);
+        break;
+      default:
+        links_.receive_backward(device_, table, action.stage, m, size);
+    }
+  }
+
+  void pack() {
+    for (LocalStage const& stage : Program::stages.stage) {
+      at_stage(stage.id, [this](auto s) { Passes<s>::pack(*this, memory_.table(0)); });
+    }
+  }
+
+  RankPlan plan_;
+  Device device_;
+  PreparedOps<Program, Backend, LossType, MetricType> ops_;
+  Memory memory_;
+  FeedType feed_;
+  Tracer<Device> tracer_;
+  GradientReduction<Program, Backend, Communicator> gradients_;
+  RankLinks<Program, Backend, Communicator> links_;
+  RankMicrobatches microbatches_;
+  StepSums<Backend> sums_;
+  StepKey key_{};  // of the step at work
+
+ private:
+  template <class, class, class, int, int>
+  friend struct Stage;
+
+  template <int S>
+  using Passes = Stage<RankPasses, Program, Backend, Program::stages.stage[S].first,
+                       Program::stages.stage[S].last>;
+
+  static RankPlan make_plan(RankOptions const& options) {
+    Batching const batching = batching_with<Whole>(options.microbatches);
+    return options.rows != nullptr ? make_rank_plan<Program>(*options.rows, batching)
+                                   : make_rank_plan<Program>(Whole::table, batching);
+  }
+  [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
+    return {.batch = options.largest_microbatch,
+            .element_bytes = sizeof(T),
+            .microbatches = plan_.batching.microbatches,
+            .stages = plan_.stages,
+            .segment = Whole::checkpoint.every != 0 ? Program::segments.of : nullptr,
+            .apart = Whole::batching.reproducible};
+  }
+  template <class Connect>
+  static std::vector<Communicator> stage_groups(Connect const& connect) {
+    std::vector<Communicator> groups;
+    for (LocalStage const& stage : Program::stages.stage) {
+      groups.push_back(connect(RankGroups<Whole>::of_part(stage.part)));
+    }
+    return groups;
+  }
+  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
+    std::int64_t const samples =
+        std::int64_t{options.largest_microbatch} * plan_.batching.microbatches;
+    return {.samples = Program::has_input || Program::has_result ? samples : 0,
+            .targets_per_sample = LossType::targets(Whole::network.output().out)};
+  }
+
+  // Calls f with the index of a local stage, as a type.
+  template <class F>
+  static void at_stage(int id, F const& f) {
+    if constexpr (Program::stages.count == 1) {
+      f(std::integral_constant<int, 0>{});
+    } else {
+      [&]<int... S>(std::integer_sequence<int, S...>) {
+        (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
+               ...);
+      }
+      (std::make_integer_sequence<int, Program::stages.count>{});
+    }
+  }
+  void bucket_ready(int bucket, int leaf) {
+    if (leaf >= 0) {
+      gradients_.leaf_ready(device_, memory_, bucket, leaf);
+    }
+  }
+
+  // The sums over the replicas of a local stage.
+  void synchronize(std::span<double> sums, int stage) {
+    gradients_.synchronize(device_, sums, stage);
+  }
+
+  // Puts the gradient of a received tensor where it is sent from.
+  template <int I>
+  void gather_outgoing(T const* const* forks, int count, std::int64_t elements) {
+    if (Whole::batching.reproducible || count == 1) {
+      for (int i = 0; i < count; ++i) {
+        if (forks[i] != memory_.outgoing(I, i)) {
+          Verbs<Backend>::copy(device_, forks[i], memory_.outgoing(I, i), elements);
+        }
+      }
+    } else {
+      Verbs<Backend>::sum(device_, forks, count, memory_.outgoing(I), elements);
+    }
+  }
+
+  [[nodiscard]] PassType pass(Microbatch const& own) {
+    return {.device = device_,
+            .batch = own.size,
+            .first_sample = own.first,
+            .share = static_cast<double>(own.size) / key_.samples,
+            .state = feed_.state(),
+            .training = key_.training,
+            .accumulate = own.adds};
+  }
+
+  void run_loss(int m, Microbatch const& own, PassType const& p, Table const& table) {
+    if (key_.targets) {
+      int const global = microbatches_.global(m);
+      ops_.loss.forward(p, table.output, feed_.targets(own), sums_.loss(global));
+      ops_.metric.count(p, table.output, feed_.targets(own), sums_.metric(global));
+    }
+    if (key_.outputs) {
+      feed_.store(device_, table.output, own);
+    }
+  }
+
+  // A shard without samples contributes zeros, and still takes part in every collective.
+  void finish_empty_microbatch(Microbatch const& own, int stage) {
+    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
+      if (Program::layout.bucket_stage[bucket] == stage) {
+        finish_empty_bucket(bucket, own.adds, own.finishes);
+      }
+    }
+  }
+  void finish_empty_bucket(int bucket, bool adds, int leaf) {
+    if (leaf >= 0 && !adds) {
+      std::int64_t const first = Program::layout.bucket_begin[bucket];
+      Verbs<Backend>::zero(device_, memory_.gradients() + first,
+                           Program::layout.bucket_begin[bucket + 1] - first);
+    }
+    bucket_ready(bucket, leaf);
+  }
+};
+
+}  // namespace tandem

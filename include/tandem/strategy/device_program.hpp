@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// DeviceProgram: what one device of a model replica runs, known to the compiler.
+
+#include <cstdint>
+
+#include <tandem/graph/rewrite.hpp>
+#include <tandem/strategy/action_table.hpp>
+#include <tandem/strategy/checkpoint_rule.hpp>
+#include <tandem/strategy/device_graph.hpp>
+#include <tandem/strategy/local_stage.hpp>
+#include <tandem/strategy/options.hpp>
+#include <tandem/strategy/parameter_layout.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
+/// one.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
+  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+  return wanted;
+}
+
+constexpr bool rewrites_anything(Rewrites r) {
+  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat;
+}
+
+/// A device's part of the network before rewrites; of one that has all of it, the network itself.
+template <class Program, int D>
+struct CutGraph {
+  static constexpr GraphSize size = device_graph_size(
+      Program::network, Program::partition, Program::map, D, Program::batching.reproducible);
+  static constexpr auto graph = device_graph<size>(Program::network, Program::partition,
+                                                   Program::map, D, Program::batching.reproducible);
+};
+template <class Program, int D>
+  requires(Program::map.stages == 1)
+struct CutGraph<Program, D> {
+  static constexpr auto const& graph = Program::network;
+};
+
+template <class Program, int D, bool Rewrites>
+struct RewrittenGraph : CutGraph<Program, D> {};
+template <class Program, int D>
+struct RewrittenGraph<Program, D, true> {
+  static constexpr auto graph = rewrite(CutGraph<Program, D>::graph,
+                                        allowed(Program::rewrites, Program::batching.reproducible));
+};
+
+}  // namespace detail
+
+/// What device @p D of each replica does. Each step is a constexpr variable of its own, and none is
+/// a template argument.
+template <class ProgramType, int D>
+struct DeviceProgram {
+  using Program = ProgramType;
+  using Network = typename Program::Network;
+  static constexpr int device = D;
+  static constexpr Batching batching = Program::batching;
+  static constexpr auto const& graph =
+      detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
+  static constexpr auto stages =
+      detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
+  static constexpr auto layout = lay_out_parameters(
+      graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  /// Gradients are summed over the replicas of each of the model's copies.
+  static constexpr int gradient_replicas = batching.replicas * Program::map.copies;
+  static constexpr bool has_result = graph.result >= 0;
+  static constexpr bool has_input = [] {
+    bool has = false;
+    for (int n = 0; n < graph.nodes; ++n) {
+      has = has || graph.node[n].kind == NodeKind::input;
+    }
+    return has;
+  }();
+  /// Of a node: which run of its stage's nodes is computed again together before their backward
+  /// pass.
+  static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);
+};
+
+}  // namespace tandem

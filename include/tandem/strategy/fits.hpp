@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// fits: whether a training step fits into the memory of each device, for a static_assert.
+///
+///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
+
+#include <cstdint>
+#include <utility>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/precision.hpp>
+#include <tandem/strategy/device_memory.hpp>
+#include <tandem/strategy/program.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// Arrays of an optimizer's state; where its settings decide (Sgd: momentum), one.
+template <class Optimizer>
+constexpr int most_states() {
+  if constexpr (requires { Optimizer::states(); }) {
+    return Optimizer::states();
+  } else {
+    return 1;
+  }
+}
+
+}  // namespace detail
+
+/// What device @p device of a replica needs at most for steps of a global batch of @p batch
+/// samples; see DeviceMemory for what is not counted.
+/// @throws ContractError  batch < 1, or there is no such device
+template <class Net, Strategy S, class Optimizer, class Precision>
+constexpr DeviceMemory device_memory(int batch, int device) {
+  expects(batch >= 1 && device >= 0 && device < S::devices,
+          "device_memory(batch, device): give 1 sample or more, and a device of the replica");
+  using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
+  return [&]<int... D>(std::integer_sequence<int, D...>) {
+    DeviceMemory memory;
+    static_cast<void>(
+        ((D == device && (memory = detail::device_memory<typename P::template Device<D>, Precision>(
+                              batch, detail::most_states<Optimizer>()),
+                          true)) ||
+         ...));
+    return memory;
+  }
+  (std::make_integer_sequence<int, S::devices>{});
+}
+
+/// Whether no device needs more than @p bytes for a global batch of @p batch samples: never true
+/// where the tensors do not fit, but leave room for scratch memory and packed weights.
+template <class Net, Strategy S, class Optimizer, class Precision>
+constexpr bool fits(int batch, std::int64_t bytes) {
+  for (int device = 0; device < S::devices; ++device) {
+    if (device_memory<Net, S, Optimizer, Precision>(batch, device).total() > bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tandem

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// LocalStages: which nodes of a device's graph each of its stages has.
+
+#include <tandem/graph/graph.hpp>
+
+namespace tandem {
+
+/// One of a device's stages: nodes [first, last) of its graph.
+struct LocalStage {
+  int id = 0;  ///< in the StageMap
+  int first = 0;
+  int last = 0;
+  int copy = 0;                 ///< which of the model's copies it is part of
+  int part = 0;                 ///< which part of the model it is
+  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
+  bool has_input = false;       ///< it reads the network's input
+  bool has_result = false;      ///< it gives the network's output
+};
+
+/// The stages of a device, in the order of its graph.
+template <int Count>
+struct LocalStages {
+  static constexpr int count = Count;
+  LocalStage stage[Count] = {};
+};
+
+namespace detail {
+
+template <GraphSize Size>
+constexpr int count_stages(Graph<Size> const& graph) {
+  int count = 1;
+  for (int n = 1; n < Size.nodes; ++n) {
+    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size>
+constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
+  LocalStages<Count> stages;
+  int next = 0;
+  for (int n = 0; n < Size.nodes; ++n) {
+    int const id = graph.node[n].stage;
+    if (n == 0 || id != graph.node[n - 1].stage) {
+      stages.stage[next++] = {
+          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
+    }
+    LocalStage& stage = stages.stage[next - 1];
+    stage.last = n + 1;
+    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
+    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
+    stage.has_result = stage.has_result || n == graph.result;
+  }
+  return stages;
+}
+
+}  // namespace detail
+
+}  // namespace tandem

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// place: a table of which device has which part of a network, for ModelParallel<Placed<table>>.
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
+
+#include <tandem/graph/lower.hpp>
+#include <tandem/strategy/model_shape.hpp>
+#include <tandem/strategy/partition.hpp>
+#include <tandem/strategy/verify.hpp>
+
+namespace tandem {
+
+/// All nodes below a path go to a device: {"3.1", 1} places 3.1, 3.1.0, 3.1.1, … but not 3.10.
+/// Paths are those of parameter names: "3", "3.1", "4.body.0"; "" is the whole network.
+struct Placement {
+  std::string_view path;
+  int device = 0;
+};
+
+enum class PlacementFault : std::uint8_t { none, unknown_path, negative_device, unused_device };
+
+/// A device for each node of @p Net; made by place<Net>.
+template <class Net>
+struct PlacementTable {
+  using Network = Net;
+  NodePlaces<graph<Net>.nodes> places{};
+  int devices = 1;
+  PlacementFault fault = PlacementFault::none;
+  int entry = 0;   ///< at fault, of the list
+  int device = 0;  ///< at fault
+};
+
+namespace detail {
+
+/// Whether @p path is @p prefix or below it.
+constexpr bool is_below(Path const& path, std::string_view prefix) {
+  auto const takes = [&](std::string_view word) {
+    bool const fits =
+        prefix.starts_with(word) && (prefix.size() == word.size() || prefix[word.size()] == '.');
+    prefix.remove_prefix(fits ? word.size() : 0);
+    return fits;
+  };
+  for (int i = 0; i < path.depth && !prefix.empty(); ++i) {
+    char digits[8] = {};
+    int first = 8;
+    for (int number = path.part[i]; first == 8 || number > 0; number /= 10) {
+      digits[--first] = static_cast<char>('0' + (number > 0 ? number % 10 : 0));
+    }
+    std::string_view const number{digits + first, static_cast<std::size_t>(8 - first)};
+    if (!takes(path.part[i] == Path::body       ? "body"
+               : path.part[i] == Path::shortcut ? "shortcut"
+                                                : number)) {
+      return false;
+    }
+    bool const more = prefix.size() > 1;  // not a point alone
+    prefix.remove_prefix(more ? 1 : 0);
+  }
+  return prefix.empty();
+}
+
+}  // namespace detail
+
+/// The table in which the nodes below each path are on that device, later entries before earlier
+/// ones, and all others on device 0:
+///
+///   inline constexpr auto table = place<Net>({{"3.1", 1}, {"3.2", 1}, {"4", 1}});
+///
+/// The join of a Concat or a Residual has the path of the block. The network's input is wherever it
+/// is read. What is wrong with a table, ModelParallel<Placed<table>> says.
+template <class Net>
+constexpr PlacementTable<Net> place(std::initializer_list<Placement> list) {
+  constexpr auto const& network = graph<Net>;
+  PlacementTable<Net> table;
+  auto const fail = [&](PlacementFault fault, int entry, int device) {
+    if (table.fault == PlacementFault::none) {
+      table.fault = fault;
+      table.entry = entry;
+      table.device = device;
+    }
+  };
+  int entry = 0;
+  for (Placement const& placement : list) {
+    bool found = false;
+    for (int n = 1; n < network.nodes; ++n) {
+      if (detail::is_below(network.node[n].path, placement.path)) {
+        table.places.device[n] = static_cast<std::int16_t>(placement.device);
+        found = true;
+      }
+    }
+    if (!found) {
+      fail(PlacementFault::unknown_path, entry, placement.device);
+    } else if (placement.device < 0) {
+      fail(PlacementFault::negative_device, entry, placement.device);
+    }
+    table.devices = table.devices > placement.device ? table.devices : placement.device + 1;
+    ++entry;
+  }
+  for (int device = 0; device < table.devices && table.fault == PlacementFault::none; ++device) {
+    bool used = false;
+    for (int n = 1; n < network.nodes; ++n) {
+      used = used || table.places.device[n] == device;
+    }
+    if (!used) {
+      fail(PlacementFault::unused_device, 0, device);
+    }
+  }
+  if (table.fault != PlacementFault::none) {  // so that what uses it does not complain too
+    table.places = {};
+    table.devices = 1;
+  }
+  table.places.device[0] = table.places.device[network.nodes > 1 ? 1 : 0];
+  return table;
+}
+
+namespace detail {
+
+template <class T>
+concept IsPlacementTable = requires(T const& table) {
+  typename T::Network;
+  { table.fault } -> std::convertible_to<PlacementFault>;
+};
+
+template <class Net, PlacementFault Fault, int Entry, int Device>
+struct PlacementIsSound {
+  static constexpr bool value = true;
+  static_assert(Fault != PlacementFault::unknown_path,
+                "place<Net>: the network has no such path; give paths as in parameter names, "
+                "\"3.1\" or \"4.body.0\" (PlacementIsSound names the entry, counted from 0)");
+  static_assert(Fault != PlacementFault::negative_device,
+                "place<Net>: a device's number is 0 or more (PlacementIsSound names the entry, "
+                "counted from 0, and its device)");
+  static_assert(Fault != PlacementFault::unused_device,
+                "place<Net>: a device has no part of the network; number devices from 0 without a "
+                "gap, and leave something on 0 (PlacementIsSound names the device)");
+};
+
+template <class Table>
+struct PlacedIsATable {
+  static constexpr bool value = true;
+  static_assert(IsPlacementTable<Table>,
+                "Placed<table>: make the table with `inline constexpr auto table = "
+                "place<Net>({{\"3.1\", 1}, ...});`");
+};
+
+template <auto const& Table>
+concept TableReference = IsPlacementTable<std::remove_cvref_t<decltype(Table)>>;
+
+}  // namespace detail
+
+/// Each node of the network on the device that @p Table, made by place<Net>, says.
+/// The primary template is the error path.
+template <auto const& Table>
+struct Placed {
+  static constexpr bool is_placement = true;
+  static constexpr int devices = 1;
+  static_assert(detail::PlacedIsATable<std::remove_cvref_t<decltype(Table)>>::value);
+};
+
+template <auto const& Table>
+  requires detail::TableReference<Table>
+struct Placed<Table> {
+  using Network = typename std::remove_cvref_t<decltype(Table)>::Network;
+  static constexpr bool is_placement = true;
+  static constexpr auto const& table = Table;
+  static constexpr int devices = Table.devices;
+  static_assert(detail::PlacementIsSound<Network, Table.fault, Table.entry, Table.device>::value);
+};
+
+namespace detail {
+
+template <class T>
+concept IsPlacement = requires {
+  T::is_placement;
+};
+
+template <int Stages, int Edges, GraphSize Size>
+constexpr StageMap<Stages, Edges> placed_map(PlacedParts<Size> const& parts, int devices) {
+  StageMap<Stages, Edges> map{.devices = devices, .links = parts.links};
+  for (int s = 0; s < Stages; ++s) {
+    map.device[s] = parts.device[s];
+  }
+  for (int e = 0; e < Edges; ++e) {
+    map.edge[e] = parts.edge[e];
+  }
+  return map;
+}
+
+/// Most stages of a device.
+constexpr int most_stages(StageMapView const& map) {
+  Scratch<int> count{map.devices};
+  int most = 0;
+  for (int s = 0; s < map.stages; ++s) {
+    int const own = ++count[map.device[s]];
+    most = own > most ? own : most;
+  }
+  return most;
+}
+
+template <class Net, class TableNet>
+struct PlacedForThisNetwork {
+  static constexpr bool value = true;
+  static_assert(std::same_as<Net, TableNet>,
+                "Placed<table>: the table is of another network; make it with place<Net> of the "
+                "network that is trained");
+};
+
+template <bool Runs>
+struct PlacementRuns {
+  static constexpr bool value = true;
+  static_assert(Runs,
+                "Placed<table>: the devices would wait for each other forever; place fewer "
+                "parts apart");
+};
+
+/// A placed network's stages, each microbatch through all of them and back before the next.
+template <class How, int Microbatches>
+struct PlacedModel {
+  static constexpr int devices = How::devices;
+  static constexpr int copies = 1;
+
+  template <class Net>
+  struct Cut : OneDeviceModel<1>::Cut<Net> {
+    static_assert(PlacedForThisNetwork<Net, typename How::Network>::value);
+  };
+  template <std::same_as<typename How::Network> Net>
+  struct Cut<Net> {
+    static constexpr auto parts = cut_placed(graph<Net>, How::table.places);
+    static constexpr auto const& partition = parts.partition;
+    static constexpr auto map = placed_map<parts.partition.parts, parts.edges>(parts, devices);
+    static constexpr auto table = lower(
+        sequential_table<devices, 2 * Microbatches * most_stages(map)>(map, Microbatches), map);
+    static constexpr Verdict verdict = verify(table, map, Microbatches);
+    static_assert(PlacementRuns<static_cast<bool>(verdict)>::value);
+  };
+};
+
+}  // namespace detail
+
+}  // namespace tandem

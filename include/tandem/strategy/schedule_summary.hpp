@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// schedule_summary: in words what a schedule costs, in time and in activations.
+
+#include <string>
+
+#include <tandem/strategy/action_table.hpp>
+#include <tandem/strategy/live_microbatches.hpp>
+#include <tandem/strategy/stage_map_view.hpp>
+#include <tandem/strategy/timeline_text.hpp>
+
+namespace tandem {
+
+/// A line a stage: "stage 2, copy 1 on rank 1: 3 microbatches live at most".
+/// @pre the table passes verify()
+template <class Table>
+std::string live_text(Table const& table, StageMapView const& map) {
+  std::string text;
+  for (int s = 0; s < map.stages; ++s) {
+    int const live = live_microbatches(table, map, s);
+    text += "stage " + std::to_string(s) +
+            (map.copies > 1 ? ", copy " + std::to_string(s / map.parts()) + " of part " +
+                                  std::to_string(s % map.parts()) + ","
+                            : std::string{}) +
+            " on rank " + std::to_string(map.device[s]) + ": " + std::to_string(live) +
+            (live == 1 ? " microbatch" : " microbatches") + " live at most\n";
+  }
+  return text;
+}
+
+/// The makespan, the idle time of each rank, and the live microbatches of each stage.
+/// @param timeline  what simulate() made of @p table, which passes verify()
+template <class Table, class Result>
+std::string schedule_summary(Table const& table, StageMapView const& map, Result const& timeline,
+                             std::string const& name) {
+  int const ranks = devices_of(table);
+  std::string text = name + "\n" + bubble_text(timeline, ranks) + "\n";
+  for (int d = 0; d < ranks; ++d) {
+    text += "rank " + std::to_string(d) + ": busy " + std::to_string(timeline.device[d].busy) +
+            ", idle " + std::to_string(timeline.device[d].idle_in_step) +
+            " from 0 to makespan, of that " +
+            std::to_string(timeline.device[d].idle_between_actions) +
+            " between its first and its last pass\n";
+  }
+  return text + live_text(table, map);
+}
+
+}  // namespace tandem

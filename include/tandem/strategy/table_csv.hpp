@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Writes an action table in the CSV form of PyTorch's pipelining schedules.
+///
+/// A line is a rank, a cell an action; read_table_csv reads both forms back.
+
+#include <string>
+
+#include <tandem/strategy/action.hpp>
+#include <tandem/strategy/action_table.hpp>
+#include <tandem/strategy/makespan.hpp>
+
+namespace tandem {
+
+/// One action after another, as for tables with sends and receives: "0F0,0SEND_F0,...".
+template <class Table>
+std::string to_csv(Table const& table) {
+  std::string text;
+  for (int device = 0; device < devices_of(table); ++device) {
+    char const* separator = "";
+    for (Action const& action : row_of(table, device)) {
+      text += separator + to_string(action);
+      separator = ",";
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+/// Columns are times, for tables of passes only: the i-th cell of each line is what its rank does
+/// in slot i, empty where it waits. Each of F, B, I and W takes one slot.
+template <class Table>
+std::string to_csv_by_time(Table const& table, StageMapView const& map) {
+  auto const timeline = simulate(table, map, {.backward = 1});
+  std::string text;
+  for (int device = 0; device < devices_of(table); ++device) {
+    ActionSpan const row = row_of(table, device);
+    Ticks column = 0;
+    for (int i = 0; i < row.size; ++i, ++column) {
+      text += i > 0 ? "," : "";
+      for (; column < timeline.action[device][i].begin; ++column) {
+        text += ',';
+      }
+      text += to_string(row[i]);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace tandem

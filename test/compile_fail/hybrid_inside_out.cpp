@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand
+#include <tandem/strategy/program.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = Hybrid<ModelParallel<Split<2>>, DataParallel<2>>;
+#else
+using S = Hybrid<DataParallel<2>, ModelParallel<Split<2>>>;
+#endif
+
+int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

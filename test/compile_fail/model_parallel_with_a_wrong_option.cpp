@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: ModelParallel<How, Options...>: options behind Split<a>, Split<b>, ... or
+#include <tandem/strategy/model_parallel.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = ModelParallel<Split<4>, Weighted<1>>;
+#else
+using S = ModelParallel<Split<4>, BucketBytes<1, 1>>;
+#endif
+
+int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

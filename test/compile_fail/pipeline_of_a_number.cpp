@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>,
+#include <tandem/strategy/pipeline.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = Pipeline<int, 4, Split<2>, Split<2>>;
+#else
+using S = Pipeline<GPipe, 4, Split<2>, Split<2>>;
+#endif
+
+int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Reproducible<Leaves>: the leaves of one copy of the model
+#include <tandem/strategy/pipeline.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = Pipeline<GPipe, 3, Split<2>, Split<2>, Reproducible<>>;
+#else
+using S = Pipeline<GPipe, 3, Split<2>, Split<2>, Reproducible<1>>;
+#endif
+
+int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: ModelParallel<Placed<table>, Checkpoint<...>>: a placed network's activations
+#include <tandem/layers/linear.hpp>
+#include <tandem/strategy/program.hpp>
+
+using namespace tandem;
+
+struct Net : Network<Vector<8>, Sequential<Linear<7>, Linear<6>, Linear<5>>> {};
+inline constexpr auto table = place<Net>({{"1", 1}});
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = ModelParallel<Placed<table>, Checkpoint<Boundaries>>;
+#else
+using S = ModelParallel<Placed<table>>;
+#endif
+
+int main() { return S::ranks > 0 && S::Cut<Net>::map.devices > 0 ? 0 : 1; }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// A network cut over several GPUs that talk through NCCL: the bits of one GPU, steps recorded and
+/// replayed.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <tandem/comm/cuda_ordered.cuh>
+#include <tandem/comm/nccl/transport.hpp>
+
+#include <unit/safetensors/temporary_folder.hpp>
+
+#include "stages_support.hpp"
+
+#if defined(TANDEM_CUDA_EMULATED)
+#include <emulator/nccl_control.hpp>
+#endif
+
+namespace {
+
+using namespace tandem;
+using namespace tandem::test;
+
+template <class S>
+using OnGpus =
+    Trainer<TinyNet, S, BasicCuda<Portable>, SoftmaxCrossEntropy<>, Accuracy, NcclTransport>;
+
+template <class S>
+void check_bits() {
+  if (tandem::cuda::device_count() < S::ranks) {
+    MESSAGE("skipped: needs " << S::ranks << " GPUs");
+    return;
+  }
+  CHECK(stages_bits<OnGpus<S>>(engine_options()) == bits_of_one());
+}
+
+using R = Reproducible<>;
+
+TEST_CASE("stages by NCCL: 1F1B, on 2 and 4 GPUs") {
+  check_bits<Pipeline<OneFOneB, 4, Split<4>, Split<5>, R>>();
+  check_bits<Pipeline<OneFOneB, 4, Split<2>, Split<2>, Split<2>, Split<3>, R>>();
+}
+
+TEST_CASE("stages by NCCL: devices that send to each other at the same time") {
+  check_bits<Pipeline<Interleaved<2>, 4, Split<2>, Split<2>, Split<2>, Split<3>, R>>();
+  check_bits<Pipeline<Chimera, 4, Split<4>, Split<5>, R, Checkpoint<Boundaries>>>();
+}
+
+TEST_CASE("stages by NCCL: ZB-H1, in two replicas") {
+  check_bits<Hybrid<DataParallel<2, R>, Pipeline<ZeroBubbleH1, 2, Split<4>, Split<5>>>>();
+}
+
+#if defined(TANDEM_CUDA_EMULATED)
+
+// All messages, in the order of their words.
+std::vector<std::string> messages(bool captured) {
+  std::vector<std::string> list;
+  for (auto const& call : cuda_emulator::nccl_calls()) {
+    if (call.operation != "ncclAllReduce") {
+      CHECK(call.captured == captured);
+      list.push_back(call.operation + " " + std::to_string(call.count));
+    }
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+TEST_CASE("stages by NCCL: the messages of a step, and none by the host when it is replayed") {
+  Watchdog const watchdog{"messages"};
+  using Two = OnGpus<Pipeline<OneFOneB, 2, Split<5>, Split<4>>>;
+  Two trainer{engine_options()};
+  for (bool const captured : {false, true}) {  // walked, then recorded
+    cuda_emulator::clear_nccl_calls();
+    engine_step(trainer, 0);
+    // 7 and 6 samples of (13, 8, 8), forward and backward.
+    CHECK(messages(captured) == std::vector<std::string>{"ncclRecv 4992", "ncclRecv 4992",
+                                                         "ncclRecv 5824", "ncclRecv 5824",
+                                                         "ncclSend 4992", "ncclSend 4992",
+                                                         "ncclSend 5824", "ncclSend 5824"});
+  }
+  cuda_emulator::clear_nccl_calls();
+  engine_step(trainer, 0);
+  CHECK(cuda_emulator::nccl_calls().empty());
+  CHECK(cuda_emulator::nccl_misuses() == 0);
+}
+
+TEST_CASE("stages by NCCL: a rank that fails ends all") {
+  Watchdog const watchdog{"failure"};
+  TrainerOptions options = engine_options();
+  options.timeout = std::chrono::milliseconds{2000};
+  OnGpus<Pipeline<OneFOneB, 4, Split<4>, Split<5>>> trainer{options};
+  engine_step(trainer, 0);
+  cuda_emulator::break_nccl(1, ncclSystemError);
+  std::string const text = message<RankError>([&] { engine_step(trainer, 1); });
+  INFO(text);
+  CHECK(text.find("NCCL") != std::string::npos);
+  CHECK_THROWS_AS(engine_step(trainer, 2), ContractError);
+}
+
+#endif
+
+}  // namespace

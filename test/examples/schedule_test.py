@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the example schedule, end to end.
+
+    schedule_test.py PROGRAM
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+PROGRAM = ""
+SCHEDULES = [("sequential", 1), ("gpipe", 1), ("one_f_one_b", 1), ("interleaved", 2),
+             ("zero_bubble_h1", 1), ("chimera", 1)]
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=60)
+
+
+class Schedule(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def output(self, *arguments):
+        result = run(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+        return result.stdout
+
+    def sentence(self, *arguments):
+        """The error of a call that must fail: one line, and nothing printed."""
+        result = run(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        return result.stderr.strip()
+
+    def file(self, text):
+        path = self.folder / "table.csv"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def made(self, name, chunks, form):
+        return self.output("--schedule", name, "--stages", 4, "--microbatches", 8, "--chunks",
+                           chunks, "--depth", 2, "--format", form)
+
+    def test_help(self):
+        self.assertIn("usage: schedule", self.output("--help"))
+
+    def test_what_is_printed_passes_the_check(self):
+        for name, chunks in SCHEDULES:
+            for form in ("csv", "csv-lowered"):
+                with self.subTest(name=name, form=form):
+                    text = self.made(name, chunks, form)
+                    self.assertEqual(text.count("\n"), 4)
+                    check = ("--check", self.file(text), "--schedule", name, "--depth", 2)
+                    stages = 8 if name in ("interleaved", "chimera") else 4
+                    lines = self.output(*check).splitlines()
+                    self.assertEqual(lines[0], f"valid: 4 ranks, {stages} stages, 8 microbatches")
+                    self.assertEqual(len(lines), 1 + stages)
+                    self.assertIn("live at most", lines[1])
+                    self.assertEqual(self.output(*check, "--format", form), text)
+
+    def test_csv(self):
+        text = self.output("--schedule", "one_f_one_b", "--stages", 2, "--microbatches", 2,
+                           "--format", "csv")
+        self.assertEqual(text, "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n")
+
+    def test_pictures_are_xml(self):
+        for name, chunks in SCHEDULES:
+            picture = xml.dom.minidom.parseString(self.made(name, chunks, "svg"))
+            self.assertEqual(picture.documentElement.tagName, "svg")
+            each = {"interleaved": 32, "zero_bubble_h1": 24}.get(name, 16)
+            self.assertEqual(len(picture.getElementsByTagName("title")), 4 * each)
+
+    def test_costs(self):
+        text = self.output("--schedule", "gpipe", "--stages", 3, "--microbatches", 4, "--cost",
+                           "10,20,5")
+        self.assertIn(f"makespan {(4 + 3 - 1) * 35}, bubble {2 * 35} a rank", text)
+
+    def test_copies(self):
+        path = self.file(self.output("--schedule", "chimera", "--stages", 4, "--microbatches", 4,
+                                     "--format", "csv"))
+        self.assertIn("valid: 4 ranks, 8 stages, 4", self.output("--check", path, "--copies", 2))
+        self.assertIn(f"{path}:2:", self.sentence("--check", path))
+
+    def test_a_bad_file(self):
+        self.assertTrue(self.sentence("--check", self.file("0F0,0B0\n1F0,xF3\n")).endswith(
+            "table.csv:2:5: 'xF3' is no action; write a stage, a kind and a microbatch, such as "
+            "0F3, 0B3, 0I3, 0W3, 0SEND_F3, 1RECV_F3, 1SEND_B3 or 0RECV_B3"))
+        self.assertTrue(self.sentence("--check", self.file("0F0,0B0\n,1B0,1F0\n")).endswith(
+            "table.csv:2:2: rank 1: 1B0 stands before 1F0, which it needs"))
+        self.assertIn("cannot read", self.sentence("--check", self.folder))
+        self.assertIn("cannot read", self.sentence("--check", self.folder / "none.csv"))
+
+    def test_bad_flags(self):
+        size = ("--stages", 4, "--microbatches", 8)
+        for arguments, expected in [
+                ((), "give --schedule, --stages and --microbatches, or --check"),
+                (("--schedule", "gpipe", "--stages", 4), "give --schedule, --stages and"),
+                (("--frobnicate",), "there is no flag '--frobnicate'"),
+                (("--stages",), "--stages lacks its value"),
+                (("--stages", "--chunks"), "--stages lacks its value"),
+                (("--stages", 0), "--stages takes a whole number from 1 to 1024, not '0'"),
+                (("--microbatches", "8x"), "--microbatches takes a whole number"),
+                (("--depth", -1), "--depth takes a whole number from 0 to"),
+                (("--depth", 99999999999999999999), "--depth takes a whole number from 0 to"),
+                (("--cost", "1,2"), "--cost takes three numbers"),
+                (("--cost", "1,2,"), "--cost takes a whole number"),
+                (("--format", "png"), "--format takes text, csv, csv-lowered or svg, not 'png'"),
+                (("--schedule", "foo", *size), "there is no schedule 'foo'; take one of"),
+                (("--schedule", "gpipe", "--chunks", 2, *size), "cannot have 2 chunks"),
+                (("--schedule", "gpipe", "--copies", 2, *size), "--copies goes with --check only"),
+                (("--schedule", "chimera", "--stages", 3, "--microbatches", 8), "an even number"),
+                (("--schedule", "interleaved", "--stages", 4, "--microbatches", 6), "a multiple"),
+                (("--schedule", "gpipe", "--stages", 1000, "--microbatches", 1001), "at most"),
+                (("--schedule", "one_f_one_b", "--depth", 0, *size), "give a larger --depth"),
+                (("--check", "table.csv", *size), "do not go with --check"),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.assertIn(expected, self.sentence(*arguments))
+                self.assertTrue(self.sentence(*arguments).startswith("schedule: "))
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()

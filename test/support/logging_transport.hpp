@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// LoggingTransport: threads whose ranks log what goes through all their communicators, in one list
+/// a rank. (RecordingTransport has a list for each communicator.)
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tandem/comm/recording.hpp>
+#include <tandem/comm/transport.hpp>
+
+namespace tandem::test {
+
+/// A rank's communicator; @p log belongs to the rank and outlives this.
+template <class C>
+class Logging : public Recording<C> {
+  using Base = Recording<C>;
+
+ public:
+  Logging(C communicator, std::vector<Record>& log)
+      : Base{std::move(communicator), 1}, log_{&log} {}
+
+  void all_reduce(auto&&... arguments) {
+    Base::all_reduce(std::forward<decltype(arguments)>(arguments)...);
+    note();
+  }
+  void send(auto&&... arguments) {
+    Base::send(std::forward<decltype(arguments)>(arguments)...);
+    note();
+  }
+  void receive(auto&&... arguments) {
+    Base::receive(std::forward<decltype(arguments)>(arguments)...);
+    note();
+  }
+
+ private:
+  void note() {
+    log_->push_back(Base::log().back());
+    Base::clear();
+  }
+
+  std::vector<Record>* log_;
+};
+
+/// The logs are those of all trainers on so many ranks: clear them before a step.
+template <int Ranks>
+class LoggingTransport : public ThreadsTransport<Ranks> {
+  using Base = ThreadsTransport<Ranks>;
+
+ public:
+  using Communicator = Logging<typename Base::Communicator>;
+  using Log = std::vector<Record>;
+  using Base::Base;
+
+  [[nodiscard]] Communicator communicator(int rank) {
+    return {Base::communicator(rank), log(rank)};
+  }
+  [[nodiscard]] Communicator communicator(int rank, int group) {
+    return {Base::communicator(rank, group), log(rank)};
+  }
+
+  [[nodiscard]] static Log& log(int rank) { return logs_[static_cast<std::size_t>(rank)]; }
+  static void clear() { logs_ = {}; }
+
+ private:
+  static inline std::array<Log, Ranks> logs_{};
+};
+
+/// What a log has of one kind of call, under labels of that name; "" for any.
+struct Volume {
+  int calls = 0;
+  std::int64_t bytes = 0;
+
+  friend bool operator==(Volume const&, Volume const&) = default;
+};
+inline Volume volume(std::span<Record const> log, Operation operation,
+                     std::string_view label = "") {
+  Volume sum;
+  for (Record const& record : log) {
+    if (record.operation == operation &&
+        (label.empty() || label == to_string({record.label.text}))) {
+      ++sum.calls;
+      sum.bytes += record.bytes;
+    }
+  }
+  return sum;
+}
+
+}  // namespace tandem::test

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Five steps in double under every schedule of a chain: the numbers of one device.
+
+#include <pipeline_parity.hpp>
+
+namespace tandem::test {
+namespace {
+
+template <class Many>
+void check(std::initializer_list<int> counts) {
+  for_tables<OneDevice<>, Many, Double>(
+      {"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"}, counts, parity_options(),
+      [](auto& one, auto& many) { compare_five_steps(one, many); });
+}
+
+TEST_CASE("two devices train as one") { check<InTwo<OneFOneB, 4>>({1, 4, 7, 8}); }
+
+TEST_CASE("four devices that compute each layer again train as one") {
+  check<InFour<OneFOneB, 4, Checkpoint<Every<1>>>>({1, 4, 7, 8});
+}
+
+}  // namespace
+}  // namespace tandem::test

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pipeline changes where and when numbers are computed, not what they are: the first gradients of
+// every schedule in fp32.
+
+#include <pipeline_parity.hpp>
+
+namespace tandem::test {
+namespace {
+
+template <class Many>
+void check(std::initializer_list<std::string_view> schedules, std::initializer_list<int> counts) {
+  for_tables<OneDevice<>, Many, Host>(
+      schedules, counts, parity_options(),
+      [](auto& one, auto& many) { compare_first_gradients(one, many); });
+}
+
+TEST_CASE("two devices have the gradients of one under every schedule of a chain") {
+  check<InTwo<OneFOneB, 4>>({"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"}, {1, 4, 7, 8});
+}
+
+TEST_CASE("four devices have the gradients of one under every schedule of a chain") {
+  check<InFour<GPipe, 4>>({"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"}, {1, 4, 7, 8});
+}
+
+}  // namespace
+}  // namespace tandem::test

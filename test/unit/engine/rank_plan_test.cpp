@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/engine/rank_plan.hpp>
+#include <tandem/layers/linear.hpp>
+#include <tandem/strategy/program.hpp>
+
+namespace {
+
+using namespace tandem;
+
+struct TwoLayers : Network<Vector<4>, Sequential<Linear<3>, Linear<2>>> {};
+struct Untrained : Network<Vector<4>, Frozen<Linear<3>>> {};
+
+std::string text(std::vector<Action> const& row) {
+  std::string all;
+  for (Action const& action : row) {
+    all += (all.empty() ? "" : " ") + to_string(action);
+  }
+  return all;
+}
+
+template <class S, int D = 0, class Net = TwoLayers>
+RankPlan plan() {
+  using P = Program<Net, S, 4>;
+  return make_rank_plan<typename P::template Device<D>>(P::table, P::batching);
+}
+
+template <class S, int D = 0, class Net = TwoLayers>
+std::string training() {
+  return text(plan<S, D, Net>().training);
+}
+
+template <class S, int D = 0>
+std::string forward() {
+  return text(plan<S, D>().forward);
+}
+
+using Buckets = BucketBytes<1, 1>;  // one a layer
+using M2 = Microbatches<2>;
+using Cut = ModelParallel<Split<1>, Split<1>, M2, Buckets>;
+
+TEST_CASE("a training step on whole models, as text") {
+  CHECK(training<SingleDevice<>>() == "0F0 0B0 0U 0END");
+  CHECK(training<SingleDevice<Microbatches<3>>>() == "0F0 0B0 0F1 0B1 0F2 0B2 0U 0END");
+  CHECK(training<DataParallel<2, M2>>() == "0F0 0B0 0F1 0B1 0REDUCE_GRAD0 0REDUCE_LOSS 0U 0END");
+  CHECK(training<DataParallel<4, Buckets>>() ==
+        "0F0 0B0 0REDUCE_GRAD0 0REDUCE_GRAD1 0REDUCE_LOSS 0U 0END");
+  CHECK(training<DataParallel<2>, 0, Untrained>() == "0F0 0B0 0REDUCE_LOSS 0U 0END");
+  CHECK(training<DataParallel<1>>() == "0F0 0B0 0U 0END");
+}
+
+TEST_CASE("a pass without training, as text") {
+  CHECK(forward<SingleDevice<>>() == "0F0 0END");
+  CHECK(forward<SingleDevice<Microbatches<3>>>() == "0F0 0F1 0F2 0END");
+  CHECK(forward<DataParallel<2, M2>>() == "0F0 0F1 0REDUCE_LOSS 0END");
+}
+
+TEST_CASE("a model that is cut: messages, and the norm over its devices") {
+  CHECK(training<Cut, 0>() ==
+        "0F0 0SEND_F0 0RECV_B0 0B0 0F1 0SEND_F1 0RECV_B1 0B1 0REDUCE_LOSS 0REDUCE_NORM 0U 0END");
+  CHECK(training<Cut, 1>() ==
+        "1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1REDUCE_LOSS 1REDUCE_NORM 1U 1END");
+  CHECK(forward<Cut, 0>() == "0F0 0SEND_F0 0F1 0SEND_F1 0REDUCE_LOSS 0END");
+  CHECK(forward<Cut, 1>() == "1RECV_F0 1F0 1RECV_F1 1F1 1REDUCE_LOSS 1END");
+}
+
+TEST_CASE("replicas of it: each stage reduces its own buckets") {
+  using S = Hybrid<DataParallel<2>, ModelParallel<Split<1>, Split<1>, Buckets>>;
+  CHECK(training<S, 1>() ==
+        "1RECV_F0 1F0 1B0 1SEND_B0 1REDUCE_GRAD0 1REDUCE_LOSS 1REDUCE_NORM 1U 1END");
+  using Both = Pipeline<Chimera, 2, Split<1>, Split<1>, Buckets>;  // stages 0 and 3 on device 0
+  std::string const row = training<Both, 0>();
+  CHECK(row.find("3REDUCE_GRAD0 0REDUCE_GRAD1 0REDUCE_LOSS") != std::string::npos);
+}
+
+TEST_CASE("where the losses are summed, and how many microbatches a stage holds") {
+  using P = Pipeline<OneFOneB, 3, Split<1>, Split<1>>;
+  RankPlan const first = plan<P, 0>();
+  CHECK(to_string(first.last_forward) == "0F2");
+  REQUIRE(first.stages.size() == 1);
+  CHECK(first.stages[0].live == 2);
+  CHECK(first.stages[0].deferred == 0);
+  CHECK(plan<P, 1>().stages[0].live == 1);
+
+  RankPlan const apart = plan<Pipeline<ZeroBubbleH1, 4, Split<1>, Split<1>>, 1>();
+  CHECK(apart.stages[0].live == 2);
+  CHECK(apart.stages[0].deferred == 2);
+
+  RankPlan const both = plan<Pipeline<Chimera, 4, Split<1>, Split<1>>, 0>();
+  REQUIRE(both.stages.size() == 2);
+  CHECK(both.stages[0].first_microbatch == 0);
+  CHECK(both.stages[1].first_microbatch == 2);
+}
+
+TEST_CASE("more microbatches than a 16-bit index can count") {
+  ActionRows rows(1);
+  for (int m = 0; m < 40'000; ++m) {
+    rows[0].push_back({.kind = ActionKind::forward, .index = m});
+    rows[0].push_back({.kind = ActionKind::backward, .index = m});
+  }
+  using P = Program<TwoLayers, SingleDevice<>, 4>;
+  RankPlan const plan = make_rank_plan<P::Device<0>>(rows, {.microbatches = 40'000});
+  REQUIRE(plan.training.size() == 80'002);
+  CHECK(to_string(plan.training[2 * 39'999]) == "0F39999");
+  CHECK(to_string(plan.training[2 * 39'999 + 1]) == "0B39999");
+}
+
+}  // namespace

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+
+#include <doctest/doctest.h>
+
+#include <tandem/strategy/fits.hpp>
+#include <tandem/tandem.hpp>
+
+#include <tiny_network.hpp>
+
+namespace fits_test {
+
+using namespace tandem;
+
+using Net = test::TinyNet;
+using Back = BasicHost<Portable>;
+
+inline constexpr auto table = place<Net>({{"3.body", 1}, {"4.1", 2}, {"6", 1}});
+
+/// Whether no rank of a trainer has more than was said of its device, and not far less.
+template <class S>
+void check(int batch) {
+  Trainer<Net, S, Back> trainer{{.batch = batch, .optimizer = Sgd{.momentum = 0.9F}}};
+  std::int64_t worst = 0;
+  for (int rank = 0; rank < S::ranks; ++rank) {
+    MemoryReport const has = trainer.memory(rank);
+    DeviceMemory const most = device_memory<Net, S, Sgd, Fp32>(batch, rank % S::devices);
+    CAPTURE(rank);
+    CHECK(has.parameters == most.parameters);
+    CHECK(has.gradients == most.gradients);
+    CHECK(has.optimizer_state == most.optimizer_state);
+    std::int64_t const activations = has.kept + has.recomputed + has.transient;
+    std::int64_t const bound = most.kept + most.recomputed + most.activation_gradients;
+    CHECK(activations <= bound);
+    CHECK(bound <= 4 * activations);
+    worst = most.total() > worst ? most.total() : worst;
+  }
+  CHECK(fits<Net, S, Sgd, Fp32>(batch, worst));
+  CHECK_FALSE(fits<Net, S, Sgd, Fp32>(batch, worst - 1));
+}
+
+using R = Reproducible<>;
+template <class Schedule, class... Options>
+using Two = Pipeline<Schedule, 4, Split<4>, Split<5>, Options...>;
+
+TEST_CASE("whole models") {
+  check<SingleDevice<>>(16);
+  check<SingleDevice<Microbatches<4>, R>>(16);
+  check<DataParallel<2, Microbatches<2>, R>>(13);
+}
+
+TEST_CASE("models that are cut") {
+  check<ModelParallel<Auto<3>, Microbatches<2>>>(16);
+  check<ModelParallel<Placed<table>, Microbatches<2>>>(16);
+  check<ModelParallel<Placed<table>, Microbatches<2>, R>>(16);
+}
+
+TEST_CASE("pipelines") {
+  check<Two<GPipe>>(16);
+  check<Two<OneFOneB, R>>(16);
+  check<Two<ZeroBubbleH1>>(16);
+  check<Two<Chimera, R>>(16);
+  check<Pipeline<Interleaved<2>, 4, Auto<4>>>(16);
+  check<Hybrid<DataParallel<2>, Two<OneFOneB>>>(30);
+}
+
+TEST_CASE("what is computed again") {
+  check<Two<GPipe, Checkpoint<Boundaries>>>(16);
+  check<Two<GPipe, Checkpoint<Every<2>>>>(16);
+  check<Two<Chimera, Checkpoint<Every<1>>>>(16);
+  using Whole = Two<GPipe>;
+  using Again = Two<GPipe, Checkpoint<Boundaries>>;
+  CHECK(device_memory<Net, Again, Sgd, Fp32>(64, 0).kept <
+        device_memory<Net, Whole, Sgd, Fp32>(64, 0).kept);
+}
+
+TEST_CASE("types of elements, states of optimizers") {
+  using S = SingleDevice<>;
+  constexpr DeviceMemory fp32 = device_memory<Net, S, AdamW, Fp32>(8, 0);
+  constexpr DeviceMemory fp64 = device_memory<Net, S, AdamW, Fp64>(8, 0);
+  constexpr DeviceMemory bf16 = device_memory<Net, S, AdamW, Bf16>(8, 0);
+  CHECK(fp64.parameters == 2 * fp32.parameters);
+  CHECK(fp32.optimizer_state == 2 * fp32.gradients);
+  CHECK(fp32.weights == 0);
+  CHECK(bf16.parameters == fp32.parameters);
+  CHECK(2 * bf16.weights == bf16.parameters);
+  CHECK(bf16.kept < fp32.kept);
+}
+
+static_assert(fits<Net, SingleDevice<>, Sgd, Fp32>(16, std::int64_t{1} << 20));
+static_assert(!fits<Net, SingleDevice<>, Sgd, Fp32>(1600, std::int64_t{1} << 20));
+
+TEST_CASE("a device that is not there, a batch of nothing") {
+  CHECK_THROWS_AS(static_cast<void>(device_memory<Net, SingleDevice<>, Sgd, Fp32>(8, 1)),
+                  ContractError);
+  CHECK_THROWS_AS(static_cast<void>(device_memory<Net, SingleDevice<>, Sgd, Fp32>(0, 0)),
+                  ContractError);
+}
+
+}  // namespace fits_test

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/engine/rank_groups.hpp>
+#include <tandem/layers/linear.hpp>
+#include <tandem/strategy/program.hpp>
+
+namespace hybrid_test {
+
+using namespace tandem;
+
+struct Net : Network<Vector<4>, Sequential<Linear<3>, Linear<2>>> {};
+
+using Cut = ModelParallel<Split<1>, Split<1>>;
+using Pipe = Pipeline<Chimera, 4, Split<1>, Split<1>>;
+
+static_assert(Strategy<Cut> && Strategy<Pipe> && Strategy<Pipeline<GPipe, 2, Split<2>>>);
+static_assert(Strategy<Hybrid<DataParallel<2>, Cut>>);
+static_assert(Strategy<Hybrid<DataParallel<2>, DataParallel<3>, Pipe>>);
+static_assert(Strategy<Hybrid<DataParallel<2>, Hybrid<DataParallel<3>, Pipe>>>);
+
+TEST_CASE("ranks multiply; each replica has its share of the batch") {
+  using H = Hybrid<DataParallel<3>, Pipe>;
+  CHECK(H::ranks == 6);
+  CHECK(H::devices == 2);
+  CHECK(H::copies == 2);
+  CHECK(H::batching.replicas == 3);
+  CHECK(H::batching.microbatches == 4);
+  using Product = Hybrid<DataParallel<2>, DataParallel<3>, Pipe>;
+  CHECK(Product::ranks == 12);
+  CHECK(Product::devices == 2);
+  CHECK(Product::batching.replicas == 6);
+  CHECK(Product::batching.all_microbatches() == 24);
+}
+
+TEST_CASE("options of both strategies") {
+  using H = Hybrid<DataParallel<2, Weighted<2, 1>, BucketBytes<5, 6>>,
+                   Pipeline<OneFOneB, 4, Split<2>, Checkpoint<Boundaries>>>;
+  CHECK(H::batching.shards == 2);
+  CHECK(H::batching.weight[0] == 2);
+  CHECK(H::batching.first_bucket_bytes == 5);
+  CHECK(H::checkpoint.every == CheckpointRule::boundaries);
+  // Leaves are of the whole batch: 4 in 2 replicas, wherever they are given.
+  CHECK(Hybrid<DataParallel<2, Reproducible<4>>, Pipeline<GPipe, 4, Split<2>>>::batching.leaves ==
+        2);
+  CHECK(Hybrid<DataParallel<2>, Pipeline<GPipe, 4, Split<2>, Reproducible<4>>>::batching.leaves ==
+        2);
+  CHECK(Hybrid<DataParallel<2, Reproducible<>>, Pipe>::batching.leaves == 4);
+  CHECK(Hybrid<DataParallel<2, Reproducible<>>, Pipe>::batching.leaves_of_copy(2) == 2);
+  // As many weights as replicas of the model, not as parts.
+  CHECK(Hybrid<DataParallel<2, Weighted<1, 1, 1, 1>>, DataParallel<2>, Cut>::batching.shards == 4);
+}
+
+TEST_CASE("a replica's devices are neighbours; a part's replicas are a group") {
+  using P = Program<Net, Hybrid<DataParallel<2>, Cut>, 4>;
+  auto const groups = RankGroups<P>::list();
+  REQUIRE(groups.size() == 2 + 2 * 2);
+  CHECK(groups[0].ranks == std::vector{0, 2});  // part 0
+  CHECK(groups[1].ranks == std::vector{1, 3});
+  CHECK(groups[2].ranks == std::vector{0, 1});  // the link of replica 0, forward
+  CHECK(groups[5].ranks == std::vector{3, 2});  // that of replica 1, backward
+  // In Chimera a replica has each part twice.
+  using Two = Program<Net, Hybrid<DataParallel<2>, Pipe>, 4>;
+  CHECK(RankGroups<Two>::list()[0].ranks == std::vector{0, 1, 2, 3});
+}
+
+}  // namespace hybrid_test

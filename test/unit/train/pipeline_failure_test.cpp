@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stage that fails in the middle of a pipeline's step: nobody waits for ever, the error names the
+// rank, and the trainer does nothing more.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include <tandem/strategy/make_schedule.hpp>
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <tiny_network.hpp>
+#include <unit/comm/watchdog.hpp>
+#include <unit/safetensors/temporary_folder.hpp>
+
+namespace tandem::test {
+namespace {
+
+enum class Pass { none, forward, backward };
+
+/// Which layer springs, in which pass, at which of its calls, and whether it throws or is late.
+struct Trap {
+  static inline std::atomic<int> layer = -1;
+  static inline std::atomic<Pass> pass = Pass::none;
+  static inline std::atomic<int> calls = 0;
+  static inline std::atomic<bool> throws = true;
+
+  static void set(int at_layer, Pass in_pass, int at_call, bool throwing) {
+    layer = at_layer;
+    calls = at_call;
+    throws = throwing;
+    pass = in_pass;
+  }
+  static void step_on(int at_layer, Pass in_pass) {
+    if (pass == in_pass && layer == at_layer && calls.fetch_sub(1) == 1) {
+      if (throws) {
+        throw std::runtime_error{"sprung"};
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds{1500});
+    }
+  }
+};
+
+/// Passes its input on, over the trap.
+template <int Layer>
+struct Passage {
+  static constexpr std::string_view name = "Passage";
+  static constexpr Shape output(Shape in) { return in; }
+  static void forward(auto const& call) {
+    Trap::step_on(Layer, Pass::forward);
+    std::ranges::copy(call.x, call.y.begin());
+  }
+  static void input_gradient(auto const& call) {
+    Trap::step_on(Layer, Pass::backward);
+    std::ranges::copy(call.dy, call.dx.begin());
+  }
+};
+
+struct TrapNet : Network<Vector<4>, Sequential<Linear<4>, Passage<0>, Linear<4>, Passage<1>,
+                                               Linear<4>, Passage<2>, Linear<3>>> {};
+
+using Three = Trainer<TrapNet, Pipeline<OneFOneB, 4, Split<2>, Split<2>, Split<3>>, Host>;
+
+Samples<float> const data{Three::input, 3, 8};
+
+void check_refusal(Three& trainer) {
+  CHECK(
+      contains(message<ContractError>([&] { trainer.step(data.x, data.y); }),
+               "a rank of this trainer has failed, so its replicas may differ: make a new Trainer "
+               "and load a checkpoint"));
+}
+
+TEST_CASE("a stage that throws ends the step on all devices, under every schedule") {
+  for (std::string_view const schedule : {"gpipe", "one_f_one_b", "zero_bubble_h1"}) {
+    for (int victim = 0; victim < 3; ++victim) {
+      for (Pass const pass : {Pass::forward, Pass::backward}) {
+        for (int const call : {1, 3, 4}) {
+          Watchdog const watchdog{"a stage throws"};
+          INFO(schedule << ", rank " << victim << ", call " << call);
+          Three trainer{
+              {.batch = 8, .threads_per_device = 1, .rows = make_schedule(schedule, 3, 4)}};
+          trainer.step(data.x, data.y);
+          Trap::set(victim, pass, call, true);
+          CHECK(message<RankError>([&] { trainer.step(data.x, data.y); }) ==
+                "rank " + std::to_string(victim) + ": sprung");
+          CHECK(Trap::calls == 0);
+          Trap::set(-1, Pass::none, 0, true);
+          check_refusal(trainer);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a stage that does not come in time: who, which message, in which action") {
+  for (auto const& [pass, sought] : {std::pair{Pass::forward, "1F2"}, {Pass::backward, "1B2"}}) {
+    Watchdog const watchdog{"a stage is late"};
+    Three trainer{{.batch = 8, .threads_per_device = 1, .timeout = std::chrono::milliseconds{300}}};
+    trainer.step(data.x, data.y);
+    Trap::set(1, pass, 3, false);
+    auto const start = std::chrono::steady_clock::now();
+    std::string const text = message<RankError>([&] { trainer.step(data.x, data.y); });
+    auto const waited = std::chrono::steady_clock::now() - start;
+    Trap::set(-1, Pass::none, 0, true);
+    INFO(text);
+    CHECK(contains(text, "rank 1 did not send message"));
+    CHECK(contains(text, "waits to receive ("));
+    CHECK(contains(text, " boundary "));
+    CHECK(contains(text, "within 300 ms"));
+    CHECK(contains(text, sought));
+    CHECK(waited >= std::chrono::milliseconds{300});
+    CHECK(waited < std::chrono::seconds{20});
+    check_refusal(trainer);
+  }
+}
+
+TEST_CASE("a loss that is no number: the step has not happened on any device") {
+  Watchdog const watchdog{"non-finite loss"};
+  TrainerOptions const options{.batch = 8,
+                               .optimizer = Sgd{.learning_rate = 0.1F, .momentum = 0.9F},
+                               .threads_per_device = 1};
+  Three trainer{options};
+  Three untouched{options};
+  trainer.step(data.x, data.y);
+  untouched.step(data.x, data.y);
+  Samples<float> bad = data;
+  bad.x[5 * 4] = std::numeric_limits<float>::quiet_NaN();  // sample 5 is in microbatch 2
+  std::string const text = message<NonFiniteLoss>([&] { trainer.step(bad.x, bad.y); });
+  INFO(text);
+  CHECK(contains(text, "step 1: the loss of microbatch 2"));
+  CHECK(first_difference(trainer.parameters(), untouched.parameters()) == "");
+  trainer.step(data.x, data.y);
+  untouched.step(data.x, data.y);
+  CHECK(first_difference(trainer.parameters(), untouched.parameters()) == "");
+}
+
+}  // namespace
+}  // namespace tandem::test
