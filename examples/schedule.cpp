@@ -10,30 +10,51 @@
 #include <tandem/strategy/schedule_svg.hpp>
 #include <tandem/strategy/table_check.hpp>
 #include <tandem/strategy/table_csv.hpp>
+#include <tandem/strategy/table_updates.hpp>
 
 #include "schedule_arguments.hpp"
 
 namespace td = tandem;
 
+td::Verdict verify(td::CheckedTable const& table, td::Averaging const& averaging,
+                   ScheduleArguments const& arguments) {
+  if (table.asynchrony.on())
+    return td::verify(table.lowered, table.map, table.microbatches, table.asynchrony,
+                      arguments.depth);
+  if (!arguments.averaging.empty())
+    return td::verify(table.lowered, table.map, table.microbatches, averaging, arguments.depth);
+  return td::verify(table.lowered, table.map, table.microbatches, arguments.depth);
+}
+
 td::CheckedTable make_table(ScheduleArguments const& arguments) {
   std::string const& file = arguments.check;
+  std::string const& name = arguments.schedule;
   if (!file.empty()) {
-    int const copies = arguments.schedule == "chimera" ? 2 : arguments.copies;
-    return td::check_table(td::read_table_csv(read_text(file), file), copies, arguments.depth,
-                           file);
+    int const copies = name.empty() ? arguments.copies : td::make_map(name, 2).copies;
+    return td::check_table(td::read_table_csv(read_text(file), file), copies, arguments.depth, file,
+                           name);
   }
   int const ranks = arguments.stages;
+  td::Averaging averaging;
+  averaging.what =
+      arguments.averaging == "gradients" ? td::Averaged::gradients : td::Averaged::weights;
+  averaging.overlapped = arguments.averaging == "overlapped";
   td::CheckedTable table;
   table.passes =
-      td::make_schedule(arguments.schedule, ranks, arguments.microbatches, arguments.chunks);
-  table.map = td::make_map(arguments.schedule, ranks, arguments.chunks);
+      td::make_schedule(name, ranks, arguments.microbatches, arguments.chunks, arguments.steps);
+  table.asynchrony = td::make_asynchrony(name, ranks, arguments.microbatches);
+  table.map = td::make_map(name, ranks, arguments.chunks);
+  if (!arguments.averaging.empty())
+    table.passes = td::with_updates(table.passes, table.map, averaging);
   table.lowered = td::lower(table.passes, table.map);
   table.microbatches = arguments.microbatches;
-  td::Verdict const verdict =
-      td::verify(table.lowered, table.map, table.microbatches, arguments.depth);
+  if (table.asynchrony.on()) {
+    int const steps = arguments.steps > 0 ? arguments.steps : td::unrolled_steps(table.asynchrony);
+    table.microbatches *= steps;
+  }
+  td::Verdict const verdict = verify(table, averaging, arguments);
   if (!verdict)
-    throw std::runtime_error{arguments.schedule + ": " + td::to_string(verdict) +
-                             "; give a larger --depth"};
+    throw std::runtime_error{name + ": " + td::to_string(verdict) + "; give a larger --depth"};
   return table;
 }
 
@@ -48,11 +69,13 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
   if (arguments.format == "csv-lowered")
     return td::to_csv(table.lowered);
   if (checked && arguments.format.empty())
-    return "valid: " + size + "\n" + td::live_text(table.lowered, table.map);
+    return "valid: " + size + "\n" + td::live_text(table.lowered, table.map) +
+           td::staleness_text(table.asynchrony);
   auto const timeline = td::simulate(table.lowered, table.map, arguments.costs, arguments.depth);
   return arguments.format == "svg"
              ? td::schedule_svg(table.lowered, timeline, title)
-             : td::schedule_summary(table.lowered, table.map, timeline, title);
+             : td::schedule_summary(table.lowered, table.map, timeline, title) +
+                   td::staleness_text(table.asynchrony);
 }
 
 int main(int argc, char** argv) try {

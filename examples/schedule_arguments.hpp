@@ -18,15 +18,21 @@
 
 inline constexpr char const* schedule_help =
     R"(usage: schedule --schedule NAME --stages P --microbatches M [OPTION ...]
-       schedule --check FILE.csv [--schedule chimera | --copies 2] [OPTION ...]
+       schedule --check FILE.csv [--schedule NAME | --copies 2] [OPTION ...]
 
 Prints the action table of a pipeline schedule, a picture of it, or what it costs; or checks a table.
 
-  --schedule NAME     sequential, gpipe, one_f_one_b, interleaved, zero_bubble_h1 or chimera
+  --schedule NAME     sequential, gpipe, one_f_one_b, interleaved, zero_bubble_h1, chimera or
+                      cross_model; asynchronous: pipedream, pipedream_vertical_sync, pipedream_2bw,
+                      delayed_gradient, weight_prediction, features_replay or pmp
   --stages P          ranks of one replica; each has one stage, or --chunks stages, or with chimera
-                      one stage of each of two copies
+                      and cross_model one stage of each of two copies
   --microbatches M    of the replica in a step
   --chunks V          stages a rank, of interleaved (default 1)
+  --steps N           of an asynchronous schedule, whose table is unrolled (default as many as show
+                      how it fills, two periods and how it is drained)
+  --averaging RULE    adds the updates of a step, and of cross_model how its two models are kept
+                      together: gradients, weights, or overlapped (weights, while passes compute)
   --cost F,I,W        times of forward, input gradient and weight gradient as whole numbers
                       (default 1,1,1); B, both gradients in one pass, takes I + W
   --depth D           messages of a link and direction that may be on their way (default 1); at 0 a
@@ -46,9 +52,11 @@ struct ScheduleArguments {
   std::string schedule;
   std::string check;
   std::string format;
+  std::string averaging;
   int stages = 0;
   int microbatches = 0;
   int chunks = 1;
+  int steps = 0;
   int copies = 1;
   int depth = 1;
   tandem::ActionCosts costs;
@@ -80,6 +88,30 @@ inline tandem::ActionCosts parse_costs(std::string_view text) {
   return {.forward = costs[0], .input_gradient = costs[1], .weight_gradient = costs[2]};
 }
 
+/// @throws std::runtime_error  there is no such schedule, or it does not take what was given
+inline void check_schedule_arguments(ScheduleArguments const& arguments) {
+  std::string const& name = arguments.schedule;
+  bool const asynchronous = tandem::make_asynchrony(name, 2, 2).on();
+  if (arguments.steps != 0 && !asynchronous) {
+    throw std::runtime_error{"--steps goes with asynchronous schedules; a table of " + name +
+                             " is one step"};
+  }
+  if (!arguments.averaging.empty() && asynchronous) {
+    throw std::runtime_error{"--averaging goes with synchronous schedules; the updates of " + name +
+                             " are in its table already"};
+  }
+  if (!arguments.averaging.empty() && arguments.averaging != "gradients" &&
+      name != tandem::CrossModel::name) {
+    throw std::runtime_error{"--averaging " + arguments.averaging +
+                             " goes with --schedule cross_model only, which keeps two models"};
+  }
+  long long const all = 1LL * arguments.stages * arguments.microbatches * arguments.steps;
+  if (all > 1'000'000) {
+    throw std::runtime_error{"--stages times --microbatches times --steps is " +
+                             std::to_string(all) + "; take numbers with 1000000 at most"};
+  }
+}
+
 /// What stands together, and what must not be left out.
 inline void check_arguments(ScheduleArguments const& arguments, bool copies) {
   if (arguments.check.empty()) {
@@ -96,12 +128,14 @@ inline void check_arguments(ScheduleArguments const& arguments, bool copies) {
       throw std::runtime_error{
           "--copies goes with --check only; --schedule chimera has two copies"};
     }
-  } else if (arguments.stages != 0 || arguments.microbatches != 0 || arguments.chunks != 1) {
+  } else if (arguments.stages != 0 || arguments.microbatches != 0 || arguments.chunks != 1 ||
+             arguments.steps != 0 || !arguments.averaging.empty()) {
     throw std::runtime_error{
-        "--stages, --microbatches and --chunks do not go with --check: the file says them"};
+        "--stages, --microbatches, --chunks, --steps and --averaging do not go with --check: the "
+        "file says them"};
   }
   if (!arguments.schedule.empty()) {
-    tandem::make_map(arguments.schedule, 2);  // throws if there is no such schedule
+    check_schedule_arguments(arguments);
   }
 }
 
@@ -117,7 +151,8 @@ inline ScheduleArguments parse_arguments(std::vector<std::string> const& words) 
     }
     bool const known = flag == "--schedule" || flag == "--stages" || flag == "--microbatches" ||
                        flag == "--chunks" || flag == "--cost" || flag == "--depth" ||
-                       flag == "--format" || flag == "--check" || flag == "--copies";
+                       flag == "--format" || flag == "--check" || flag == "--copies" ||
+                       flag == "--steps" || flag == "--averaging";
     if (!known) {
       throw std::runtime_error{"there is no flag '" + flag + "'; --help lists them"};
     }
@@ -137,6 +172,14 @@ inline ScheduleArguments parse_arguments(std::vector<std::string> const& words) 
       arguments.costs = parse_costs(value);
     } else if (flag == "--depth") {
       arguments.depth = parse_number(flag, value, 0, 65'536);
+    } else if (flag == "--steps") {
+      arguments.steps = parse_number(flag, value, 1, tandem::most_unrolled_steps);
+    } else if (flag == "--averaging") {
+      if (value != "gradients" && value != "weights" && value != "overlapped") {
+        throw std::runtime_error{"--averaging takes gradients, weights or overlapped, not '" +
+                                 value + "'"};
+      }
+      arguments.averaging = value;
     } else if (flag == "--check") {
       arguments.check = value;
     } else if (flag == "--copies") {

@@ -76,8 +76,9 @@ void serve(int batch, td::bench::Peak peak) {
   double const loss = trainer.step(data.x, data.y).loss;
   unsigned long long used = 0;
   trainer.workers().run([&](Trainer::RankType& rank) {
+    auto& own = static_cast<Trainer::Workers::RankOf<0>&>(rank);
     td::cuda::check(
-        cudaMemPoolGetAttribute(rank.device().pool.get(), cudaMemPoolAttrUsedMemCurrent, &used));
+        cudaMemPoolGetAttribute(own.device().pool.get(), cudaMemPoolAttrUsedMemCurrent, &used));
   });
   auto const& graph = Trainer::graph;
   auto const work = td::bench::step_work(graph, batch, sizeof(Backend::Scalar), peak);

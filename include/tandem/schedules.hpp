@@ -11,7 +11,10 @@
 #include <tandem/strategy/makespan.hpp>
 #include <tandem/strategy/schedule_summary.hpp>
 #include <tandem/strategy/schedule_svg.hpp>
+#include <tandem/strategy/strategy_svg.hpp>
 #include <tandem/strategy/table_check.hpp>
 #include <tandem/strategy/table_csv.hpp>
+#include <tandem/strategy/table_updates.hpp>
 #include <tandem/strategy/verify.hpp>
 #include <tandem/strategy/verify_message.hpp>
+#include <tandem/strategy/verify_updates.hpp>

@@ -34,6 +34,8 @@
 #include <tandem/ops/host/all.hpp>
 #include <tandem/ops/null.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/strategy/asynchronous_pipeline.hpp>
+#include <tandem/strategy/cross_model_parallel.hpp>
 #include <tandem/strategy/data_parallel.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/hybrid.hpp>

@@ -3838,12 +3838,31 @@ class TensorDataset<T> {
 /// @file
 /// ParameterMemory: the parameters, gradients and optimizer states of one rank.
 
-// ---- tandem/strategy/options.hpp
+// ---- tandem/ops/verbs.hpp
 
 /// @file
-/// Options of strategies as types, and Batching, the value that they are lowered to.
+/// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
+
+// ---- tandem/kernels/channels_last/elementwise.hpp
+
+/// @file
+/// Loops over n numbers that have no shape, float or BFloat16: convert, sum, ReLU.
 ///
-/// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
+/// BFloat16 is computed in float and rounded once.
+
+// ---- tandem/kernels/channels_last/channel_vectors.hpp
+
+/// @file
+/// for_vectors: a loop over the channels of a pixel, 16 at a time, whatever their number.
+
+// ---- tandem/kernels/channels_last/vectors.hpp
+
+/// @file
+/// Floats: 16 channels of one pixel in a register, read from and written to float or BFloat16.
+///
+/// Made of the compilers' vector extension: AVX-512 takes one register, a lesser machine several.
+/// A struct, passed by reference: without AVX-512 compilers warn of any function that takes or
+/// returns a bare vector of this size. All is inlined, so that no such call remains.
 
 // ---- tandem/core/bfloat16.hpp
 
@@ -3887,2021 +3906,6 @@ struct BFloat16 {
 static_assert(sizeof(BFloat16) == 2);
 
 }  // namespace tandem
-
-// ---- tandem/core/float16.hpp
-
-/// @file
-/// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
-
-namespace tandem {
-
-/// 1 sign bit, 5 exponent bits, 10 fraction bits; the same bits as CUDA's __half.
-struct Float16 {
-  std::uint16_t bits = 0;
-
-  Float16() = default;
-  /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
-  /// one.
-  TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
-  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
-    std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-    std::uint32_t const exponent = (bits >> 10) & 0x1FU;
-    std::uint32_t const fraction = bits & 0x3FFU;
-    if (exponent == 0) {  // zero or subnormal: fraction times 2⁻²⁴, exact
-      float const magnitude = static_cast<float>(fraction) * 0x1p-24F;
-      return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, magnitude) | sign);
-    }
-    std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
-    return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
-  }
-
-  /// One rounding; what reductions of 16-bit messages need.
-  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
-    return Float16{static_cast<float>(a) + static_cast<float>(b)};
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
-    return static_cast<float>(a) > static_cast<float>(b);
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
-    return static_cast<float>(a) == static_cast<float>(b);
-  }
-
- private:
-  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
-    auto const word = __builtin_bit_cast(std::uint32_t, value);
-    std::uint32_t const sign = (word >> 16) & 0x8000U;
-    std::uint32_t const magnitude = word & 0x7FFFFFFFU;
-    std::uint32_t result = 0;
-    if (magnitude > 0x7F800000U) {  // a NaN: quiet, with the upper bits of its payload
-      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
-    } else if (magnitude >= 0x47800000U) {  // 2¹⁶ and above
-      result = 0x7C00U;
-    } else if (magnitude >= 0x38800000U) {  // normal, from 2⁻¹⁴ on; may carry into infinity
-      std::uint32_t const rebiased = magnitude - (112U << 23);
-      result = (rebiased + 0xFFFU + ((rebiased >> 13) & 1U)) >> 13;
-    } else if (magnitude >= 0x33000000U) {  // from 2⁻²⁵ on, half the smallest subnormal
-      std::uint32_t const significand = (magnitude & 0x7FFFFFU) | 0x800000U;
-      std::uint32_t const shift = 126U - (magnitude >> 23);  // to units of 2⁻²⁴
-      std::uint32_t const half = 1U << (shift - 1);
-      result = (significand + half - 1 + ((significand >> shift) & 1U)) >> shift;
-    }
-    return static_cast<std::uint16_t>(sign | result);
-  }
-};
-
-static_assert(sizeof(Float16) == 2);
-
-}  // namespace tandem
-
-namespace tandem {
-
-// In these types the sentence stands last: clang drops the members behind one that fails.
-
-namespace detail {
-
-template <int Count>
-struct MicrobatchesIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
-};
-
-}  // namespace detail
-
-/// Each replica takes its shard of the batch in Count parts, one after another (gradient
-/// accumulation). The microbatch is the unit of batch-norm statistics.
-template <int Count>
-struct Microbatches {
-  static constexpr int microbatches = Count >= 1 ? Count : 1;
-  static_assert(detail::MicrobatchesIsSound<Count>::value);
-};
-
-/// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
-template <int... Weights>
-struct Weighted {
-  static constexpr int count = sizeof...(Weights);
-  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
-  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
-                    (0 + ... + Weights) > 0,
-                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
-};
-
-/// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
-/// fixes. A leaf is a run of consecutive microbatches; Leaves is how many the whole batch has, by
-/// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
-template <int Leaves = 0>
-struct Reproducible {
-  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
-  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
-};
-
-/// Sizes of the gradient buckets: the first small, so that reduction begins early.
-template <std::int64_t First, std::int64_t Rest>
-struct BucketBytes {
-  static constexpr std::int64_t first_bucket = First;
-  static constexpr std::int64_t bucket = Rest;
-  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
-};
-
-/// Gradients as they are sent: exact, or rounded to 16 bits.
-enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
-
-/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
-/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
-/// Float16 has fewer bits below 6e-5 and none below 6e-8, and it ends at 65,504.
-template <class E>
-struct Wire {
-  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
-                                     : std::same_as<E, Float16> ? WireFormat::float16
-                                                                : WireFormat::exact;
-  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
-                "Wire<E>: E must be BFloat16 or Float16");
-};
-
-/// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
-/// `microbatches` consecutive ones from r * microbatches.
-struct Batching {
-  int replicas = 1;
-  int microbatches = 1;  ///< of one replica
-  int shards = 0;        ///< weighted shards; 0: all microbatches alike
-  int weight[64] = {};
-  bool reproducible = false;
-  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
-  WireFormat wire = WireFormat::exact;
-  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
-  std::int64_t bucket_bytes = std::int64_t{25} << 20;
-
-  [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
-  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
-  /// one.
-  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
-    return leaves > copies ? leaves / copies : 1;
-  }
-  /// Microbatches of a leaf.
-  [[nodiscard]] constexpr int leaf(int copies) const {
-    return microbatches / copies / leaves_of_copy(copies);
-  }
-};
-
-template <class Option>
-concept BatchingOption = requires {
-  Option::microbatches;
-}
-|| requires { Option::weights; }
-|| requires { Option::leaves; }
-|| requires { Option::first_bucket; }
-|| requires { Option::wire; };
-
-namespace detail {
-
-template <class Option>
-constexpr void apply_batching_option(Batching& batching, int& leaves) {
-  if constexpr (requires { Option::microbatches; }) {
-    batching.microbatches = Option::microbatches;
-  } else if constexpr (requires { Option::weights; }) {
-    batching.shards = Option::count;
-    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
-      batching.weight[shard] = Option::weights[shard];
-    }
-  } else if constexpr (requires { Option::leaves; }) {
-    batching.reproducible = true;
-    leaves = Option::leaves;
-  } else if constexpr (requires { Option::wire; }) {
-    batching.wire = Option::wire;
-  } else {
-    batching.first_bucket_bytes = Option::first_bucket;
-    batching.bucket_bytes = Option::bucket;
-  }
-}
-
-// The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
-// Options of other kinds are for others.
-template <int Replicas, class... Options>
-constexpr Batching gather_batching(int microbatches = 1) {
-  Batching batching{.replicas = Replicas, .microbatches = microbatches};
-  int leaves = 0;
-  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
-    if constexpr (BatchingOption<Option>) {
-      apply_batching_option<Option>(batching, leaves);
-    }
-  };
-  (take(static_cast<Options const*>(nullptr)), ...);
-  if (batching.reproducible) {
-    int const all = leaves > 0 ? leaves : batching.all_microbatches();
-    batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
-  }
-  return batching;
-}
-
-constexpr bool leaves_fit(Batching const& b) {
-  bool const power_of_two = b.leaves > 0 && (b.leaves & (b.leaves - 1)) == 0;
-  return power_of_two && b.microbatches % b.leaves == 0;
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Whether a backend's ops keep parameters in layouts of their own.
-template <class Backend>
-inline constexpr bool packs_weights = [] {
-  if constexpr (requires { Backend::packs_weights; }) {
-    return bool{Backend::packs_weights};
-  } else {
-    return false;
-  }
-}();
-
-/// Flat arrays in the order of the device's ParameterLayout.
-template <class Program, class Backend>
-class ParameterMemory {
- public:
-  using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Buffer = typename Backend::Buffer;
-  using Device = typename Backend::Device;
-  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
-  /// them.
-  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr auto const& layout = Program::layout;
-
-  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
-  ParameterMemory(Device& device, int states, int leaves)
-      : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
-        parameters_{device, bytes(layout.elements)},
-        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
-        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
-        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
-
-  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
-  /// The parameters as products read them; where the types agree, the parameters themselves. Null
-  /// where ops pack them.
-  [[nodiscard]] T* weights() const {
-    if constexpr (mixed) {
-      return weights_.template as<T>();
-    } else if constexpr (std::is_same_v<T, P>) {
-      return parameters();
-    } else {
-      return nullptr;
-    }
-  }
-  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
-  [[nodiscard]] P* gradients(int buffer = 0) const {
-    return gradients_.template as<P>() + buffer * layout.trained;
-  }
-  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
-  /// Sums of finished leaves that wait for their sibling in the tree.
-  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
-
- protected:
-  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
-  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
-  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
-  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
-  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
-
- private:
-  static std::size_t bytes(std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * sizeof(P);
-  }
-
-  int waiting_leaves_;
-  Buffer parameters_;
-  Buffer weights_;
-  Buffer gradients_;
-  Buffer states_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The primary template is for devices whose memory is the host's: the mirror is the memory.
-template <class Program, class Backend>
-class ParameterMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-
-  explicit ParameterMirror(int /*states*/) {}
-
-  /// Brings the mirror up to date; until the next step or upload it stays so.
-  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
-  /// Gives the device what the mirror has.
-  void upload(Device& /*device*/, Memory const& /*memory*/) {}
-
-  /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
-  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
-  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
-
- private:
-  Memory const* memory_ = nullptr;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank_interface.hpp
-
-/// @file
-/// RankInterface: what the ranks of a program have in common, whichever device of a replica they
-/// are. Called a few times a step, never by an action.
-
-// ---- tandem/engine/memory_report.hpp
-
-/// @file
-/// MemoryReport: what a rank has allocated for tensors.
-
-namespace tandem {
-
-/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
-struct MemoryReport {
-  std::int64_t parameters = 0;
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
-  std::int64_t optimizer_state = 0;
-  std::int64_t kept = 0;        ///< activations that backward reads, for each live microbatch
-  std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
-  std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
-  std::int64_t scratch = 0;
-  std::int64_t weights = 0;  ///< parameters as products read them, where that is another form
-  std::int64_t wire = 0;     ///< gradients rounded for the way, where the strategy asks for that
-  std::int64_t feed =
-      0;  ///< batches and results on their way, where the device has a memory of its own
-  std::int64_t tables = 0;   ///< of the update, and sums of losses, likewise
-  std::int64_t logical = 0;  ///< what one live microbatch's activations and gradients would be if
-                             ///< nothing shared memory
-
-  [[nodiscard]] std::int64_t total() const {
-    return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
-           weights + wire + feed + tables;
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/named_parameter.hpp
-
-/// @file
-/// NamedParameter: a parameter with its gradient and optimizer states, by name.
-
-// ---- tandem/graph/graph.hpp
-
-/// @file
-/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
-///
-/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
-/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
-/// limits.
-
-// ---- tandem/graph/layer.hpp
-
-/// @file
-/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
-///
-/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
-/// (ops/ has them), so that planners and tables need no machine.
-
-namespace tandem {
-
-/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
-enum class Role : std::uint8_t { weight, statistic };
-
-/// Initial values of one parameter.
-struct Init {
-  enum class Law : std::uint8_t { constant, uniform_fan_in };
-  Law law = Law::constant;
-  float value = 0.0F;       ///< constant: every element
-  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
-
-  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
-  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
-    return {Law::uniform_fan_in, 0.0F, fan_in};
-  }
-};
-
-/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
-struct Parameter {
-  char const* name = "";
-  Shape shape{};
-  Init init{};
-  Role role = Role::weight;
-  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
-};
-
-/// The parameters of a layer, in the order in which its op sees them; at most four.
-struct Parameters {
-  int count = 0;
-  Parameter item[4] = {};
-
-  constexpr Parameters() = default;
-
-  template <std::same_as<Parameter>... Items>
-    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
-  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
-};
-
-/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
-enum class Fault : std::uint8_t {
-  none,
-  reported,          ///< its sentence stands where the type is
-  no_input,          ///< the network's input has no elements
-  rejected,          ///< the layer's output(shape) is no shape
-  not_an_image,      ///< wants (C, H, W)
-  not_a_vector,      ///< wants (N)
-  window_too_large,  ///< kernel larger than the padded input
-  groups,            ///< channels are no multiple of the groups
-  padding,           ///< a pool's padding exceeds half of its kernel
-  concat_shapes,     ///< branches differ in height or width
-  residual_shapes,   ///< body and shortcut differ in shape
-  channels,          ///< a shortcut that would drop channels
-};
-
-/// What a rewrite of a graph must know a layer to be.
-enum class LayerKind : std::uint8_t { other, batch_norm, relu, flatten, pool, pointwise };
-
-/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
-/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
-/// and `kind`.
-template <class L>
-concept Layer = requires(Shape in) {
-  { L::name } -> std::convertible_to<std::string_view>;
-  { L::output(in) } -> std::same_as<Shape>;
-};
-
-template <class L>
-constexpr Parameters parameters_of(Shape in) {
-  if constexpr (requires { L::parameters(in); }) {
-    return L::parameters(in);
-  } else {
-    return {};
-  }
-}
-
-/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
-template <class L>
-constexpr std::int64_t macs_of(Shape in) {
-  if constexpr (requires { L::macs(in); }) {
-    return L::macs(in);
-  } else {
-    return 0;
-  }
-}
-
-template <class L>
-constexpr Fault fault_of(Shape in) {
-  if constexpr (requires { L::fault(in); }) {
-    if (L::fault(in) != Fault::none) {
-      return L::fault(in);
-    }
-  }
-  return L::output(in).valid() ? Fault::none : Fault::rejected;
-}
-
-template <class L>
-constexpr LayerKind kind_of() {
-  if constexpr (requires { L::kind; }) {
-    return L::kind;
-  } else {
-    return LayerKind::other;
-  }
-}
-
-template <class L>
-inline constexpr bool is_view = [] {
-  if constexpr (requires { L::is_view; }) {
-    return bool{L::is_view};
-  } else {
-    return false;
-  }
-}();
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
-/// comes from there.
-enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
-
-/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
-struct Path {
-  static constexpr int body = -1;
-  static constexpr int shortcut = -2;
-  static constexpr int most = 12;
-  int depth = 0;
-  std::int16_t part[most] = {};
-
-  constexpr void push(int index) {
-    expects(depth < most, "a network may be nested at most 12 deep");
-    part[depth++] = static_cast<std::int16_t>(index);
-  }
-  constexpr void pop() { --depth; }
-};
-
-/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
-/// of a transfer.
-struct Node {
-  NodeKind kind = NodeKind::input;
-  LayerKind layer = LayerKind::other;
-  bool frozen = false;          ///< its parameters are constants
-  bool needs_gradient = false;  ///< something at or before it is trained
-  bool view = false;            ///< output is the input's memory under another shape
-  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
-  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
-  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
-  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
-  bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
-  int leaf = -1;                ///< which layer type, in the order of the leaves
-  int origin = 0;               ///< index of the node in the network's graph
-  int stage = 0;                ///< whose pass it is part of
-  int peer = -1;                ///< of a transfer: the stage at its other end
-  int top = 0;                  ///< index of its top-level part, what Split counts
-  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
-  int edges = 0;
-  int first_parameter = 0;
-  int parameters = 0;
-  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
-  int first_channel = 0;  ///< of that slice
-  int width = 0;          ///< channels of its own memory, where they are more than out's
-  Shape in{};             ///< of the first input
-  Shape out{};
-  std::int64_t macs = 0;  ///< of one sample's forward pass
-  std::string_view name{};
-  Path path{};
-
-  /// Whether it has an op.
-  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
-  /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
-  [[nodiscard]] constexpr bool is_end() const {
-    return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
-  }
-};
-
-/// A parameter, the node it belongs to, and whether it is trained.
-struct GraphParameter {
-  Parameter parameter{};
-  int node = 0;
-  bool frozen = false;
-  int origin = 0;  ///< index of the parameter in the network's graph
-};
-
-/// Sizes of a Graph.
-struct GraphSize {
-  int nodes = 0;
-  int edges = 0;
-  int parameters = 0;
-};
-
-/// A network's dataflow graph, or that of the part of it that one device has. In a network's, node
-/// 0 is the input and the last node gives the output.
-template <GraphSize Size>
-struct Graph {
-  static constexpr GraphSize size = Size;
-  static constexpr int nodes = Size.nodes;
-  static constexpr int edges = Size.edges;
-  static constexpr int parameters = Size.parameters;
-
-  Node node[Size.nodes] = {};
-  int source[Size.edges > 0 ? Size.edges : 1] =
-      {};  ///< of an edge: the node whose output it carries
-  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
-  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
-  int tops = 0;                 ///< top-level parts
-  int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
-  Fault fault = Fault::none;
-  int fault_node = 0;
-  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
-  int fault_b = 0;
-
-  [[nodiscard]] constexpr Node const& output() const { return node[result]; }
-
-  /// Elements of all weights (statistics are not counted).
-  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
-    std::int64_t sum = 0;
-    for (int p = 0; p < parameters; ++p) {
-      sum +=
-          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
-    }
-    return sum;
-  }
-
-  /// Multiply-accumulates of one sample's forward pass.
-  [[nodiscard]] constexpr std::int64_t macs() const {
-    std::int64_t sum = 0;
-    for (int n = 0; n < nodes; ++n) {
-      sum += node[n].macs;
-    }
-    return sum;
-  }
-
-  /// Elements of all the nodes' outputs for one sample; views count once.
-  [[nodiscard]] constexpr std::int64_t activation_elements() const {
-    std::int64_t sum = 0;
-    for (int n = 1; n < nodes; ++n) {
-      sum += node[n].view ? 0 : node[n].out.elements();
-    }
-    return sum;
-  }
-
-  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
-    return activation_elements() * element_bytes;
-  }
-};
-
-/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
-/// theirs on in place; below the first trained layer none is wanted.
-template <GraphSize Size>
-constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
-  Node const& node = graph.node[n];
-  bool wanted = false;
-  for (int e = 0; e < node.edges; ++e) {
-    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
-  }
-  return wanted && node.kind != NodeKind::add && node.computes();
-}
-
-/// The node whose memory has the output of @p n: through views, and the homes of slices.
-template <GraphSize Size>
-constexpr int root_of(Graph<Size> const& graph, int n) {
-  for (;;) {
-    Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
-      return n;
-    }
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
-  }
-}
-
-/// Where in the pixels of that memory the output of @p n begins.
-template <GraphSize Size>
-constexpr int first_channel_of(Graph<Size> const& graph, int n) {
-  int first = 0;
-  for (;;) {
-    Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
-      return first;
-    }
-    first += node.first_channel;
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
-  }
-}
-
-/// Channels of a pixel of that memory.
-template <GraphSize Size>
-constexpr int stored_channels(Graph<Size> const& graph, int n) {
-  Node const& root = graph.node[root_of(graph, n)];
-  return root.width > 0 ? root.width : root.out[0];
-}
-
-/// "2.0.1", "4.body.0"; "" for the input.
-inline std::string to_string(Path const& path) {
-  std::string text;
-  for (int i = 0; i < path.depth; ++i) {
-    text += i > 0 ? "." : "";
-    text += path.part[i] == Path::body       ? "body"
-            : path.part[i] == Path::shortcut ? "shortcut"
-                                             : std::to_string(path.part[i]);
-  }
-  return text;
-}
-
-/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
-template <GraphSize Size>
-std::string parameter_name(Graph<Size> const& graph, int p) {
-  GraphParameter const& parameter = graph.parameter[p];
-  std::string const path = to_string(graph.node[parameter.node].path);
-  return (path.empty() ? path : path + ".") + parameter.parameter.name;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// A parameter, its gradient of the last step, and its optimizer states, by name.
-template <class T>
-struct NamedParameter {
-  std::string name;
-  int index = 0;  ///< in the network's order
-  Shape shape{};
-  Role role = Role::weight;
-  bool frozen = false;
-  std::span<T> value{};
-  std::span<T> gradient{};             ///< empty where frozen
-  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
-};
-
-/// All parameters of a rank's mirror, in the order of its device's graph.
-template <class Program, class Mirror>
-auto named_parameters(Mirror& mirror, int states) {
-  using T = typename Mirror::T;
-  std::vector<NamedParameter<T>> list;
-  for (int p = 0; p < Program::graph.parameters; ++p) {
-    GraphParameter const& own = Program::graph.parameter[p];
-    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
-    std::int64_t const at = Program::layout.offset[p];
-    NamedParameter<T> named{.name = parameter_name(Program::graph, p),
-                            .index = own.origin,
-                            .shape = own.parameter.shape,
-                            .role = own.parameter.role,
-                            .frozen = own.frozen,
-                            .value = {mirror.parameters() + at, count}};
-    if (!own.frozen) {
-      named.gradient = {mirror.gradients() + at, count};
-      for (int s = 0; named.role == Role::weight && s < states; ++s) {
-        named.states.emplace_back(mirror.state(s) + at, count);
-      }
-    }
-    list.push_back(std::move(named));
-  }
-  return list;
-}
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank_options.hpp
-
-/// @file
-/// RankOptions: what a rank is made for; Watch: what it calls while it waits.
-
-// ---- tandem/optim/optimizer.hpp
-
-/// @file
-/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
-///
-/// A functor updates element i of one flat run of parameters; backends call it for every i, or its
-/// next() for several elements at once, and may construct it on the device. The arithmetic and its
-/// order are PyTorch's.
-
-namespace tandem {
-
-/// Stochastic gradient descent with heavy-ball or Nesterov momentum and L2 weight decay.
-///
-/// g += weight_decay p; v = momentum v + g; p -= learning_rate (nesterov ? g + momentum v : v).
-struct Sgd {
-  float learning_rate = 0.01F;
-  float momentum = 0.0F;
-  float weight_decay = 0.0F;
-  bool nesterov = false;
-
-  [[nodiscard]] constexpr int states() const { return momentum != 0.0F ? 1 : 0; }
-  static constexpr char const* state_name(int /*state*/) { return "momentum_buffer"; }
-};
-
-/// Adam with L2 weight decay. Source: Kingma, Ba, arXiv:1412.6980.
-struct Adam {
-  float learning_rate = 0.001F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.0F;
-
-  [[nodiscard]] static constexpr int states() { return 2; }
-  static constexpr char const* state_name(int state) {
-    return state == 0 ? "exp_avg" : "exp_avg_sq";
-  }
-};
-
-/// Adam with decoupled weight decay. Source: Loshchilov, Hutter, arXiv:1711.05101.
-struct AdamW {
-  float learning_rate = 0.001F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.01F;
-
-  [[nodiscard]] static constexpr int states() { return 2; }
-  static constexpr char const* state_name(int state) { return Adam::state_name(state); }
-};
-
-using Optimizer = std::variant<Sgd, Adam, AdamW>;
-
-/// "Sgd", "Adam" or "AdamW".
-inline std::string optimizer_name(Optimizer const& optimizer) {
-  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
-  return names[optimizer.index()];
-}
-
-template <class = void>  // compiled where it is called, not by every include
-double learning_rate_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
-}
-
-/// Arrays of the parameters' size that the optimizer keeps between steps.
-template <class = void>
-int states_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return o.states(); }, optimizer);
-}
-
-/// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
-template <class = void>
-std::vector<std::string> state_names(Optimizer const& optimizer) {
-  return std::visit(
-      [](auto const& o) {
-        std::vector<std::string> names;
-        for (int s = 0; s < o.states(); ++s) {
-          names.emplace_back(o.state_name(s));
-        }
-        return names;
-      },
-      optimizer);
-}
-
-/// One flat run of parameters with its gradients and optimizer states.
-template <class T>
-struct ParameterRun {
-  T* parameter = nullptr;
-  T const* gradient = nullptr;
-  T* state[2] = {};
-};
-
-/// What changes from step to step and from group to group.
-struct UpdateSettings {
-  double learning_rate = 0.0;
-  double weight_decay = 0.0;
-  double gradient_scale = 1.0;  ///< of clipping
-  std::int64_t step = 1;        ///< counted from 1
-};
-
-namespace detail {
-
-/// Element @p i of @p run becomes what update.next() says of it.
-template <class Update, class T>
-TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
-                                       std::int64_t i) {
-  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
-                run.state[1] != nullptr ? run.state[1][i] : T{0}};
-  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
-  for (int s = 0; s < 2; ++s) {
-    if (run.state[s] != nullptr) {
-      run.state[s][i] = state[s];
-    }
-  }
-}
-
-}  // namespace detail
-
-/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
-/// also moves the element's optimizer states; and operator()(i), which does so to element i.
-template <class T>
-struct SgdUpdate {
-  ParameterRun<T> run;
-  T learning_rate, momentum, weight_decay, scale;
-  bool nesterov;
-
-  TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
-      : run{r},
-        learning_rate{static_cast<T>(s.learning_rate)},
-        momentum{static_cast<T>(o.momentum)},
-        weight_decay{static_cast<T>(s.weight_decay)},
-        scale{static_cast<T>(s.gradient_scale)},
-        nesterov{o.nesterov} {}
-
-  TANDEM_HOST_DEVICE T next(T p, T gradient, T (&state)[2]) const {
-    T g = gradient * scale + weight_decay * p;
-    if (run.state[0] != nullptr) {
-      T const v = momentum * state[0] + g;
-      state[0] = v;
-      g = nesterov ? g + momentum * v : v;
-    }
-    return p - learning_rate * g;
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-template <class T>
-struct AdamUpdate {
-  ParameterRun<T> run;
-  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
-
-  template <class O>
-  TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
-                                bool decoupled)
-      : run{r},
-        step_size{static_cast<T>(s.learning_rate /
-                                 (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
-        beta1{static_cast<T>(o.beta1)},
-        beta2{static_cast<T>(o.beta2)},
-        epsilon{static_cast<T>(o.epsilon)},
-        root_correction{static_cast<T>(
-            1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
-        l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
-        shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
-        scale{static_cast<T>(s.gradient_scale)} {}
-
-  TANDEM_HOST_DEVICE T next(T before, T gradient, T (&state)[2]) const {
-    T const p = before * shrink;
-    T const g = gradient * scale + l2 * p;
-    T const m = beta1 * state[0] + (T{1} - beta1) * g;
-    T const v = beta2 * state[1] + (T{1} - beta2) * g * g;
-    state[0] = m;
-    state[1] = v;
-    using std::sqrt;
-    return p - step_size * m / (sqrt(v) * root_correction + epsilon);
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
-template <class T>
-struct AverageUpdate {
-  ParameterRun<T> run;
-  T rate;
-
-  TANDEM_HOST_DEVICE T next(T p, T average, T (&/*state*/)[2]) const {
-    return (T{1} - rate) * p + rate * average;
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-template <class T>
-TANDEM_HOST_DEVICE SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s,
-                                            ParameterRun<T> run) {
-  return {o, s, run};
-}
-template <class T>
-TANDEM_HOST_DEVICE AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s,
-                                             ParameterRun<T> run) {
-  return {o, s, run, false};
-}
-template <class T>
-TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s,
-                                             ParameterRun<T> run) {
-  return {o, s, run, true};
-}
-
-}  // namespace tandem
-
-// ---- tandem/optim/parameter_group.hpp
-
-/// @file
-/// ParameterGroup: other settings for the parameters whose names match a pattern.
-
-// ---- tandem/strategy/parameter_layout.hpp
-
-/// @file
-/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
-/// optimizer state, and which runs of it are reduced together.
-///
-/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
-/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
-/// gradient. Cost: one walk over the nodes, at compile time.
-
-namespace tandem {
-
-/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
-inline constexpr int parameter_alignment = 16;
-
-template <int Nodes, int Parameters>
-struct ParameterLayout {
-  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
-      {};                     ///< of a graph's parameter, in elements
-  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
-  std::int64_t elements = 0;  ///< all of them
-  int buckets = 0;
-  std::int64_t bucket_begin[Nodes + 1] =
-      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
-  int bucket_stage[Nodes] = {};     ///< whose parameters the bucket has: of one stage only
-  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
-};
-
-/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
-/// its
-///                     others
-template <GraphSize Size>
-constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest) {
-  ParameterLayout<Size.nodes, Size.parameters> layout;
-  auto const place = [&](int p) {
-    layout.offset[p] = layout.elements;
-    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
-    layout.elements +=
-        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
-  };
-  int last_trained = -1;
-  auto const close = [&](int n) {
-    layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
-    layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
-    layout.bucket_begin[layout.buckets] = layout.elements;
-  };
-  auto const is_open = [&] { return layout.elements > layout.bucket_begin[layout.buckets]; };
-  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
-  for (int n = Size.nodes - 1; n >= 0; --n) {
-    Node const& node = graph.node[n];
-    layout.closes[n] = -1;
-    if (node.parameters == 0 || node.frozen) {
-      continue;
-    }
-    if (is_open() && graph.node[last_trained].stage != node.stage) {
-      close(last_trained);
-    }
-    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      place(p);
-    }
-    last_trained = n;
-    whole = node.merged && node.home < whole ? node.home : whole;
-    std::int64_t const bytes =
-        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
-    bool const is_first =
-        layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
-    if (n <= whole && bytes >= (is_first ? first : rest)) {
-      close(n);
-    }
-  }
-  if (is_open()) {  // what is left
-    close(last_trained);
-  }
-  layout.trained = layout.elements;
-  for (int p = 0; p < Size.parameters; ++p) {
-    if (graph.parameter[p].frozen) {
-      place(p);
-    }
-  }
-  return layout;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Settings for the parameters whose names match `pattern`, in which '*' stands for any characters:
-/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts.
-struct ParameterGroup {
-  std::string pattern;
-  float learning_rate_scale = 1.0F;
-  std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
-  bool frozen =
-      false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
-};
-
-/// A run of neighbouring parameters that are updated alike.
-struct UpdateRun {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  int origin = 0;       ///< of the first one: its index in the network's graph
-  bool counted = true;  ///< in the norm of the gradient: of a stage's copies only the first is
-  Role role = Role::weight;
-  float rate = 0.0F;  ///< of a statistic
-  float learning_rate_scale = 1.0F;
-  std::optional<float> weight_decay = std::nullopt;
-  bool frozen = false;
-
-  [[nodiscard]] bool alike(UpdateRun const& other) const {
-    return role == other.role && rate == other.rate &&
-           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
-           frozen == other.frozen;
-  }
-};
-
-namespace detail {
-
-/// Whether @p name matches @p pattern, '*' standing for any run of characters.
-constexpr bool matches(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0;
-  std::size_t n = 0;
-  std::size_t star = std::string_view::npos;
-  std::size_t retry = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      retry = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++retry;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') {
-    ++p;
-  }
-  return p == pattern.size();
-}
-
-}  // namespace detail
-
-/// A pattern that matches nothing is a mistake.
-/// @throws ContractError  a pattern matches no parameter of the network
-template <GraphSize Size>
-void check_groups(Graph<Size> const& graph, std::vector<ParameterGroup> const& groups) {
-  for (ParameterGroup const& group : groups) {
-    bool used = false;
-    for (int p = 0; p < Size.parameters && !used; ++p) {
-      used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
-    }
-    if (!used) {
-      throw ContractError{"parameter group '" + group.pattern +
-                          "' matches no trained parameter; names look like '0.weight'"};
-    }
-  }
-}
-
-/// The trained parameters of a device as runs, one each, in the order of its layout.
-/// @param parts  of the model: stages from there on are copies of others
-template <GraphSize Size>
-std::vector<UpdateRun> parameter_runs(Graph<Size> const& graph,
-                                      ParameterLayout<Size.nodes, Size.parameters> const& layout,
-                                      std::vector<ParameterGroup> const& groups, int parts) {
-  std::vector<UpdateRun> runs;
-  for (int n = Size.nodes - 1; n >= 0; --n) {  // the layout's order
-    Node const& node = graph.node[n];
-    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      if (graph.parameter[p].frozen) {
-        continue;
-      }
-      Parameter const& parameter = graph.parameter[p].parameter;
-      UpdateRun run{.begin = layout.offset[p],
-                    .end = layout.offset[p] + parameter.shape.elements(),
-                    .origin = graph.parameter[p].origin,
-                    .counted = node.stage < parts,
-                    .role = parameter.role,
-                    .rate = parameter.rate};
-      std::string const name = parameter_name(graph, p);
-      for (ParameterGroup const& group : groups) {
-        if (detail::matches(group.pattern, name)) {
-          run.learning_rate_scale = group.learning_rate_scale;
-          run.weight_decay = group.weight_decay;
-          run.frozen = group.frozen;
-        }
-      }
-      runs.push_back(run);
-    }
-  }
-  return runs;
-}
-
-/// Neighbours with like settings become one.
-template <class = void>  // compiled where it is called, not by every include
-std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
-  std::vector<UpdateRun> runs;
-  for (UpdateRun const& run : parameters) {
-    if (!runs.empty() && runs.back().alike(run)) {
-      runs.back().end = run.end;
-    } else {
-      runs.push_back(run);
-    }
-  }
-  return runs;
-}
-
-}  // namespace tandem
-
-// ---- tandem/runtime/device_spec.hpp
-
-/// @file
-/// DeviceSpec: which device of the machine a rank gets.
-
-namespace tandem {
-
-struct DeviceSpec {
-  int threads = 1;  ///< of a CPU device
-  int ordinal = 0;  ///< of a GPU
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/action_table.hpp
-
-/// @file
-/// ActionTable: the rows of all devices of a model replica, as a constexpr value or, as
-/// std::vector<std::vector<Action>>, one that was read from a file.
-
-// ---- tandem/strategy/action.hpp
-
-/// @file
-/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
-///
-/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
-/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
-/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
-/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update. Every action has a name, so
-/// that an error can say which one was not reached.
-
-namespace tandem {
-
-enum class ActionKind : std::uint8_t {
-  forward,
-  backward,
-  input_gradient,
-  weight_gradient,
-  send_forward,
-  receive_forward,
-  send_backward,
-  receive_backward,
-  reduce_gradient,
-  reduce_loss,
-  reduce_norm,
-  update,
-  end,  ///< stands behind a row, so that a rank need not count
-};
-
-/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
-/// Eight bytes without a gap, so that a rank reports one with a single store.
-struct Action {
-  ActionKind kind = ActionKind::forward;
-  std::uint8_t version = 0;  ///< of the weights, 0 in synchronous strategies
-  std::int16_t stage = 0;
-  std::int32_t index = 0;
-
-  friend constexpr bool operator==(Action const&, Action const&) = default;
-};
-
-/// How an action is written, and whether a number stands behind it.
-struct ActionName {
-  char const* text;
-  bool numbered;
-};
-
-constexpr ActionName name_of(ActionKind kind) {
-  constexpr ActionName names[] = {{"F", true},
-                                  {"B", true},
-                                  {"I", true},
-                                  {"W", true},
-                                  {"SEND_F", true},
-                                  {"RECV_F", true},
-                                  {"SEND_B", true},
-                                  {"RECV_B", true},
-                                  {"REDUCE_GRAD", true},
-                                  {"REDUCE_LOSS", false},
-                                  {"REDUCE_NORM", false},
-                                  {"U", false},
-                                  {"END", false}};
-  return names[static_cast<int>(kind)];
-}
-
-/// "0F3", "0REDUCE_GRAD1", "0U".
-inline std::string to_string(Action const& action) {
-  ActionName const name = name_of(action.kind);
-  return std::to_string(action.stage) + name.text +
-         (name.numbered ? std::to_string(action.index) : std::string{});
-}
-
-/// An action in one word, for a progress board that other threads read.
-constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
-
-constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Rows of at most @p Length actions, one a device.
-template <int Devices, int Length>
-struct ActionTable {
-  static constexpr int devices = Devices;
-  int length[Devices] = {};
-  Action action[Devices][Length > 0 ? Length : 1] = {};
-
-  constexpr void add(int device, Action a) { action[device][length[device]++] = a; }
-};
-
-/// What an algorithm reads of either form.
-struct ActionSpan {
-  Action const* data = nullptr;
-  int size = 0;
-
-  constexpr Action const& operator[](int i) const { return data[i]; }
-  [[nodiscard]] constexpr Action const* begin() const { return data; }
-  [[nodiscard]] constexpr Action const* end() const { return data + size; }
-};
-
-template <int Devices, int Length>
-constexpr ActionSpan row_of(ActionTable<Devices, Length> const& table, int device) {
-  return {table.action[device], table.length[device]};
-}
-template <int Devices, int Length>
-constexpr int devices_of(ActionTable<Devices, Length> const&) {
-  return Devices;
-}
-
-using ActionRows = std::vector<std::vector<Action>>;
-
-inline ActionSpan row_of(ActionRows const& table, int device) {
-  auto const& row = table[static_cast<std::size_t>(device)];
-  return {row.data(), static_cast<int>(row.size())};
-}
-inline int devices_of(ActionRows const& table) { return static_cast<int>(table.size()); }
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a rank is made for.
-struct RankOptions {
-  int rank = 0;
-  int largest_microbatch = 1;
-  DeviceSpec device{};
-  Optimizer optimizer{};
-  std::vector<ParameterGroup> groups{};
-  /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
-  ActionRows const* rows = nullptr;
-  int microbatches = 0;
-  bool record = true;  ///< on a GPU: record a step as a graph and replay it
-};
-
-/// Whether a communicator's calls can be recorded: not if the host takes part in them.
-template <class C>
-inline constexpr bool is_capturable = [] {
-  if constexpr (requires { C::capturable; }) {
-    return bool{C::capturable};
-  } else {
-    return false;
-  }
-}();
-
-/// How the host waits for a device that works on its own: for so long, and looking after the other
-/// ranks meanwhile.
-struct Watch {
-  using Duration = std::chrono::steady_clock::duration;
-  /// Called again and again; throws when the wait is in vain. Null: nobody to look after.
-  void (*look)(void* context, int rank, Duration waited) = nullptr;
-  void* context = nullptr;
-  int rank = 0;
-  std::chrono::milliseconds timeout = std::chrono::minutes{10};
-
-  /// What a Feed waits with.
-  [[nodiscard]] auto waiter() const {
-    return [*this](auto& device, auto const& event) {
-      // The others' time-out names who is missing; the device's own is for a wait without others.
-      device.wait(
-          event, [this](Duration waited) { look_after(waited); }, timeout + grace);
-      look_after(Duration::zero());  // after an abort the device goes on, with wrong numbers
-    };
-  }
-
- private:
-  static constexpr std::chrono::milliseconds grace{2000};
-
-  void look_after(Duration waited) const {
-    if (look != nullptr) {
-      look(context, rank, waited);
-    }
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/state.hpp
-
-/// @file
-/// StepBatch: the data of one step; StepResult: what it gives back.
-
-// ---- tandem/ops/step_state.hpp
-
-/// @file
-/// StepState: all that a step depends on besides parameters and data.
-
-namespace tandem {
-
-/// Small, so that a device can keep it in its own memory and replay a recorded step.
-struct StepState {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;       ///< counted from 0
-  double learning_rate = 0.0;  ///< after the schedule
-  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One global batch, the same on every rank: each takes its own microbatches of it.
-template <class T, class Target>
-struct StepBatch {
-  T const* x = nullptr;             ///< (size, input)
-  Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
-  T* outputs = nullptr;             ///< (size, output), written if not null
-  int size = 0;
-};
-
-/// Sums over the global batch, the same on every rank.
-struct StepResult {
-  double loss = 0.0;           ///< mean over the samples
-  double metric = 0.0;         ///< mean over the samples
-  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
-  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
-  int samples = 0;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/tracer.hpp
-
-/// @file
-/// Tracer: when each action and each collective of one step of a rank began and ended.
-
-namespace tandem {
-
-/// What runs side by side on one rank.
-enum class Lane { compute, communication };
-
-/// One bar of a trace, in microseconds since the step began.
-struct TraceEvent {
-  std::string name{};
-  int rank = 0;
-  Lane lane = Lane::compute;
-  double begin_us = 0.0;
-  double end_us = 0.0;
-};
-
-/// Sets stamps around what a rank queues; where they are is the device's business, so that a GPU
-/// stamps its own streams. Off at first, and then it costs one test a collective.
-template <class Device>
-class Tracer {
- public:
-  using Stamp = typename Device::Stamp;
-
-  [[nodiscard]] bool on() const { return on_; }
-
-  void begin(Device& device) {
-    entries_.clear();
-    on_ = true;
-    device.stamp(origin_.emplace(device.make_stamp()));
-  }
-
-  template <class F>
-  void action(Device& device, Action action, F const& f) {
-    Entry& entry = open(device, to_string(action), Lane::compute);
-    device.stamp(entry.begin);
-    f();
-    device.stamp(entry.end);
-  }
-
-  template <class F>
-  void collective(Device& device, Label label, F const& f) {
-    on_stream(device, device.communication, label, f);
-  }
-
-  /// The same for what @p f queues on a stream of communication.
-  template <class Stream, class F>
-  void on_stream(Device& device, Stream& stream, Label label, F const& f) {
-    if (!on_) {
-      f();
-      return;
-    }
-    Entry& entry = open(device, to_string(label), Lane::communication);
-    device.stamp_on(stream, entry.begin);
-    f();
-    device.stamp_on(stream, entry.end);
-  }
-
-  /// Turns it off again; what has been stamped stays for events().
-  void end() { on_ = false; }
-
-  /// @pre everything that was queued is done
-  std::vector<TraceEvent> events(Device& device, int rank) {
-    std::vector<TraceEvent> events;
-    for (Entry const& entry : entries_) {
-      events.push_back({.name = entry.name,
-                        .rank = rank,
-                        .lane = entry.lane,
-                        .begin_us = device.microseconds(*origin_, entry.begin),
-                        .end_us = device.microseconds(*origin_, entry.end)});
-    }
-    entries_.clear();
-    return events;
-  }
-
- private:
-  struct Entry {
-    std::string name;
-    Lane lane;
-    Stamp begin;
-    Stamp end;
-  };
-
-  Entry& open(Device& device, std::string name, Lane lane) {
-    entries_.push_back({std::move(name), lane, device.make_stamp(), device.make_stamp()});
-    return entries_.back();
-  }
-
-  bool on_ = false;
-  std::optional<Stamp> origin_;
-  std::deque<Entry> entries_;  // stamps keep their addresses
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// @tparam P  of parameters and of the data that the caller passes
-template <class P, class Target>
-class RankInterface {
- public:
-  using Batch = StepBatch<P, Target>;
-
-  RankInterface() = default;
-  RankInterface(RankInterface const&) = delete;
-  RankInterface& operator=(RankInterface const&) = delete;
-  virtual ~RankInterface() = default;
-
-  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
-  virtual void queue_training(StepState const& state, Batch const& batch) = 0;
-  /// A step that is walked; once it is collected, traced() says when each action began and ended.
-  virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
-  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
-  /// finite, the steps behind it are dropped: they have changed nothing.
-  virtual StepResult collect() = 0;
-  /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
-  virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
-  virtual std::vector<TraceEvent> traced() = 0;
-
-  /// The rank's parameters where the calling program can read and write them, and their indices in
-  /// the network; download() first, and upload() after writing.
-  virtual std::vector<NamedParameter<P>> parameters() = 0;
-  virtual void download() = 0;
-  virtual void upload() = 0;
-
-  /// What is allocated for tensors on the rank's device.
-  [[nodiscard]] virtual MemoryReport memory_report() const = 0;
-  /// Lets another rank's device, of this process, reach this one's memory.
-  virtual void share_with(DeviceSpec const& other) = 0;
-  /// Where the rank says which action it is at, for other threads' error messages.
-  virtual void report_progress_to(std::atomic<std::uint64_t>* board) = 0;
-  /// What to call while the host waits for the device.
-  virtual void watch_with(Watch watch) = 0;
-  /// After an error: nothing queued reads or writes memory any more.
-  virtual void settle() = 0;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank_passes.hpp
-
-/// @file
-/// RankPasses: what the passes and messages of a rank do; Rank runs them in the order of its row.
-
-// ---- tandem/engine/feed.hpp
-
-/// @file
-/// Feed: how the data and the state of a step reach a device, and how its results come back.
-
-// ---- tandem/engine/microbatches.hpp
-
-/// @file
-/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
-
-// ---- tandem/strategy/split.hpp
-
-/// @file
-/// split: sizes of the microbatches of a global batch, the last uneven one included.
-
-namespace tandem {
-
-/// Part @p part of @p total cut into @p parts alike: ceil((i+1) t/p) - ceil(i t/p).
-///
-/// Sizes differ by one at most, and so do the sums of equal runs of them: 10 samples in 4
-/// microbatches are 3, 2, 3, 2, hence 5 and 5 for two replicas of two.
-constexpr int even_part(int total, int part, int parts) {
-  auto const before = [&](std::int64_t i) {
-    return static_cast<int>((i * total + parts - 1) / parts);
-  };
-  return before(part + 1) - before(part);
-}
-
-/// Shard @p shard of @p total in proportion to the weights: floors first, then what is left goes to
-/// the largest remainders, the lower rank among equals. Cost: O(shards²).
-constexpr int weighted_part(int total, int shard, Batching const& batching) {
-  std::int64_t weights = 0;
-  for (int s = 0; s < batching.shards; ++s) {
-    weights += batching.weight[s];
-  }
-  auto const quota = [&](int s) { return std::int64_t{total} * batching.weight[s]; };
-  std::int64_t left = total;
-  for (int s = 0; s < batching.shards; ++s) {
-    left -= quota(s) / weights;
-  }
-  int ahead = 0;  // shards that come before this one in the order of remainders
-  for (int s = 0; s < batching.shards; ++s) {
-    std::int64_t const theirs = quota(s) % weights;
-    std::int64_t const ours = quota(shard) % weights;
-    ahead += theirs > ours || (theirs == ours && s < shard) ? 1 : 0;
-  }
-  return static_cast<int>(quota(shard) / weights) + (ahead < left ? 1 : 0);
-}
-
-/// Samples in microbatch @p index (counted over all replicas) of a global batch of @p total.
-constexpr int microbatch_size(int total, int index, Batching const& batching) {
-  int const all = batching.all_microbatches();
-  if (batching.shards == 0) {
-    return even_part(total, index, all);
-  }
-  int const run = all / batching.shards;
-  return even_part(weighted_part(total, index / run, batching), index % run, run);
-}
-
-/// The largest microbatch of a global batch of @p total: what memory is planned for.
-constexpr int largest_microbatch(int total, Batching const& batching) {
-  int largest = 0;
-  for (int i = 0; i < batching.all_microbatches(); ++i) {
-    int const size = microbatch_size(total, i, batching);
-    largest = size > largest ? size : largest;
-  }
-  return largest;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One of a rank's microbatches.
-struct Microbatch {
-  int size = 0;       ///< samples
-  int first = 0;      ///< position of its first sample in the global batch
-  int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
-  bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
-};
-
-/// The sizes for one global batch size, worked out again only when that changes.
-class RankMicrobatches {
- public:
-  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
-      : batching_{batching},
-        replica_{replica},
-        copies_{copies},
-        leaf_{batching.leaf(copies)},
-        own_(static_cast<std::size_t>(batching.microbatches)) {}
-
-  /// Splits a global batch of @p total samples. No allocation.
-  void split(int total) {
-    if (total == total_) {
-      return;
-    }
-    total_ = total;
-    int before = 0;
-    int const own = replica_ * batching_.microbatches;
-    for (int i = 0; i < own; ++i) {
-      before += microbatch_size(total, i, batching_);
-    }
-    bool adds = false;
-    for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, own + m, batching_);
-      adds = adds && m % leaf_ != 0;
-      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
-      own_[static_cast<std::size_t>(m)] = {.size = size,
-                                           .first = before,
-                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
-                                           .adds = adds};
-      adds = adds || size > 0;
-      before += size;
-    }
-  }
-
-  [[nodiscard]] int total() const { return total_; }
-  /// The rank's microbatch @p m.
-  [[nodiscard]] Microbatch const& operator[](int m) const {
-    return own_[static_cast<std::size_t>(m)];
-  }
-  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
-  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
-  /// The rank's shard of the global batch: samples [begin(), end()).
-  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
-  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
-  /// What of the shard the microbatches of one of the model's copies are.
-  [[nodiscard]] std::int64_t begin(int copy) const { return (*this)[first_of(copy)].first; }
-  [[nodiscard]] std::int64_t end(int copy) const {
-    Microbatch const& last = (*this)[first_of(copy + 1) - 1];
-    return last.first + last.size;
-  }
-  /// Its index among the microbatches of all replicas.
-  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
-
- private:
-  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
-
-  Batching batching_;
-  int replica_;
-  int copies_;
-  int leaf_;  // in microbatches
-  int total_ = -1;
-  std::vector<Microbatch> own_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/graph/rewrite.hpp
-
-/// @file
-/// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
-///
-/// They keep every node, its index, its parameters and its edges, so that names, random numbers and
-/// buckets are those of the network as the user wrote it; only what a node's op does, and where its
-/// output stands, changes.
-
-namespace tandem {
-
-/// Which rewrites a backend wants.
-struct Rewrites {
-  bool fuse_relu = false;        ///< a ReLU behind a batch norm becomes part of it
-  bool channels_last = false;    ///< activations are stored (B, H, W, C)
-  bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
-  bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
-};
-
-namespace detail {
-
-/// For each node, how many edges carry its output, and the node that the last of them leads to.
-template <GraphSize Size>
-struct Readers {
-  int count[Size.nodes] = {};
-  int last[Size.nodes] = {};
-
-  constexpr explicit Readers(Graph<Size> const& graph) {
-    for (int n = 0; n < Size.nodes; ++n) {
-      for (int e = 0; e < graph.node[n].edges; ++e) {
-        int const source = graph.source[graph.node[n].first_edge + e];
-        ++count[source];
-        last[source] = n;
-      }
-    }
-  }
-};
-
-}  // namespace detail
-
-/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
-template <GraphSize Size>
-constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
-  detail::Readers<Size> const readers{graph};
-  for (int n = 1; n < Size.nodes; ++n) {
-    int const source = graph.source[graph.node[n].first_edge];
-    Node& before = graph.node[source];
-    if (graph.node[n].layer == LayerKind::relu && before.layer == LayerKind::batch_norm &&
-        readers.count[source] == 1) {
-      before.relu = true;
-      graph.node[n].view = true;
-    }
-  }
-  return graph;
-}
-
-/// Makes each Flatten that would change the order of elements in memory a copy: (H, W, C) is not
-/// (C, H, W) where there are several channels and several pixels.
-template <GraphSize Size>
-constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
-  for (int n = 1; n < Size.nodes; ++n) {
-    Node& node = graph.node[n];
-    if (node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
-        node.in[1] * node.in[2] > 1) {
-      node.view = false;
-    }
-  }
-  return graph;
-}
-
-/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
-/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
-/// is what reads slices.
-/// @param most  convolutions that become one, at most
-template <GraphSize Size>
-constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
-  detail::Readers<Size> const readers{graph};
-  auto const fits = [&](int n) {
-    Node const& node = graph.node[n];
-    return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
-           readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
-  };
-  for (int first = 1; first < Size.nodes; ++first) {
-    if (!fits(first)) {
-      continue;
-    }
-    Node& leader = graph.node[first];
-    int width = leader.out[0];
-    int count = 1;
-    for (int n = first + 1; n < Size.nodes && count < most; ++n) {
-      Node& node = graph.node[n];
-      if (fits(n) && graph.source[node.first_edge] == graph.source[leader.first_edge] &&
-          node.parameters == leader.parameters && node.frozen == leader.frozen &&
-          node.stage == leader.stage) {
-        node.merged = true;
-        node.home = first;
-        node.first_channel = width;
-        width += node.out[0];
-        ++count;
-      }
-    }
-    leader.width = count > 1 ? width : 0;
-  }
-  return graph;
-}
-
-/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
-/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
-template <GraphSize Size>
-constexpr Graph<Size> place_concat(Graph<Size> graph) {
-  detail::Readers<Size> const readers{graph};
-  // The node that writes the output of n, or -1.
-  auto const writer = [&](int n) {
-    for (; graph.node[n].view; n = graph.source[graph.node[n].first_edge]) {
-      if (readers.count[n] != 1) {
-        return -1;
-      }
-    }
-    Node const& node = graph.node[n];
-    bool const writes_slices =
-        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
-    return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
-  };
-  for (int n = 1; n < Size.nodes; ++n) {
-    Node& join = graph.node[n];
-    bool all = join.kind == NodeKind::concat && join.out.rank == 3;
-    for (int e = 0; all && e < join.edges; ++e) {
-      all = writer(graph.source[join.first_edge + e]) >= 0;
-    }
-    if (!all) {
-      continue;
-    }
-    join.placed = true;
-    int channel = 0;
-    for (int e = 0; e < join.edges; ++e) {
-      Node& node = graph.node[writer(graph.source[join.first_edge + e])];
-      node.home = n;
-      node.first_channel = channel;
-      channel += node.out[0];
-    }
-  }
-  return graph;
-}
-
-/// All that @p rewrites asks for.
-template <GraphSize Size>
-constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
-  if (rewrites.fuse_relu) {
-    graph = fuse_relu(graph);
-  }
-  if (rewrites.channels_last) {
-    graph = materialise_flatten(graph);
-  }
-  if (rewrites.merge_pointwise) {
-    graph = merge_pointwise(graph);
-  }
-  if (rewrites.place_concat) {
-    graph = place_concat(graph);
-  }
-  return graph;
-}
-
-/// The rewrites of a backend: its member `rewrites`, or none.
-template <class Backend>
-constexpr Rewrites rewrites_of() {
-  if constexpr (requires { Backend::rewrites; }) {
-    return Backend::rewrites;
-  } else {
-    return {};
-  }
-}
-
-}  // namespace tandem
-
-// ---- tandem/ops/op.hpp
-
-/// @file
-/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
-///
-/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
-/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
-/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
-/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
-
-namespace tandem {
-
-/// The convolutions that one op computes together, side by side in one wide output.
-struct MergedOutputs {
-  static constexpr int most = 8;
-  int count = 1;
-  int channels[most] = {};   ///< outputs of each, in the order of their slices
-  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
-};
-
-/// What an op is prepared for.
-struct OpSetup {
-  Node node{};
-  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
-  Shape const* inputs = nullptr;  ///< of each input
-  int batch = 0;                  ///< samples in the largest microbatch
-  int threads = 1;                ///< of its device
-  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
-  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
-  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
-  int y_stride = 0;  ///< the same of the output
-  MergedOutputs merged{};
-};
-
-/// The memory that an op wants for a microbatch of OpSetup::batch samples.
-struct OpNeeds {
-  bool input = false;              ///< backward reads x
-  bool output = false;             ///< backward reads y
-  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
-  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
-  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
-  std::int64_t packed_bytes = 0;   ///< parameters in a layout of the op's own, kept between steps
-};
-
-/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
-/// activations, P that of parameters and of their gradients.
-template <class T, class P = T>
-struct Operands {
-  T const* const* x = nullptr;       ///< each input, (B, its shape)
-  T* y = nullptr;                    ///< (B, out)
-  T const* dy = nullptr;             ///< gradient of y
-  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
-  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
-  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
-  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
-  std::byte* saved = nullptr;
-  std::byte* packed = nullptr;
-};
-
-/// What a pass over one microbatch may depend on.
-template <class Device>
-struct Pass {
-  Device& device;
-  int batch = 0;                     ///< samples in this microbatch
-  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
-  double share = 1.0;                ///< its samples over those of the global batch
-  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
-  bool training = true;
-  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
-};
-
-namespace detail {
-
-template <class L, class Backend>
-inline constexpr bool has_op = false;  // what the primary template's assert depends on
-
-}  // namespace detail
-
-/// The primary template is the error path.
-template <class L, class Backend>
-struct Op {
-  static_assert(detail::has_op<L, Backend>,
-                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
-                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
-};
-
-/// The joins of a graph, which are no layers of the user's.
-struct ConcatJoin {};
-struct AddJoin {};
-
-/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
-template <class Backend>
-struct Border;
-
-/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
-template <class L, class Backend>
-struct LossOp {
-  static_assert(detail::has_op<L, Backend>,
-                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
-                "value(output, target) and gradient(output, target, dy), both of one sample");
-};
-
-/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
-template <class M, class L, class Backend>
-struct MetricOp {
-  static_assert(
-      detail::has_op<M, Backend>,
-      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
-      "has no kernels for this backend; give it static value(output, target) of one sample");
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/verbs.hpp
-
-/// @file
-/// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
-
-// ---- tandem/kernels/channels_last/elementwise.hpp
-
-/// @file
-/// Loops over n numbers that have no shape, float or BFloat16: convert, sum, ReLU.
-///
-/// BFloat16 is computed in float and rounded once.
-
-// ---- tandem/kernels/channels_last/channel_vectors.hpp
-
-/// @file
-/// for_vectors: a loop over the channels of a pixel, 16 at a time, whatever their number.
-
-// ---- tandem/kernels/channels_last/vectors.hpp
-
-/// @file
-/// Floats: 16 channels of one pixel in a register, read from and written to float or BFloat16.
-///
-/// Made of the compilers' vector extension: AVX-512 takes one register, a lesser machine several.
-/// A struct, passed by reference: without AVX-512 compilers warn of any function that takes or
-/// returns a bare vector of this size. All is inlined, so that no such call remains.
 
 namespace tandem::host::channels_last {
 
@@ -6636,6 +4640,541 @@ struct Fp64 {
 
 }  // namespace tandem
 
+// ---- tandem/graph/rewrite.hpp
+
+/// @file
+/// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
+///
+/// They keep every node, its index, its parameters and its edges, so that names, random numbers and
+/// buckets are those of the network as the user wrote it; only what a node's op does, and where its
+/// output stands, changes.
+
+// ---- tandem/graph/graph.hpp
+
+/// @file
+/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
+///
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
+/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
+/// limits.
+
+// ---- tandem/graph/layer.hpp
+
+/// @file
+/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
+///
+/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
+/// (ops/ has them), so that planners and tables need no machine.
+
+namespace tandem {
+
+/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
+enum class Role : std::uint8_t { weight, statistic };
+
+/// Initial values of one parameter.
+struct Init {
+  enum class Law : std::uint8_t { constant, uniform_fan_in };
+  Law law = Law::constant;
+  float value = 0.0F;       ///< constant: every element
+  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
+
+  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
+  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
+    return {Law::uniform_fan_in, 0.0F, fan_in};
+  }
+};
+
+/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
+struct Parameter {
+  char const* name = "";
+  Shape shape{};
+  Init init{};
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
+};
+
+/// The parameters of a layer, in the order in which its op sees them; at most four.
+struct Parameters {
+  int count = 0;
+  Parameter item[4] = {};
+
+  constexpr Parameters() = default;
+
+  template <std::same_as<Parameter>... Items>
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
+  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
+};
+
+/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
+enum class Fault : std::uint8_t {
+  none,
+  reported,          ///< its sentence stands where the type is
+  no_input,          ///< the network's input has no elements
+  rejected,          ///< the layer's output(shape) is no shape
+  not_an_image,      ///< wants (C, H, W)
+  not_a_vector,      ///< wants (N)
+  window_too_large,  ///< kernel larger than the padded input
+  groups,            ///< channels are no multiple of the groups
+  padding,           ///< a pool's padding exceeds half of its kernel
+  concat_shapes,     ///< branches differ in height or width
+  residual_shapes,   ///< body and shortcut differ in shape
+  channels,          ///< a shortcut that would drop channels
+};
+
+/// What a rewrite of a graph must know a layer to be.
+enum class LayerKind : std::uint8_t { other, batch_norm, relu, flatten, pool, pointwise };
+
+/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
+/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
+/// and `kind`.
+template <class L>
+concept Layer = requires(Shape in) {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(in) } -> std::same_as<Shape>;
+};
+
+template <class L>
+constexpr Parameters parameters_of(Shape in) {
+  if constexpr (requires { L::parameters(in); }) {
+    return L::parameters(in);
+  } else {
+    return {};
+  }
+}
+
+/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
+template <class L>
+constexpr std::int64_t macs_of(Shape in) {
+  if constexpr (requires { L::macs(in); }) {
+    return L::macs(in);
+  } else {
+    return 0;
+  }
+}
+
+template <class L>
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
+    }
+  }
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
+}
+
+template <class L>
+constexpr LayerKind kind_of() {
+  if constexpr (requires { L::kind; }) {
+    return L::kind;
+  } else {
+    return LayerKind::other;
+  }
+}
+
+template <class L>
+inline constexpr bool is_view = [] {
+  if constexpr (requires { L::is_view; }) {
+    return bool{L::is_view};
+  } else {
+    return false;
+  }
+}();
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
+/// comes from there.
+enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
+
+/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
+struct Path {
+  static constexpr int body = -1;
+  static constexpr int shortcut = -2;
+  static constexpr int most = 12;
+  int depth = 0;
+  std::int16_t part[most] = {};
+
+  constexpr void push(int index) {
+    expects(depth < most, "a network may be nested at most 12 deep");
+    part[depth++] = static_cast<std::int16_t>(index);
+  }
+  constexpr void pop() { --depth; }
+};
+
+/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
+/// of a transfer.
+struct Node {
+  NodeKind kind = NodeKind::input;
+  LayerKind layer = LayerKind::other;
+  bool frozen = false;          ///< its parameters are constants
+  bool needs_gradient = false;  ///< something at or before it is trained
+  bool view = false;            ///< output is the input's memory under another shape
+  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
+  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
+  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
+  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
+  bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
+  int leaf = -1;                ///< which layer type, in the order of the leaves
+  int origin = 0;               ///< index of the node in the network's graph
+  int stage = 0;                ///< whose pass it is part of
+  int peer = -1;                ///< of a transfer: the stage at its other end
+  int top = 0;                  ///< index of its top-level part, what Split counts
+  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
+  int edges = 0;
+  int first_parameter = 0;
+  int parameters = 0;
+  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
+  int first_channel = 0;  ///< of that slice
+  int width = 0;          ///< channels of its own memory, where they are more than out's
+  Shape in{};             ///< of the first input
+  Shape out{};
+  std::int64_t macs = 0;  ///< of one sample's forward pass
+  std::string_view name{};
+  Path path{};
+
+  /// Whether it has an op.
+  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
+  /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
+  [[nodiscard]] constexpr bool is_end() const {
+    return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
+  }
+};
+
+/// A parameter, the node it belongs to, and whether it is trained.
+struct GraphParameter {
+  Parameter parameter{};
+  int node = 0;
+  bool frozen = false;
+  int origin = 0;  ///< index of the parameter in the network's graph
+};
+
+/// Sizes of a Graph.
+struct GraphSize {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+};
+
+/// A network's dataflow graph, or that of the part of it that one device has. In a network's, node
+/// 0 is the input and the last node gives the output.
+template <GraphSize Size>
+struct Graph {
+  static constexpr GraphSize size = Size;
+  static constexpr int nodes = Size.nodes;
+  static constexpr int edges = Size.edges;
+  static constexpr int parameters = Size.parameters;
+
+  Node node[Size.nodes] = {};
+  int source[Size.edges > 0 ? Size.edges : 1] =
+      {};  ///< of an edge: the node whose output it carries
+  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
+  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
+  int tops = 0;                 ///< top-level parts
+  int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
+  Fault fault = Fault::none;
+  int fault_node = 0;
+  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
+  int fault_b = 0;
+
+  [[nodiscard]] constexpr Node const& output() const { return node[result]; }
+
+  /// Elements of all weights (statistics are not counted).
+  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
+    std::int64_t sum = 0;
+    for (int p = 0; p < parameters; ++p) {
+      sum +=
+          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
+    }
+    return sum;
+  }
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    std::int64_t sum = 0;
+    for (int n = 0; n < nodes; ++n) {
+      sum += node[n].macs;
+    }
+    return sum;
+  }
+
+  /// Elements of all the nodes' outputs for one sample; views count once.
+  [[nodiscard]] constexpr std::int64_t activation_elements() const {
+    std::int64_t sum = 0;
+    for (int n = 1; n < nodes; ++n) {
+      sum += node[n].view ? 0 : node[n].out.elements();
+    }
+    return sum;
+  }
+
+  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
+    return activation_elements() * element_bytes;
+  }
+};
+
+/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
+/// theirs on in place; below the first trained layer none is wanted.
+template <GraphSize Size>
+constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool wanted = false;
+  for (int e = 0; e < node.edges; ++e) {
+    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
+  }
+  return wanted && node.kind != NodeKind::add && node.computes();
+}
+
+/// A flag for each node of a graph.
+template <int Nodes>
+struct NodeFlags {
+  bool of[Nodes] = {};
+};
+
+/// The same of all nodes.
+template <GraphSize Size>
+constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
+  NodeFlags<Size.nodes> flags;
+  for (int n = 0; n < Size.nodes; ++n) {
+    flags.of[n] = gives_input_gradient(graph, n);
+  }
+  return flags;
+}
+
+/// The node whose memory has the output of @p n: through views, and the homes of slices.
+template <GraphSize Size>
+constexpr int root_of(Graph<Size> const& graph, int n) {
+  for (;;) {
+    Node const& node = graph.node[n];
+    if (node.home < 0 && !node.view) {
+      return n;
+    }
+    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+  }
+}
+
+/// Where in the pixels of that memory the output of @p n begins.
+template <GraphSize Size>
+constexpr int first_channel_of(Graph<Size> const& graph, int n) {
+  int first = 0;
+  for (;;) {
+    Node const& node = graph.node[n];
+    if (node.home < 0 && !node.view) {
+      return first;
+    }
+    first += node.first_channel;
+    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+  }
+}
+
+/// Channels of a pixel of that memory.
+template <GraphSize Size>
+constexpr int stored_channels(Graph<Size> const& graph, int n) {
+  Node const& root = graph.node[root_of(graph, n)];
+  return root.width > 0 ? root.width : root.out[0];
+}
+
+/// "2.0.1", "4.body.0"; "" for the input.
+inline std::string to_string(Path const& path) {
+  std::string text;
+  for (int i = 0; i < path.depth; ++i) {
+    text += i > 0 ? "." : "";
+    text += path.part[i] == Path::body       ? "body"
+            : path.part[i] == Path::shortcut ? "shortcut"
+                                             : std::to_string(path.part[i]);
+  }
+  return text;
+}
+
+/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
+template <GraphSize Size>
+std::string parameter_name(Graph<Size> const& graph, int p) {
+  GraphParameter const& parameter = graph.parameter[p];
+  std::string const path = to_string(graph.node[parameter.node].path);
+  return (path.empty() ? path : path + ".") + parameter.parameter.name;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Which rewrites a backend wants.
+struct Rewrites {
+  bool fuse_relu = false;        ///< a ReLU behind a batch norm becomes part of it
+  bool channels_last = false;    ///< activations are stored (B, H, W, C)
+  bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
+  bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
+};
+
+namespace detail {
+
+/// For each node, how many edges carry its output, and the node that the last of them leads to.
+template <GraphSize Size>
+struct Readers {
+  int count[Size.nodes] = {};
+  int last[Size.nodes] = {};
+
+  constexpr explicit Readers(Graph<Size> const& graph) {
+    for (int n = 0; n < Size.nodes; ++n) {
+      for (int e = 0; e < graph.node[n].edges; ++e) {
+        int const source = graph.source[graph.node[n].first_edge + e];
+        ++count[source];
+        last[source] = n;
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
+  detail::Readers<Size> const readers{graph};
+  for (int n = 1; n < Size.nodes; ++n) {
+    int const source = graph.source[graph.node[n].first_edge];
+    Node& before = graph.node[source];
+    if (graph.node[n].layer == LayerKind::relu && before.layer == LayerKind::batch_norm &&
+        readers.count[source] == 1) {
+      before.relu = true;
+      graph.node[n].view = true;
+    }
+  }
+  return graph;
+}
+
+/// Makes each Flatten that would change the order of elements in memory a copy: (H, W, C) is not
+/// (C, H, W) where there are several channels and several pixels.
+template <GraphSize Size>
+constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
+  for (int n = 1; n < Size.nodes; ++n) {
+    Node& node = graph.node[n];
+    if (node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
+        node.in[1] * node.in[2] > 1) {
+      node.view = false;
+    }
+  }
+  return graph;
+}
+
+/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
+/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
+/// is what reads slices.
+/// @param most  convolutions that become one, at most
+template <GraphSize Size>
+constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
+  detail::Readers<Size> const readers{graph};
+  auto const fits = [&](int n) {
+    Node const& node = graph.node[n];
+    return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
+           readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
+  };
+  for (int first = 1; first < Size.nodes; ++first) {
+    if (!fits(first)) {
+      continue;
+    }
+    Node& leader = graph.node[first];
+    int width = leader.out[0];
+    int count = 1;
+    for (int n = first + 1; n < Size.nodes && count < most; ++n) {
+      Node& node = graph.node[n];
+      if (fits(n) && graph.source[node.first_edge] == graph.source[leader.first_edge] &&
+          node.parameters == leader.parameters && node.frozen == leader.frozen &&
+          node.stage == leader.stage) {
+        node.merged = true;
+        node.home = first;
+        node.first_channel = width;
+        width += node.out[0];
+        ++count;
+      }
+    }
+    leader.width = count > 1 ? width : 0;
+  }
+  return graph;
+}
+
+/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
+/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
+template <GraphSize Size>
+constexpr Graph<Size> place_concat(Graph<Size> graph) {
+  detail::Readers<Size> const readers{graph};
+  // The node that writes the output of n, or -1.
+  auto const writer = [&](int n) {
+    for (; graph.node[n].view; n = graph.source[graph.node[n].first_edge]) {
+      if (readers.count[n] != 1) {
+        return -1;
+      }
+    }
+    Node const& node = graph.node[n];
+    bool const writes_slices =
+        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
+    return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
+  };
+  for (int n = 1; n < Size.nodes; ++n) {
+    Node& join = graph.node[n];
+    bool all = join.kind == NodeKind::concat && join.out.rank == 3;
+    for (int e = 0; all && e < join.edges; ++e) {
+      all = writer(graph.source[join.first_edge + e]) >= 0;
+    }
+    if (!all) {
+      continue;
+    }
+    join.placed = true;
+    int channel = 0;
+    for (int e = 0; e < join.edges; ++e) {
+      Node& node = graph.node[writer(graph.source[join.first_edge + e])];
+      node.home = n;
+      node.first_channel = channel;
+      channel += node.out[0];
+    }
+  }
+  return graph;
+}
+
+/// All that @p rewrites asks for.
+template <GraphSize Size>
+constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
+  if (rewrites.fuse_relu) {
+    graph = fuse_relu(graph);
+  }
+  if (rewrites.channels_last) {
+    graph = materialise_flatten(graph);
+  }
+  if (rewrites.merge_pointwise) {
+    graph = merge_pointwise(graph);
+  }
+  if (rewrites.place_concat) {
+    graph = place_concat(graph);
+  }
+  return graph;
+}
+
+/// The rewrites of a backend: its member `rewrites`, or none.
+template <class Backend>
+constexpr Rewrites rewrites_of() {
+  if constexpr (requires { Backend::rewrites; }) {
+    return Backend::rewrites;
+  } else {
+    return {};
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/runtime/device_spec.hpp
+
+/// @file
+/// DeviceSpec: which device of the machine a rank gets.
+
+namespace tandem {
+
+struct DeviceSpec {
+  int threads = 1;  ///< of a CPU device
+  int ordinal = 0;  ///< of a GPU
+};
+
+}  // namespace tandem
+
 // ---- tandem/runtime/host/buffer.hpp
 
 /// @file
@@ -6855,6 +5394,7 @@ struct BasicHost {
   using Buffer = host::Buffer;
   using Stream = host::Queue;
   static constexpr Rewrites rewrites = Kernels::rewrites;
+  static constexpr bool packs_weights = Kernels::packs_weights;
   static constexpr char const* name = "host";
 };
 
@@ -6919,6 +5459,3379 @@ struct Verbs<BasicHost<Kernels, Precision>> {
 
 }  // namespace tandem
 
+// ---- tandem/strategy/options.hpp
+
+/// @file
+/// Options of strategies as types, and Batching, the value that they are lowered to.
+///
+/// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
+
+// ---- tandem/core/float16.hpp
+
+/// @file
+/// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
+
+namespace tandem {
+
+/// 1 sign bit, 5 exponent bits, 10 fraction bits; the same bits as CUDA's __half.
+struct Float16 {
+  std::uint16_t bits = 0;
+
+  Float16() = default;
+  /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
+  /// one.
+  TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
+  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
+    std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+    std::uint32_t const exponent = (bits >> 10) & 0x1FU;
+    std::uint32_t const fraction = bits & 0x3FFU;
+    if (exponent == 0) {  // zero or subnormal: fraction times 2⁻²⁴, exact
+      float const magnitude = static_cast<float>(fraction) * 0x1p-24F;
+      return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, magnitude) | sign);
+    }
+    std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
+    return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
+  }
+
+  /// One rounding; what reductions of 16-bit messages need.
+  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
+    return Float16{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
+    return static_cast<float>(a) > static_cast<float>(b);
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+
+ private:
+  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
+    auto const word = __builtin_bit_cast(std::uint32_t, value);
+    std::uint32_t const sign = (word >> 16) & 0x8000U;
+    std::uint32_t const magnitude = word & 0x7FFFFFFFU;
+    std::uint32_t result = 0;
+    if (magnitude > 0x7F800000U) {  // a NaN: quiet, with the upper bits of its payload
+      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
+    } else if (magnitude >= 0x47800000U) {  // 2¹⁶ and above
+      result = 0x7C00U;
+    } else if (magnitude >= 0x38800000U) {  // normal, from 2⁻¹⁴ on; may carry into infinity
+      std::uint32_t const rebiased = magnitude - (112U << 23);
+      result = (rebiased + 0xFFFU + ((rebiased >> 13) & 1U)) >> 13;
+    } else if (magnitude >= 0x33000000U) {  // from 2⁻²⁵ on, half the smallest subnormal
+      std::uint32_t const significand = (magnitude & 0x7FFFFFU) | 0x800000U;
+      std::uint32_t const shift = 126U - (magnitude >> 23);  // to units of 2⁻²⁴
+      std::uint32_t const half = 1U << (shift - 1);
+      result = (significand + half - 1 + ((significand >> shift) & 1U)) >> shift;
+    }
+    return static_cast<std::uint16_t>(sign | result);
+  }
+};
+
+static_assert(sizeof(Float16) == 2);
+
+}  // namespace tandem
+
+namespace tandem {
+
+// In these types the sentence stands last: clang drops the members behind one that fails.
+
+namespace detail {
+
+template <int Count>
+struct MicrobatchesIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
+};
+
+}  // namespace detail
+
+/// Each replica takes its shard of the batch in Count parts, one after another (gradient
+/// accumulation). The microbatch is the unit of batch-norm statistics.
+template <int Count>
+struct Microbatches {
+  static constexpr int microbatches = Count >= 1 ? Count : 1;
+  static_assert(detail::MicrobatchesIsSound<Count>::value);
+};
+
+/// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
+template <int... Weights>
+struct Weighted {
+  static constexpr int count = sizeof...(Weights);
+  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
+  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
+                    (0 + ... + Weights) > 0,
+                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
+};
+
+/// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
+/// fixes. A leaf is a run of consecutive microbatches; Leaves is how many the whole batch has, by
+/// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
+template <int Leaves = 0>
+struct Reproducible {
+  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
+  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
+};
+
+/// Sizes of the gradient buckets: the first small, so that reduction begins early.
+template <std::int64_t First, std::int64_t Rest>
+struct BucketBytes {
+  static constexpr std::int64_t first_bucket = First;
+  static constexpr std::int64_t bucket = Rest;
+  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
+};
+
+/// Gradients as they are sent: exact, or rounded to 16 bits.
+enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
+
+/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
+/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
+/// Float16 has fewer bits below 6e-5 and none below 6e-8, and it ends at 65,504.
+template <class E>
+struct Wire {
+  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
+                                     : std::same_as<E, Float16> ? WireFormat::float16
+                                                                : WireFormat::exact;
+  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
+                "Wire<E>: E must be BFloat16 or Float16");
+};
+
+/// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
+/// `microbatches` consecutive ones from r * microbatches.
+struct Batching {
+  int replicas = 1;
+  int microbatches = 1;  ///< of one replica
+  int shards = 0;        ///< weighted shards; 0: all microbatches alike
+  int weight[64] = {};
+  bool reproducible = false;
+  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  WireFormat wire = WireFormat::exact;
+  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+
+  [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
+  /// one.
+  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
+    return leaves > copies ? leaves / copies : 1;
+  }
+  /// Microbatches of a leaf.
+  [[nodiscard]] constexpr int leaf(int copies) const {
+    return microbatches / copies / leaves_of_copy(copies);
+  }
+};
+
+template <class Option>
+concept BatchingOption = requires {
+  Option::microbatches;
+}
+|| requires { Option::weights; }
+|| requires { Option::leaves; }
+|| requires { Option::first_bucket; }
+|| requires { Option::wire; };
+
+namespace detail {
+
+template <class Option>
+constexpr void apply_batching_option(Batching& batching, int& leaves) {
+  if constexpr (requires { Option::microbatches; }) {
+    batching.microbatches = Option::microbatches;
+  } else if constexpr (requires { Option::weights; }) {
+    batching.shards = Option::count;
+    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
+      batching.weight[shard] = Option::weights[shard];
+    }
+  } else if constexpr (requires { Option::leaves; }) {
+    batching.reproducible = true;
+    leaves = Option::leaves;
+  } else if constexpr (requires { Option::wire; }) {
+    batching.wire = Option::wire;
+  } else {
+    batching.first_bucket_bytes = Option::first_bucket;
+    batching.bucket_bytes = Option::bucket;
+  }
+}
+
+// The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
+// Options of other kinds are for others.
+template <int Replicas, class... Options>
+constexpr Batching gather_batching(int microbatches = 1) {
+  Batching batching{.replicas = Replicas, .microbatches = microbatches};
+  int leaves = 0;
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (BatchingOption<Option>) {
+      apply_batching_option<Option>(batching, leaves);
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
+  if (batching.reproducible) {
+    int const all = leaves > 0 ? leaves : batching.all_microbatches();
+    batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
+  }
+  return batching;
+}
+
+constexpr bool leaves_fit(Batching const& b) {
+  bool const power_of_two = b.leaves > 0 && (b.leaves & (b.leaves - 1)) == 0;
+  return power_of_two && b.microbatches % b.leaves == 0;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/weight_places.hpp
+
+/// @file
+/// WeightPlaces: the copies of a stage's weights that an asynchronous pipeline has, and which of
+/// them each pass reads.
+
+// ---- tandem/strategy/asynchrony.hpp
+
+/// @file
+/// Asynchrony: how an asynchronous pipeline trains, as a value.
+///
+/// Microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k of p
+/// does F(g), and then, if g - delay(k) is one, B(g - delay(k)); behind the last B of a step stands
+/// its update. So a gradient is late: docs/strategies.md has each rule as an equation.
+
+namespace tandem {
+
+/// Which weights a stage's passes read. A version is the number of updates that they have had.
+enum class WeightRule : std::uint8_t {
+  stashed,          ///< F the current ones, B those that its F has read: PipeDream
+  vertical,         ///< F and B those that the first stage has for the microbatch: vertical sync
+  double_buffered,  ///< F and B those of the step before the last whole one: PipeDream-2BW
+  predicted,        ///< F a prediction of those that B will have, B the current ones: SpecTrain
+  replayed,         ///< F the current ones; B, too, and computes the forward pass again with them
+};
+
+struct Asynchrony {
+  int devices = 0;  ///< 0: synchronous
+  int microbatches = 1;
+  WeightRule weights = WeightRule::stashed;
+  int delays = 1;  ///< microbatches by which each stage is later than the next
+
+  [[nodiscard]] constexpr bool on() const { return devices > 0; }
+
+  /// Microbatches that go forward between one's F and its B.
+  [[nodiscard]] constexpr int delay(int stage) const { return delays * (devices - 1 - stage); }
+
+  /// Steps by which the last update of a stage is behind its last forward pass.
+  [[nodiscard]] constexpr int late_steps(int stage) const {
+    return (delay(stage) + microbatches - 1) / microbatches;
+  }
+
+  /// Versions that a stage keeps, of which version v has slot v modulo this number.
+  [[nodiscard]] constexpr int versions(int stage) const {
+    switch (weights) {
+      case WeightRule::stashed:
+        return delay(stage) + 1;
+      case WeightRule::vertical:
+        return delay(0) + 1;
+      case WeightRule::double_buffered:
+        return 2;
+      default:
+        return 1;
+    }
+  }
+
+  /// The version that F(g) reads, or, where predicted, predicts from. Below 0 stands for the
+  /// weights of the beginning.
+  [[nodiscard]] constexpr std::int64_t forward_version(int stage, std::int64_t g) const {
+    switch (weights) {
+      case WeightRule::vertical:
+        return g - delay(0);
+      case WeightRule::double_buffered:
+        return g / microbatches - 1;
+      default:
+        return g - delay(stage);
+    }
+  }
+  /// The version that B(g) reads.
+  [[nodiscard]] constexpr std::int64_t backward_version(int stage, std::int64_t g) const {
+    return weights == WeightRule::predicted || weights == WeightRule::replayed
+               ? g
+               : forward_version(stage, g);
+  }
+
+  friend constexpr bool operator==(Asynchrony const&, Asynchrony const&) = default;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Places 0 to versions() - 1 are a ring: version v has place v modulo their number. Where weights
+/// are predicted, the prediction has the place behind them. A synchronous stage has one place.
+struct WeightPlaces {
+  Asynchrony rule{};
+  int stage = 0;
+
+  [[nodiscard]] constexpr int versions() const { return rule.on() ? rule.versions(stage) : 1; }
+
+  /// The last stage has nothing to predict: its gradients are not late.
+  [[nodiscard]] constexpr bool predicts() const {
+    return rule.on() && rule.weights == WeightRule::predicted && rule.delay(stage) > 0;
+  }
+  [[nodiscard]] constexpr int prediction() const { return versions(); }
+  [[nodiscard]] constexpr int count() const { return versions() + (predicts() ? 1 : 0); }
+
+  /// Versions below 0 are the weights of the beginning, which every place has then.
+  [[nodiscard]] constexpr int of_version(std::int64_t version) const {
+    std::int64_t const ring = versions();
+    return static_cast<int>((version % ring + ring) % ring);
+  }
+  /// What F(g) and B(g) read; both are periodic in g with tables().
+  [[nodiscard]] constexpr int forward(std::int64_t g) const {
+    return predicts() ? prediction() : of_version(rule.forward_version(stage, g));
+  }
+  [[nodiscard]] constexpr int backward(std::int64_t g) const {
+    return of_version(rule.backward_version(stage, g));
+  }
+
+  /// Microbatches from the arrival of one's input to the end of its B.
+  [[nodiscard]] constexpr int live() const { return rule.delay(stage) + 1; }
+  /// So many tables of pointers that each always has the same memory and the same weights:
+  /// microbatch g has table g modulo this number.
+  [[nodiscard]] constexpr int tables() const {
+    return std::lcm(live(), versions() > 1 ? versions() * rule.microbatches : 1);
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Whether a backend's ops keep parameters in layouts of their own.
+template <class Backend>
+inline constexpr bool packs_weights = [] {
+  if constexpr (requires { Backend::packs_weights; }) {
+    return bool{Backend::packs_weights};
+  } else {
+    return false;
+  }
+}();
+
+/// Flat arrays in the order of the device's ParameterLayout.
+template <class Program, class Backend>
+class ParameterMemory {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
+  /// them.
+  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr auto const& places = Program::places;
+  static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
+
+  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
+  ParameterMemory(Device& device, int states, int leaves)
+      : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
+        parameters_{device, bytes(layout.elements)},
+        versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
+        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
+        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
+        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
+
+  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
+  [[nodiscard]] P* version(int place) const {
+    return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
+  }
+  /// Frozen parameters have no versions.
+  [[nodiscard]] P* parameter(int p, int place) const {
+    return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
+  }
+  /// The same as products read it; null where ops pack it.
+  [[nodiscard]] T const* weight(int p, int place) const {
+    if constexpr (std::is_same_v<T, P>) {
+      return parameter(p, place);
+    } else {
+      return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
+    }
+  }
+  void copy_version(Device& device, int from, int to) const {
+    Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
+  }
+  /// The parameters as products read them; where the types agree, the parameters themselves. Null
+  /// where ops pack them.
+  [[nodiscard]] T* weights() const {
+    if constexpr (mixed) {
+      return weights_.template as<T>();
+    } else if constexpr (std::is_same_v<T, P>) {
+      return parameters();
+    } else {
+      return nullptr;
+    }
+  }
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] P* gradients(int buffer = 0) const {
+    return gradients_.template as<P>() + buffer * layout.trained;
+  }
+  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
+  /// Sums of finished leaves that wait for their sibling in the tree.
+  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
+
+ protected:
+  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
+  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
+  [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
+  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
+  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
+  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
+
+ private:
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(P);
+  }
+
+  int waiting_leaves_;
+  Buffer parameters_;
+  Buffer versions_;
+  Buffer weights_;
+  Buffer gradients_;
+  Buffer states_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+template <class Program, class Backend>
+class ParameterMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+
+  explicit ParameterMirror(int /*states*/) {}
+
+  /// Brings the mirror up to date; until the next step or upload it stays so.
+  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
+  /// Gives the device what the mirror has.
+  void upload(Device& /*device*/, Memory const& /*memory*/) {}
+
+  /// As of ParameterMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
+  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
+
+ private:
+  Memory const* memory_ = nullptr;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/model_exchange.hpp
+
+/// @file
+/// ModelExchange: how the ranks that have the same parts of two models average them.
+
+// ---- tandem/engine/rank_groups.hpp
+
+/// @file
+/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
+/// ranks that have it, for each link and direction its two ends, and where two models are averaged
+/// the two ranks that have the same parts of them.
+
+// ---- tandem/strategy/stage_map_view.hpp
+
+/// @file
+/// StageMapView: what an algorithm reads of a StageMap, or of one that was made at run time.
+///
+/// A view keeps pointers: the map must live as long as it.
+
+// ---- tandem/strategy/scratch.hpp
+
+/// @file
+/// Scratch: memory of an algorithm that runs at compile time and at run time.
+///
+/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
+/// std::vector.
+
+namespace tandem::detail {
+
+template <class T>
+class Scratch {
+ public:
+  /// @p size elements, each T{}
+  constexpr explicit Scratch(int size)
+      : data_{new T[static_cast<std::size_t>(size > 0 ? size : 1)]{}} {}
+  constexpr Scratch(int size, T value) : Scratch{size} {
+    for (int i = 0; i < size; ++i) {
+      data_[i] = value;
+    }
+  }
+  Scratch(Scratch const&) = delete;
+  Scratch& operator=(Scratch const&) = delete;
+  constexpr ~Scratch() { delete[] data_; }
+
+  /// In a long evaluation, take this once: an access through it costs the compiler no call.
+  constexpr T* data() { return data_; }
+  constexpr T& operator[](int i) { return data_[i]; }
+  constexpr T const& operator[](int i) const { return data_[i]; }
+
+ private:
+  T* data_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/strategy/stage_map.hpp
+
+/// @file
+/// StageMap: which device of a model replica has which stage, and between which stages tensors go.
+
+namespace tandem {
+
+/// Outputs of stage `from` are inputs of stage `to`. If both are on one device nothing is sent;
+/// else one message a microbatch goes over `link`, and its gradient comes back over the same one.
+/// Messages of a link and a direction arrive in the order in which they were sent.
+struct StageEdge {
+  std::int16_t from = 0;
+  std::int16_t to = 0;
+  std::int16_t link = 0;
+};
+
+/// The stages of one replica of a model. Every edge leads from a lower stage to a higher one.
+///
+/// A stage's copies (Chimera has two, in opposite directions) are stages of their own: with
+/// `copies` of `parts` stages each, stage c * parts + k is copy c of part k. Copy c trains on the
+/// c-th of `copies` equal runs of the replica's microbatches.
+/// @tparam Stages, Edges  of all copies
+template <int Stages, int Edges>
+struct StageMap {
+  static constexpr int stages = Stages;
+  static constexpr int edges = Edges;
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::int16_t device[Stages] = {};
+  StageEdge edge[Edges > 0 ? Edges : 1] = {};
+
+  [[nodiscard]] constexpr int parts() const { return Stages / copies; }
+};
+
+/// `Devices * Chunks` stages in a chain, stage k on device k modulo Devices.
+template <int Devices, int Chunks = 1>
+constexpr auto chain_map() {
+  constexpr int stages = Devices * Chunks;
+  StageMap<stages, stages - 1> map{.devices = Devices};
+  for (int s = 0; s < stages; ++s) {
+    map.device[s] = static_cast<std::int16_t>(s % Devices);
+    if (s > 0) {
+      map.edge[s - 1] = {static_cast<std::int16_t>(s - 1), static_cast<std::int16_t>(s),
+                         static_cast<std::int16_t>(s - 1)};
+    }
+  }
+  map.links = stages - 1;
+  return map;
+}
+
+/// Two chains in opposite directions: stage k on device k, its copy on device Devices - 1 - k.
+template <int Devices>
+constexpr auto bidirectional_map() {
+  StageMap<2 * Devices, 2 * (Devices - 1)> map{.devices = Devices, .copies = 2};
+  for (int s = 0; s < Devices; ++s) {
+    map.device[s] = static_cast<std::int16_t>(s);
+    map.device[Devices + s] = static_cast<std::int16_t>(Devices - 1 - s);
+  }
+  for (int copy = 0; copy < 2; ++copy) {
+    for (int s = 1; s < Devices; ++s) {
+      int const to = copy * Devices + s;
+      map.edge[map.links] = {static_cast<std::int16_t>(to - 1), static_cast<std::int16_t>(to),
+                             static_cast<std::int16_t>(map.links)};
+      ++map.links;
+    }
+  }
+  return map;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+struct StageMapView {
+  int stages = 0;
+  int edges = 0;
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::int16_t const* device = nullptr;  ///< of each stage
+  StageEdge const* edge = nullptr;
+
+  constexpr StageMapView() = default;
+
+  template <int Stages, int Edges>
+  constexpr StageMapView(StageMap<Stages, Edges> const& map)
+      : stages{Stages},
+        edges{Edges},
+        devices{map.devices},
+        copies{map.copies},
+        links{map.links},
+        device{map.device},
+        edge{map.edge} {}
+
+  [[nodiscard]] constexpr int parts() const { return stages / copies; }
+
+  /// Whether messages go over this edge: its stages are on two devices.
+  [[nodiscard]] constexpr bool crosses(int e) const {
+    return device[edge[e].from] != device[edge[e].to];
+  }
+
+  /// The first of the replica's microbatches that a stage's copy trains on.
+  [[nodiscard]] constexpr int first_microbatch(int stage, int microbatches) const {
+    return stage / parts() * (microbatches / copies);
+  }
+};
+
+/// A StageMap whose size is known at run time only.
+struct RuntimeMap {
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::vector<std::int16_t> device;
+  std::vector<StageEdge> edge;
+
+  RuntimeMap() = default;
+
+  template <int Stages, int Edges>
+  explicit RuntimeMap(StageMap<Stages, Edges> const& map)
+      : devices{map.devices},
+        copies{map.copies},
+        links{map.links},
+        device(map.device, map.device + Stages),
+        edge(map.edge, map.edge + Edges) {}
+
+  operator StageMapView() const {
+    StageMapView view;
+    view.stages = static_cast<int>(device.size());
+    view.edges = static_cast<int>(edge.size());
+    view.devices = devices;
+    view.copies = copies;
+    view.links = links;
+    view.device = device.data();
+    view.edge = edge.data();
+    return view;
+  }
+};
+
+/// Whether stages are on devices that exist, edges lead upwards inside a copy, and all edges of a
+/// link lead from one device to one other.
+constexpr bool is_sound(StageMapView const& map) {
+  if (map.stages < 1 || map.devices < 1 || map.copies < 1 || map.stages % map.copies != 0 ||
+      map.links < 0) {
+    return false;
+  }
+  for (int s = 0; s < map.stages; ++s) {
+    if (map.device[s] < 0 || map.device[s] >= map.devices) {
+      return false;
+    }
+  }
+  detail::Scratch<int> ends_of_link{map.links, -1};
+  for (int e = 0; e < map.edges; ++e) {
+    StageEdge const edge = map.edge[e];
+    if (edge.from < 0 || edge.from >= edge.to || edge.to >= map.stages ||
+        edge.from / map.parts() != edge.to / map.parts()) {
+      return false;
+    }
+    if (!map.crosses(e)) {
+      continue;
+    }
+    if (edge.link < 0 || edge.link >= map.links) {
+      return false;
+    }
+    int const ends = map.device[edge.from] * map.devices + map.device[edge.to];
+    if (ends_of_link[edge.link] >= 0 && ends_of_link[edge.link] != ends) {
+      return false;
+    }
+    ends_of_link[edge.link] = ends;
+  }
+  return true;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The same on every rank. Group -1 is that of all ranks.
+template <class Program>
+class RankGroups {
+ public:
+  static constexpr int all = -1;
+
+  template <class = void>  // compiled where it is called, not by every include
+  static std::vector<RankSet> list() {
+    std::vector<RankSet> groups;
+    for (int stage = 0; stage < reduced(); ++stage) {
+      RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
+      for (int replica = 0; replica < replicas(); ++replica) {
+        for (int s = stage; s < map().stages; s += reduced()) {
+          int const rank = rank_of(replica, s);
+          if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
+            set.ranks.push_back(rank);
+          }
+        }
+      }
+      groups.push_back(set);
+    }
+    for (int replica = 0; replica < replicas(); ++replica) {
+      for (int link = 0; link < map().links; ++link) {
+        StageEdge const& edge = first_edge(link);
+        int const from = rank_of(replica, edge.from);
+        int const to = rank_of(replica, edge.to);
+        std::string const name =
+            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
+        groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
+        groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
+      }
+    }
+    for (int replica = 0; replica < replicas(); ++replica) {
+      for (int pair = 0; pair < pairs(); ++pair) {
+        int const first = replica * Program::devices + pair;
+        int const second = (replica + 1) * Program::devices - 1 - pair;
+        groups.push_back({.ranks = {first, second}, .name = "models " + std::to_string(pair)});
+      }
+    }
+    return groups;
+  }
+
+  /// Of the ranks over which the gradients of this stage are summed.
+  static int of_stage(int stage) { return reduced() > 0 ? stage % reduced() : all; }
+
+  /// Of the ends of a link; the sender is its first rank.
+  static int of_link(int replica, int link, bool forward) {
+    return reduced() + 2 * (replica * map().links + link) + (forward ? 0 : 1);
+  }
+
+  /// Of device @p device and the one that has the same parts of the other model; `all` stands for
+  /// none, also of the one in the middle, which has both.
+  static int of_pair(int replica, int device) {
+    int const pair = device < pairs() ? device : Program::devices - 1 - device;
+    return pair < pairs() ? reduced() + 2 * replicas() * map().links + replica * pairs() + pair
+                          : all;
+  }
+
+ private:
+  static constexpr StageMapView map() { return Program::map; }
+  static constexpr int replicas() { return Program::batching.replicas; }
+  static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
+  // Stages whose gradients have a group each. Where each device has the whole model, its group is
+  // that of all.
+  static constexpr int reduced() {
+    bool const reduces = replicas() * (keeps_two() ? 1 : map().copies) > 1;
+    return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
+  }
+  static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
+  static constexpr int rank_of(int replica, int stage) {
+    return replica * Program::devices + map().device[stage];
+  }
+  static StageEdge const& first_edge(int link) {
+    int e = 0;
+    while (Program::map.edge[e].link != link || !map().crosses(e)) {
+      ++e;
+    }
+    return Program::map.edge[e];
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/tracer.hpp
+
+/// @file
+/// Tracer: when each action and each collective of one step of a rank began and ended.
+
+// ---- tandem/strategy/action.hpp
+
+/// @file
+/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
+///
+/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
+/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
+/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
+/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update, "0X" awaits the average of the
+/// stage's weights with those of its other copy. "0F3@2" reads weights that have had two updates,
+/// in asynchronous pipelines. Every action has a name, so that an error can say which one was not
+/// reached.
+
+namespace tandem {
+
+enum class ActionKind : std::uint8_t {
+  forward,
+  backward,
+  input_gradient,
+  weight_gradient,
+  send_forward,
+  receive_forward,
+  send_backward,
+  receive_backward,
+  reduce_gradient,
+  reduce_loss,
+  reduce_norm,
+  update,
+  exchange,
+  end,  ///< stands behind a row, so that a rank need not count
+};
+
+/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
+/// Eight bytes without a gap, so that a rank reports one with a single store.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  std::uint8_t version = 0;  ///< updates that the weights have had, 0 in synchronous strategies
+  std::int16_t stage = 0;
+  std::int32_t index = 0;
+
+  friend constexpr bool operator==(Action const&, Action const&) = default;
+};
+
+/// How an action is written, and whether a number stands behind it.
+struct ActionName {
+  char const* text;
+  bool numbered;
+};
+
+constexpr ActionName name_of(ActionKind kind) {
+  constexpr ActionName names[] = {{"F", true},
+                                  {"B", true},
+                                  {"I", true},
+                                  {"W", true},
+                                  {"SEND_F", true},
+                                  {"RECV_F", true},
+                                  {"SEND_B", true},
+                                  {"RECV_B", true},
+                                  {"REDUCE_GRAD", true},
+                                  {"REDUCE_LOSS", false},
+                                  {"REDUCE_NORM", false},
+                                  {"U", false},
+                                  {"X", false},
+                                  {"END", false}};
+  return names[static_cast<int>(kind)];
+}
+
+/// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
+inline std::string to_string(Action const& action) {
+  ActionName const name = name_of(action.kind);
+  return std::to_string(action.stage) + name.text +
+         (name.numbered ? std::to_string(action.index) : std::string{}) +
+         (action.version > 0 ? "@" + std::to_string(action.version) : std::string{});
+}
+
+/// An action in one word, for a progress board that other threads read.
+constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
+
+constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What runs side by side on one rank.
+enum class Lane { compute, communication };
+
+/// One bar of a trace, in microseconds since the step began.
+struct TraceEvent {
+  std::string name{};
+  int rank = 0;
+  Lane lane = Lane::compute;
+  double begin_us = 0.0;
+  double end_us = 0.0;
+};
+
+/// Sets stamps around what a rank queues; where they are is the device's business, so that a GPU
+/// stamps its own streams. Off at first, and then it costs one test a collective.
+template <class Device>
+class Tracer {
+ public:
+  using Stamp = typename Device::Stamp;
+
+  [[nodiscard]] bool on() const { return on_; }
+
+  void begin(Device& device) {
+    entries_.clear();
+    on_ = true;
+    device.stamp(origin_.emplace(device.make_stamp()));
+  }
+
+  template <class F>
+  void action(Device& device, Action action, F const& f) {
+    Entry& entry = open(device, to_string(action), Lane::compute);
+    device.stamp(entry.begin);
+    f();
+    device.stamp(entry.end);
+  }
+
+  template <class F>
+  void collective(Device& device, Label label, F const& f) {
+    on_stream(device, device.communication, label, f);
+  }
+
+  /// The same for what @p f queues on a stream of communication.
+  template <class Stream, class F>
+  void on_stream(Device& device, Stream& stream, Label label, F const& f) {
+    if (!on_) {
+      f();
+      return;
+    }
+    Entry& entry = open(device, to_string(label), Lane::communication);
+    device.stamp_on(stream, entry.begin);
+    f();
+    device.stamp_on(stream, entry.end);
+  }
+
+  /// Turns it off again; what has been stamped stays for events().
+  void end() { on_ = false; }
+
+  /// @pre everything that was queued is done
+  std::vector<TraceEvent> events(Device& device, int rank) {
+    std::vector<TraceEvent> events;
+    for (Entry const& entry : entries_) {
+      events.push_back({.name = entry.name,
+                        .rank = rank,
+                        .lane = entry.lane,
+                        .begin_us = device.microseconds(*origin_, entry.begin),
+                        .end_us = device.microseconds(*origin_, entry.end)});
+    }
+    entries_.clear();
+    return events;
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    Lane lane;
+    Stamp begin;
+    Stamp end;
+  };
+
+  Entry& open(Device& device, std::string name, Lane lane) {
+    entries_.push_back({std::move(name), lane, device.make_stamp(), device.make_stamp()});
+    return entries_.back();
+  }
+
+  bool on_ = false;
+  std::optional<Stamp> origin_;
+  std::deque<Entry> entries_;  // stamps keep their addresses
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/averaging.hpp
+
+/// @file
+/// How two models that are trained at once are kept together: averaging rules as types, and
+/// Averaging, the value that they are lowered to.
+///
+/// x and y are the two models' weights, g_x and g_y the mean gradients over their halves of the
+/// batch. Where rules differ in what they give: docs/strategies.md.
+
+namespace tandem {
+
+/// What is averaged.
+enum class Averaged : std::uint8_t { gradients, weights, weights_and_state };
+
+/// Which of two models, where a strategy trains two.
+enum class WhichModel : std::uint8_t { average, first, second };
+
+/// A rule, lowered.
+struct Averaging {
+  Averaged what = Averaged::gradients;
+  int period = 1;  ///< in steps
+  bool overlapped = false;
+
+  /// Whether the two models have updates, and so weights, of their own.
+  [[nodiscard]] constexpr bool keeps_two() const { return what != Averaged::gradients; }
+  /// Whether they are the same, weights and optimizer state, at the end of every step.
+  [[nodiscard]] constexpr bool ends_equal() const {
+    return what == Averaged::gradients ||
+           (what == Averaged::weights_and_state && period == 1 && !overlapped);
+  }
+  /// Whether they may differ between steps, so that what goes to the other one has memory of its
+  /// own.
+  [[nodiscard]] constexpr bool has_buffer() const {
+    return keeps_two() && (period > 1 || overlapped);
+  }
+  /// Whether an average is taken in step @p step: at its end, or if overlapped at its beginning.
+  [[nodiscard]] constexpr bool takes_place(std::int64_t step) const {
+    return keeps_two() && (step + (overlapped ? 0 : 1)) % period == 0;
+  }
+
+  friend constexpr bool operator==(Averaging const&, Averaging const&) = default;
+};
+
+namespace detail {
+
+template <int Period>
+struct PeriodIsSound {
+  static constexpr bool value = true;
+  static_assert(Period >= 1,
+                "AverageWeights<Period>, AverageWeightsAndState<Period>: give a positive number of "
+                "steps");
+};
+
+}  // namespace detail
+
+/// Both models take the gradient of the whole batch, every step: synchronous training.
+struct AverageGradients {
+  static constexpr Averaging averaging{};
+};
+
+/// Each model takes its own gradient, with an optimizer state of its own; every Period steps both
+/// take (x + y) / 2, running statistics included. (Local SGD with two workers.)
+///
+/// With Period 1 and any SGD, momentum included, the weights are those of synchronous training on
+/// the whole batch, since the update is linear: the mean of the two momenta is its momentum. With
+/// Adam, or another Period, they are not.
+template <int Period = 1>
+struct AverageWeights {
+  static constexpr Averaging averaging{.what = Averaged::weights, .period = Period};
+  static_assert(detail::PeriodIsSound<Period>::value);
+};
+
+/// The same of every optimizer state, too: with SGD and Period 1 synchronous training, momentum
+/// included.
+template <int Period = 1>
+struct AverageWeightsAndState {
+  static constexpr Averaging averaging{.what = Averaged::weights_and_state, .period = Period};
+  static_assert(detail::PeriodIsSound<Period>::value);
+};
+
+/// A rule.
+template <class R>
+concept AveragingRule = requires {
+  { R::averaging } -> std::convertible_to<Averaging>;
+};
+
+namespace detail {
+
+template <class Rule>
+struct OverlappedIsSound {
+  static constexpr bool value = true;
+  static_assert(AveragingRule<Rule>,
+                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
+};
+template <AveragingRule Rule>
+struct OverlappedIsSound<Rule> {
+  static constexpr bool value = true;
+  static_assert(Rule::averaging.keeps_two() && !Rule::averaging.overlapped,
+                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
+};
+
+template <class Rule>
+constexpr Averaging overlapped() {
+  Averaging averaging{};
+  if constexpr (AveragingRule<Rule>) {
+    averaging = Rule::averaging;
+    averaging.overlapped = true;
+  }
+  return averaging;
+}
+
+}  // namespace detail
+
+/// The average of step t is taken at step t + 1, and exchanged while that computes:
+/// x <- update((x + y) / 2, g_x(x)). Hides the exchange; the gradient is of weights that were not
+/// averaged yet. Source: Wang et al. 2020, Overlap Local-SGD, without its anchor.
+template <class Rule>
+struct Overlapped {
+  static constexpr Averaging averaging = detail::overlapped<Rule>();
+  static_assert(detail::OverlappedIsSound<Rule>::value);
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/parameter_layout.hpp
+
+/// @file
+/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
+/// optimizer state, and which runs of it are reduced together.
+///
+/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
+/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
+/// gradient. Cost: one walk over the nodes, at compile time.
+
+namespace tandem {
+
+/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
+inline constexpr int parameter_alignment = 16;
+
+template <int Nodes, int Parameters>
+struct ParameterLayout {
+  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
+      {};                     ///< of a graph's parameter, in elements
+  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
+  std::int64_t elements = 0;  ///< all of them
+  int buckets = 0;
+  std::int64_t bucket_begin[Nodes + 1] =
+      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  int bucket_stage[Nodes] = {};     ///< whose parameters the bucket has: of one stage only
+  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
+};
+
+/// Elements [begin, end) of the flat arrays.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  [[nodiscard]] constexpr std::int64_t count() const { return end - begin; }
+  [[nodiscard]] constexpr bool has(std::int64_t element) const {
+    return begin <= element && element < end;
+  }
+};
+
+/// Where the trained parameters of a stage are: its buckets are neighbours.
+template <int Nodes, int Parameters>
+constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& layout, int stage) {
+  ElementRange range;
+  for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
+    if (layout.bucket_stage[bucket] == stage) {
+      range.end = range.count() == 0 ? layout.bucket_begin[bucket + 1] : range.end;
+      range.begin = layout.bucket_begin[bucket];
+    }
+  }
+  return range;
+}
+
+/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
+/// its
+///                     others
+template <GraphSize Size>
+constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
+                                  std::int64_t first, std::int64_t rest) {
+  ParameterLayout<Size.nodes, Size.parameters> layout;
+  auto const place = [&](int p) {
+    layout.offset[p] = layout.elements;
+    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
+    layout.elements +=
+        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
+  };
+  int last_trained = -1;
+  auto const close = [&](int n) {
+    layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
+    layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
+    layout.bucket_begin[layout.buckets] = layout.elements;
+  };
+  auto const is_open = [&] { return layout.elements > layout.bucket_begin[layout.buckets]; };
+  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
+  for (int n = Size.nodes - 1; n >= 0; --n) {
+    Node const& node = graph.node[n];
+    layout.closes[n] = -1;
+    if (node.parameters == 0 || node.frozen) {
+      continue;
+    }
+    if (is_open() && graph.node[last_trained].stage != node.stage) {
+      close(last_trained);
+    }
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      place(p);
+    }
+    last_trained = n;
+    whole = node.merged && node.home < whole ? node.home : whole;
+    std::int64_t const bytes =
+        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
+    bool const is_first =
+        layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
+    if (n <= whole && bytes >= (is_first ? first : rest)) {
+      close(n);
+    }
+  }
+  if (is_open()) {  // what is left
+    close(last_trained);
+  }
+  layout.trained = layout.elements;
+  for (int p = 0; p < Size.parameters; ++p) {
+    if (graph.parameter[p].frozen) {
+      place(p);
+    }
+  }
+  return layout;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// mean[i] = half of sum[i], unless *stopped.
+template <class P>
+struct TakeMean {
+  P const* sum;
+  P* mean;
+  int const* stopped;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (stopped == nullptr || *stopped == 0) {
+      mean[i] = sum[i] * P{0.5};
+    }
+  }
+};
+
+/// Sums of the weights of two models, and of their optimizer states if the rule says so, stage by
+/// stage over the pair of ranks that has them, on the communication stream. Where the two may
+/// differ between steps the sums have memory of their own. A device in the middle has both.
+///
+/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these.
+template <class Program, class Backend, class Communicator>
+class ModelExchange {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Buffer = typename Backend::Buffer;
+  using Mark = typename Device::Mark;
+  using Whole = typename Program::Program;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr Averaging rule = Whole::averaging;
+  static constexpr bool has_buffer = rule.has_buffer();
+
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  /// @param states   of the optimizer
+  /// @param tracer   outlives this
+  template <class Connect>
+  ModelExchange(Device& device, int replica, Connect const& connect, int states,
+                Tracer<Device>& tracer)
+      : arrays_{1 + (rule.what == Averaged::weights_and_state ? states : 0)},
+        tracer_{&tracer},
+        sums_{device,
+              has_buffer ? static_cast<std::size_t>(layout.trained * arrays_) * sizeof(P) : 0} {
+    int const pair = RankGroups<Whole>::of_pair(replica, Program::device);
+    if (pair != RankGroups<Whole>::all) {
+      pair_.push_back(connect(pair));
+    }
+    for (int stage = 0; stage < Program::stages.count; ++stage) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// What has been computed so far of a local stage is summed over its two copies.
+  template <class Memory>
+  void begin(Device& device, Memory const& memory, int stage) {
+    if constexpr (has_twins) {
+      twins_ready_ = (twins_ready_ + 1) % 2;
+      if (twins_ready_ == 0) {
+        add_twins(device, memory);
+      }
+    } else {
+      ElementRange const own = range(stage);
+      device.begin_communication();
+      for (int a = 0; a < arrays_; ++a) {
+        sum_over_pair(device, array(memory, a) + own.begin, sums(memory, a) + own.begin,
+                      own.count());
+      }
+      device.mark(marks_[static_cast<std::size_t>(stage)]);
+    }
+  }
+
+  /// The same of all stages.
+  template <class Memory>
+  void begin_all(Device& device, Memory const& memory) {
+    each_stage([&](int stage) { begin(device, memory, stage); });
+  }
+
+  /// What is computed from now on has the average, unless *stopped.
+  template <class Memory>
+  void await(Device& device, Memory const& memory, int stage, int const* stopped) {
+    if constexpr (!has_twins) {
+      device.await(marks_[static_cast<std::size_t>(stage)]);
+    }
+    ElementRange const own = range(stage);
+    for (int a = 0; a < arrays_; ++a) {
+      Verbs<Backend>::each(
+          device, own.count(),
+          TakeMean<P>{sums(memory, a) + own.begin, array(memory, a) + own.begin, stopped});
+    }
+  }
+
+  /// Both copies of each stage get the weights of one model, or the average, for an evaluation;
+  /// restore() gives them back their own. The same calls on both ranks.
+  template <class Memory>
+  void stand_in(Device& device, Memory const& memory, WhichModel which) {
+    if constexpr (has_buffer) {
+      copy(device, array(memory, 0), sums(memory, 0), layout.trained);
+      each_stage([&](int stage) { stand_in(device, memory, which, stage); });
+    }
+  }
+  template <class Memory>
+  void restore(Device& device, Memory const& memory) {
+    if constexpr (has_buffer) {
+      copy(device, sums(memory, 0), array(memory, 0), layout.trained);
+    }
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
+
+ private:
+  static constexpr bool has_twins =
+      rule.keeps_two() && Whole::devices % 2 == 1 && Program::device == Whole::devices / 2;
+
+  // From the last part of the model to the first, as backward ends them: so on both ranks.
+  template <class F>
+  static void each_stage(F const& f) {
+    for (int part = Whole::map.parts() - 1; part >= 0; --part) {
+      for (int stage = 0; stage < Program::stages.count; ++stage) {
+        if (Program::stages.stage[stage].part == part) {
+          f(stage);
+        }
+      }
+    }
+  }
+
+  static ElementRange range(int stage) {
+    return trained_range(layout, Program::stages.stage[stage].id);
+  }
+  // The weights, then the optimizer's states.
+  template <class Memory>
+  static P* array(Memory const& memory, int a) {
+    return a == 0 ? memory.parameters() : memory.state(a - 1);
+  }
+  template <class Memory>
+  P* sums(Memory const& memory, int a) const {
+    return has_buffer ? sums_.template as<P>() + a * layout.trained : array(memory, a);
+  }
+
+  void sum_over_pair(Device& device, P const* in, P* out, std::int64_t count) {
+    auto const size = static_cast<std::size_t>(count);
+    tracer_->collective(device, {"average"}, [&] {
+      pair_.front().all_reduce(std::span<P const>{in, size}, std::span<P>{out, size}, Sum{},
+                               device.communication, {"average"});
+    });
+  }
+
+  // Both copies of the device in the middle, in the place of each.
+  template <class Memory>
+  void add_twins(Device& device, Memory const& memory) {
+    ElementRange const first = range(0);
+    ElementRange const second = range(1);
+    for (int a = 0; a < arrays_; ++a) {
+      P* const all = array(memory, a);
+      P* const sum = sums(memory, a);
+      if (has_buffer) {
+        copy(device, all + first.begin, sum + first.begin, first.count());
+      }
+      Verbs<Backend>::add(device, static_cast<P const*>(all + second.begin), sum + first.begin,
+                          first.count());
+      copy(device, sum + first.begin, sum + second.begin, second.count());
+    }
+  }
+  static void copy(Device& device, P const* from, P* to, std::int64_t count) {
+    Verbs<Backend>::copy(device, from, to, count);
+  }
+
+  template <class Memory>
+  void stand_in(Device& device, Memory const& memory, WhichModel which, int stage) {
+    ElementRange const own = range(stage);
+    P* const weights = array(memory, 0) + own.begin;
+    int const own_copy = Program::stages.stage[stage].copy;
+    bool const counts =
+        which == WhichModel::average || own_copy == (which == WhichModel::first ? 0 : 1);
+    if constexpr (has_twins) {
+      if (!counts || which == WhichModel::average) {
+        copy(device, sums(memory, 0) + range(1 - stage).begin, weights, own.count());
+      }
+      if (which == WhichModel::average) {
+        Verbs<Backend>::add(device, static_cast<P const*>(sums(memory, 0) + own.begin), weights,
+                            own.count());
+      }
+    } else {
+      if (!counts) {
+        Verbs<Backend>::zero(device, weights, own.count());
+      }
+      device.begin_communication();
+      sum_over_pair(device, weights, weights, own.count());
+      device.mark(marks_[static_cast<std::size_t>(stage)]);
+      device.await(marks_[static_cast<std::size_t>(stage)]);
+    }
+    if (which == WhichModel::average) {
+      Verbs<Backend>::each(device, own.count(), TakeMean<P>{weights, weights, nullptr});
+    }
+  }
+
+  std::vector<Communicator> pair_;  // with the device that has the other copies, if it is another
+  int arrays_;
+  Tracer<Device>* tracer_;
+  Buffer sums_;
+  int twins_ready_ = 0;
+  std::vector<Mark> marks_;  // of each local stage
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank_interface.hpp
+
+/// @file
+/// RankInterface: what the ranks of a program have in common, whichever device of a replica they
+/// are. Called a few times a step, never by an action.
+
+// ---- tandem/engine/memory_report.hpp
+
+/// @file
+/// MemoryReport: what a rank has allocated for tensors.
+
+namespace tandem {
+
+/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
+struct MemoryReport {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t kept = 0;        ///< activations that backward reads, for each live microbatch
+  std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
+  std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
+  std::int64_t scratch = 0;
+  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
+  std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
+  std::int64_t exchange = 0;  ///< averages of two models on their way
+  std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
+  std::int64_t feed =
+      0;  ///< batches and results on their way, where the device has a memory of its own
+  std::int64_t tables = 0;   ///< of the update, and sums of losses, likewise
+  std::int64_t logical = 0;  ///< what one live microbatch's activations and gradients would be if
+                             ///< nothing shared memory
+
+  [[nodiscard]] std::int64_t total() const {
+    return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
+           versions + weights + exchange + wire + feed + tables;
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/named_parameter.hpp
+
+/// @file
+/// NamedParameter: a parameter with its gradient and optimizer states, by name.
+
+namespace tandem {
+
+/// A parameter, its gradient of the last step, and its optimizer states, by name.
+template <class T>
+struct NamedParameter {
+  std::string name;
+  int index = 0;  ///< in the network's order
+  int copy = 0;   ///< of the model, where the strategy has two
+  Shape shape{};
+  Role role = Role::weight;
+  bool frozen = false;
+  std::span<T> value{};
+  std::span<T> gradient{};             ///< empty where frozen
+  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
+};
+
+/// All parameters of a rank's mirror, in the order of its device's graph.
+template <class Program, class Mirror>
+auto named_parameters(Mirror& mirror, int states) {
+  using T = typename Mirror::T;
+  std::vector<NamedParameter<T>> list;
+  for (int p = 0; p < Program::graph.parameters; ++p) {
+    GraphParameter const& own = Program::graph.parameter[p];
+    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
+    std::int64_t const at = Program::layout.offset[p];
+    NamedParameter<T> named{
+        .name = parameter_name(Program::graph, p),
+        .index = own.origin,
+        .copy = Program::graph.node[own.node].stage / Program::Program::map.parts(),
+        .shape = own.parameter.shape,
+        .role = own.parameter.role,
+        .frozen = own.frozen,
+        .value = {mirror.parameters() + at, count}};
+    if (!own.frozen) {
+      named.gradient = {mirror.gradients() + at, count};
+      for (int s = 0; named.role == Role::weight && s < states; ++s) {
+        named.states.emplace_back(mirror.state(s) + at, count);
+      }
+    }
+    list.push_back(std::move(named));
+  }
+  return list;
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank_options.hpp
+
+/// @file
+/// RankOptions: what a rank is made for; Watch: what it calls while it waits.
+
+// ---- tandem/optim/optimizer.hpp
+
+/// @file
+/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
+///
+/// A functor updates element i of one flat run of parameters; backends call it for every i, or its
+/// next() for several elements at once, and may construct it on the device. The arithmetic and its
+/// order are PyTorch's.
+
+namespace tandem {
+
+/// Stochastic gradient descent with heavy-ball or Nesterov momentum and L2 weight decay.
+///
+/// g += weight_decay p; v = momentum v + g; p -= learning_rate (nesterov ? g + momentum v : v).
+struct Sgd {
+  float learning_rate = 0.01F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;
+  bool nesterov = false;
+
+  [[nodiscard]] constexpr int states() const { return momentum != 0.0F ? 1 : 0; }
+  static constexpr char const* state_name(int /*state*/) { return "momentum_buffer"; }
+};
+
+/// Adam with L2 weight decay. Source: Kingma, Ba, arXiv:1412.6980.
+struct Adam {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;
+
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) {
+    return state == 0 ? "exp_avg" : "exp_avg_sq";
+  }
+};
+
+/// Adam with decoupled weight decay. Source: Loshchilov, Hutter, arXiv:1711.05101.
+struct AdamW {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.01F;
+
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) { return Adam::state_name(state); }
+};
+
+using Optimizer = std::variant<Sgd, Adam, AdamW>;
+
+/// "Sgd", "Adam" or "AdamW".
+inline std::string optimizer_name(Optimizer const& optimizer) {
+  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
+  return names[optimizer.index()];
+}
+
+template <class = void>  // compiled where it is called, not by every include
+double learning_rate_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
+}
+
+/// Arrays of the parameters' size that the optimizer keeps between steps.
+template <class = void>
+int states_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return o.states(); }, optimizer);
+}
+
+/// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
+template <class = void>
+std::vector<std::string> state_names(Optimizer const& optimizer) {
+  return std::visit(
+      [](auto const& o) {
+        std::vector<std::string> names;
+        for (int s = 0; s < o.states(); ++s) {
+          names.emplace_back(o.state_name(s));
+        }
+        return names;
+      },
+      optimizer);
+}
+
+/// One flat run of parameters with its gradients and optimizer states.
+template <class T>
+struct ParameterRun {
+  T* parameter = nullptr;
+  T const* gradient = nullptr;
+  T* state[2] = {};
+};
+
+/// What changes from step to step and from group to group.
+struct UpdateSettings {
+  double learning_rate = 0.0;
+  double weight_decay = 0.0;
+  double gradient_scale = 1.0;  ///< of clipping
+  std::int64_t step = 1;        ///< counted from 1
+};
+
+namespace detail {
+
+/// Element @p i of @p run becomes what update.next() says of it.
+template <class Update, class T>
+TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
+                                       std::int64_t i) {
+  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
+                run.state[1] != nullptr ? run.state[1][i] : T{0}};
+  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
+  for (int s = 0; s < 2; ++s) {
+    if (run.state[s] != nullptr) {
+      run.state[s][i] = state[s];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
+/// also moves the element's optimizer states; and operator()(i), which does so to element i.
+template <class T>
+struct SgdUpdate {
+  ParameterRun<T> run;
+  T learning_rate, momentum, weight_decay, scale;
+  bool nesterov;
+
+  TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
+      : run{r},
+        learning_rate{static_cast<T>(s.learning_rate)},
+        momentum{static_cast<T>(o.momentum)},
+        weight_decay{static_cast<T>(s.weight_decay)},
+        scale{static_cast<T>(s.gradient_scale)},
+        nesterov{o.nesterov} {}
+
+  TANDEM_HOST_DEVICE T next(T p, T gradient, T (&state)[2]) const {
+    T g = gradient * scale + weight_decay * p;
+    if (run.state[0] != nullptr) {
+      T const v = momentum * state[0] + g;
+      state[0] = v;
+      g = nesterov ? g + momentum * v : v;
+    }
+    return p - learning_rate * g;
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+template <class T>
+struct AdamUpdate {
+  ParameterRun<T> run;
+  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
+
+  template <class O>
+  TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
+                                bool decoupled)
+      : run{r},
+        step_size{static_cast<T>(s.learning_rate /
+                                 (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
+        beta1{static_cast<T>(o.beta1)},
+        beta2{static_cast<T>(o.beta2)},
+        epsilon{static_cast<T>(o.epsilon)},
+        root_correction{static_cast<T>(
+            1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
+        l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
+        shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
+        scale{static_cast<T>(s.gradient_scale)} {}
+
+  TANDEM_HOST_DEVICE T next(T before, T gradient, T (&state)[2]) const {
+    T const p = before * shrink;
+    T const g = gradient * scale + l2 * p;
+    T const m = beta1 * state[0] + (T{1} - beta1) * g;
+    T const v = beta2 * state[1] + (T{1} - beta2) * g * g;
+    state[0] = m;
+    state[1] = v;
+    using std::sqrt;
+    return p - step_size * m / (sqrt(v) * root_correction + epsilon);
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
+template <class T>
+struct AverageUpdate {
+  ParameterRun<T> run;
+  T rate;
+
+  TANDEM_HOST_DEVICE T next(T p, T average, T (&/*state*/)[2]) const {
+    return (T{1} - rate) * p + rate * average;
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+template <class T>
+TANDEM_HOST_DEVICE SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s,
+                                            ParameterRun<T> run) {
+  return {o, s, run};
+}
+template <class T>
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
+  return {o, s, run, false};
+}
+template <class T>
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
+  return {o, s, run, true};
+}
+
+}  // namespace tandem
+
+// ---- tandem/optim/parameter_group.hpp
+
+/// @file
+/// ParameterGroup: other settings for the parameters whose names match a pattern.
+
+namespace tandem {
+
+/// Settings for the parameters whose names match `pattern`, in which '*' stands for any characters:
+/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts.
+struct ParameterGroup {
+  std::string pattern;
+  float learning_rate_scale = 1.0F;
+  std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
+  bool frozen =
+      false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
+};
+
+/// A run of neighbouring parameters that are updated alike.
+struct UpdateRun {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  int origin = 0;  ///< of the first one: its index in the network's graph
+  int stage = 0;
+  bool counted = true;  ///< in the norm of the gradient: of a stage's copies only the first is
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic
+  float learning_rate_scale = 1.0F;
+  std::optional<float> weight_decay = std::nullopt;
+  bool frozen = false;
+
+  [[nodiscard]] bool alike(UpdateRun const& other) const {
+    return stage == other.stage && role == other.role && rate == other.rate &&
+           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
+           frozen == other.frozen;
+  }
+};
+
+namespace detail {
+
+/// Whether @p name matches @p pattern, '*' standing for any run of characters.
+constexpr bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t retry = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      retry = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++retry;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') {
+    ++p;
+  }
+  return p == pattern.size();
+}
+
+}  // namespace detail
+
+/// A pattern that matches nothing is a mistake.
+/// @throws ContractError  a pattern matches no parameter of the network
+template <GraphSize Size>
+void check_groups(Graph<Size> const& graph, std::vector<ParameterGroup> const& groups) {
+  for (ParameterGroup const& group : groups) {
+    bool used = false;
+    for (int p = 0; p < Size.parameters && !used; ++p) {
+      used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
+    }
+    if (!used) {
+      throw ContractError{"parameter group '" + group.pattern +
+                          "' matches no trained parameter; names look like '0.weight'"};
+    }
+  }
+}
+
+/// The trained parameters of a device as runs, one each, in the order of its layout.
+/// @param parts  of the model: stages from there on are copies of others
+template <GraphSize Size>
+std::vector<UpdateRun> parameter_runs(Graph<Size> const& graph,
+                                      ParameterLayout<Size.nodes, Size.parameters> const& layout,
+                                      std::vector<ParameterGroup> const& groups, int parts) {
+  std::vector<UpdateRun> runs;
+  for (int n = Size.nodes - 1; n >= 0; --n) {  // the layout's order
+    Node const& node = graph.node[n];
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      if (graph.parameter[p].frozen) {
+        continue;
+      }
+      Parameter const& parameter = graph.parameter[p].parameter;
+      UpdateRun run{.begin = layout.offset[p],
+                    .end = layout.offset[p] + parameter.shape.elements(),
+                    .origin = graph.parameter[p].origin,
+                    .stage = node.stage,
+                    .counted = node.stage < parts,
+                    .role = parameter.role,
+                    .rate = parameter.rate};
+      std::string const name = parameter_name(graph, p);
+      for (ParameterGroup const& group : groups) {
+        if (detail::matches(group.pattern, name)) {
+          run.learning_rate_scale = group.learning_rate_scale;
+          run.weight_decay = group.weight_decay;
+          run.frozen = group.frozen;
+        }
+      }
+      runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+/// Neighbours with like settings become one.
+template <class = void>  // compiled where it is called, not by every include
+std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
+  std::vector<UpdateRun> runs;
+  for (UpdateRun const& run : parameters) {
+    if (!runs.empty() && runs.back().alike(run)) {
+      runs.back().end = run.end;
+    } else {
+      runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/action_table.hpp
+
+/// @file
+/// ActionTable: the rows of all devices of a model replica, as a constexpr value or, as
+/// std::vector<std::vector<Action>>, one that was read from a file.
+
+namespace tandem {
+
+/// Rows of at most @p Length actions, one a device.
+template <int Devices, int Length>
+struct ActionTable {
+  static constexpr int devices = Devices;
+  int length[Devices] = {};
+  Action action[Devices][Length > 0 ? Length : 1] = {};
+
+  constexpr void add(int device, Action a) { action[device][length[device]++] = a; }
+};
+
+/// What an algorithm reads of either form.
+struct ActionSpan {
+  Action const* data = nullptr;
+  int size = 0;
+
+  constexpr Action const& operator[](int i) const { return data[i]; }
+  [[nodiscard]] constexpr Action const* begin() const { return data; }
+  [[nodiscard]] constexpr Action const* end() const { return data + size; }
+};
+
+template <int Devices, int Length>
+constexpr ActionSpan row_of(ActionTable<Devices, Length> const& table, int device) {
+  return {table.action[device], table.length[device]};
+}
+template <int Devices, int Length>
+constexpr int devices_of(ActionTable<Devices, Length> const&) {
+  return Devices;
+}
+
+using ActionRows = std::vector<std::vector<Action>>;
+
+inline ActionSpan row_of(ActionRows const& table, int device) {
+  auto const& row = table[static_cast<std::size_t>(device)];
+  return {row.data(), static_cast<int>(row.size())};
+}
+inline int devices_of(ActionRows const& table) { return static_cast<int>(table.size()); }
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a rank is made for.
+struct RankOptions {
+  int rank = 0;
+  int largest_microbatch = 1;
+  DeviceSpec device{};
+  Optimizer optimizer{};
+  std::vector<ParameterGroup> groups{};
+  /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
+  ActionRows const* rows = nullptr;
+  int microbatches = 0;
+  bool record = true;  ///< on a GPU: record a step as a graph and replay it
+};
+
+/// Whether a communicator's calls can be recorded: not if the host takes part in them.
+template <class C>
+inline constexpr bool is_capturable = [] {
+  if constexpr (requires { C::capturable; }) {
+    return bool{C::capturable};
+  } else {
+    return false;
+  }
+}();
+
+/// How the host waits for a device that works on its own: for so long, and looking after the other
+/// ranks meanwhile.
+struct Watch {
+  using Duration = std::chrono::steady_clock::duration;
+  /// Called again and again; throws when the wait is in vain. Null: nobody to look after.
+  void (*look)(void* context, int rank, Duration waited) = nullptr;
+  void* context = nullptr;
+  int rank = 0;
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+
+  /// What a Feed waits with.
+  [[nodiscard]] auto waiter() const {
+    return [*this](auto& device, auto const& event) {
+      // The others' time-out names who is missing; the device's own is for a wait without others.
+      device.wait(
+          event, [this](Duration waited) { look_after(waited); }, timeout + grace);
+      look_after(Duration::zero());  // after an abort the device goes on, with wrong numbers
+    };
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds grace{2000};
+
+  void look_after(Duration waited) const {
+    if (look != nullptr) {
+      look(context, rank, waited);
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/state.hpp
+
+/// @file
+/// StepBatch: the data of one step; StepResult: what it gives back.
+
+// ---- tandem/ops/step_state.hpp
+
+/// @file
+/// StepState: all that a step depends on besides parameters and data.
+
+namespace tandem {
+
+/// Small, so that a device can keep it in its own memory and replay a recorded step.
+struct StepState {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;       ///< counted from 0
+  double learning_rate = 0.0;  ///< after the schedule
+  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One global batch, the same on every rank: each takes its own microbatches of it.
+template <class T, class Target>
+struct StepBatch {
+  T const* x = nullptr;             ///< (size, input)
+  Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
+  T* outputs = nullptr;             ///< (size, output), written if not null
+  int size = 0;
+};
+
+/// Sums over the global batch, the same on every rank.
+struct StepResult {
+  double loss = 0.0;           ///< mean over the samples
+  double metric = 0.0;         ///< mean over the samples
+  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
+  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
+  int samples = 0;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+template <class P, class Target>
+class StepStream;  // engine/step_stream.hpp
+
+/// @tparam P  of parameters and of the data that the caller passes
+template <class P, class Target>
+class RankInterface {
+ public:
+  using Batch = StepBatch<P, Target>;
+
+  RankInterface() = default;
+  RankInterface(RankInterface const&) = delete;
+  RankInterface& operator=(RankInterface const&) = delete;
+  virtual ~RankInterface() = default;
+
+  /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
+  virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
+
+  /// The rank's parameters where the calling program can read and write them, and their indices in
+  /// the network; download() first, and upload() after writing.
+  virtual std::vector<NamedParameter<P>> parameters() = 0;
+  virtual void download() = 0;
+  virtual void upload() = 0;
+
+  /// Where a strategy trains two models which may differ: both copies of each stage get the weights
+  /// of one of them, or their average, until restore(). All ranks call both; elsewhere they do
+  /// nothing.
+  virtual void stand_in(WhichModel /*which*/) {}
+  virtual void restore() {}
+
+  /// What is allocated for tensors on the rank's device.
+  [[nodiscard]] virtual MemoryReport memory_report() const = 0;
+  /// Lets another rank's device, of this process, reach this one's memory.
+  virtual void share_with(DeviceSpec const& other) = 0;
+  /// Where the rank says which action it is at, for other threads' error messages.
+  virtual void report_progress_to(std::atomic<std::uint64_t>* board) = 0;
+  /// What to call while the host waits for the device.
+  virtual void watch_with(Watch watch) = 0;
+  /// After an error: nothing queued reads or writes memory any more.
+  virtual void settle() = 0;
+};
+
+/// A rank that does step after step in lockstep with the others.
+template <class P, class Target>
+class SteppedRank : public RankInterface<P, Target> {
+ public:
+  using typename RankInterface<P, Target>::Batch;
+
+  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
+  virtual void queue_training(StepState const& state, Batch const& batch) = 0;
+  /// A step that is walked; once it is collected, traced() says when each action began and ended.
+  virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
+  virtual std::vector<TraceEvent> traced() = 0;
+  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
+  /// finite, the steps behind it are dropped: they have changed nothing.
+  virtual StepResult collect() = 0;
+};
+
+/// A rank of an asynchronous pipeline, which may be several steps ahead of others.
+template <class P, class Target>
+class StreamedRank : public RankInterface<P, Target> {
+ public:
+  /// Trains on the steps of @p stream until there are no more, and has the weights then.
+  virtual void run_stream(StepStream<P, Target>& stream) = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank_passes.hpp
+
+/// @file
+/// RankPasses: what the passes and messages of a rank do; Rank runs them in the order of its row.
+
+// ---- tandem/engine/asynchronous_plan.hpp
+
+/// @file
+/// The RankPlan of a device of an asynchronous pipeline.
+
+// ---- tandem/engine/rank_plan.hpp
+
+/// @file
+/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
+
+// ---- tandem/engine/memory_plan.hpp
+
+/// @file
+/// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
+/// microbatch; made before the first step and never changed.
+///
+/// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
+/// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
+/// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
+/// (first fit). *gradient* holds the gradients of one backward pass likewise, behind those that are
+/// sent.
+
+// ---- tandem/engine/first_fit.hpp
+
+/// @file
+/// FirstFit: places buffers in one region of memory by when they live.
+
+namespace tandem {
+
+namespace detail {
+
+/// Buffers placed by first fit in the order of their births.
+class FirstFit {
+ public:
+  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
+  template <class = void>  // compiled where it is called, not by every include
+  std::int64_t place(std::int64_t bytes, int birth, int death) {
+    std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
+    std::int64_t offset = 0;
+    auto at = live_.begin();
+    for (; at != live_.end() && at->offset - offset < bytes; ++at) {
+      offset = at->offset + at->bytes;
+    }
+    live_.insert(at, {offset, bytes, death});
+    peak_ = std::max(peak_, offset + bytes);
+    return offset;
+  }
+
+  [[nodiscard]] std::int64_t peak() const { return peak_; }
+
+ private:
+  struct Block {
+    std::int64_t offset;
+    std::int64_t bytes;
+    int death;
+  };
+  std::vector<Block> live_;  // by offset
+  std::int64_t peak_ = 0;
+};
+
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/ops/op.hpp
+
+/// @file
+/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
+///
+/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
+/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
+/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
+/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
+
+namespace tandem {
+
+/// The convolutions that one op computes together, side by side in one wide output.
+struct MergedOutputs {
+  static constexpr int most = 8;
+  int count = 1;
+  int channels[most] = {};   ///< outputs of each, in the order of their slices
+  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
+};
+
+/// What an op is prepared for.
+struct OpSetup {
+  Node node{};
+  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
+  Shape const* inputs = nullptr;  ///< of each input
+  int batch = 0;                  ///< samples in the largest microbatch
+  int threads = 1;                ///< of its device
+  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
+  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
+  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
+  int y_stride = 0;  ///< the same of the output
+  MergedOutputs merged{};
+};
+
+/// The memory that an op wants for a microbatch of OpSetup::batch samples.
+struct OpNeeds {
+  bool input = false;              ///< backward reads x
+  bool output = false;             ///< backward reads y
+  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
+  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
+  std::int64_t packed_bytes = 0;   ///< parameters in a layout of the op's own, kept between steps
+};
+
+/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
+/// activations, P that of parameters and of their gradients.
+template <class T, class P = T>
+struct Operands {
+  T const* const* x = nullptr;       ///< each input, (B, its shape)
+  T* y = nullptr;                    ///< (B, out)
+  T const* dy = nullptr;             ///< gradient of y
+  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
+  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
+  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
+  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
+  std::byte* saved = nullptr;
+  std::byte* packed = nullptr;
+};
+
+/// What a pass over one microbatch may depend on.
+template <class Device>
+struct Pass {
+  Device& device;
+  int batch = 0;                     ///< samples in this microbatch
+  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
+  double share = 1.0;                ///< its samples over those of the global batch
+  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
+  bool training = true;
+  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
+};
+
+namespace detail {
+
+template <class L, class Backend>
+inline constexpr bool has_op = false;  // what the primary template's assert depends on
+
+}  // namespace detail
+
+/// The primary template is the error path.
+template <class L, class Backend>
+struct Op {
+  static_assert(detail::has_op<L, Backend>,
+                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
+                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+};
+
+/// The joins of a graph, which are no layers of the user's.
+struct ConcatJoin {};
+struct AddJoin {};
+
+/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
+template <class Backend>
+struct Border;
+
+/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
+template <class L, class Backend>
+struct LossOp {
+  static_assert(detail::has_op<L, Backend>,
+                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
+                "value(output, target) and gradient(output, target, dy), both of one sample");
+};
+
+/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
+template <class M, class L, class Backend>
+struct MetricOp {
+  static_assert(
+      detail::has_op<M, Backend>,
+      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+      "has no kernels for this backend; give it static value(output, target) of one sample");
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
+/// at once, from the arrival of their input to the end of their backward pass.
+struct StageLife {
+  int first = 0;
+  int last = 0;
+  int live = 1;
+  int deferred = 0;  ///< of these: between the input gradient and the weight gradient, where apart
+  int first_microbatch = 0;  ///< of the replica's
+};
+
+/// Where a buffer is. Gradients are all in the gradient region.
+enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
+
+/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
+/// there is no such buffer.
+struct MemoryPlan {
+  static constexpr std::int64_t none = -1;
+
+  std::vector<int> root;                    ///< of a node: whose memory its output is
+  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
+  std::vector<MemoryRegion> region;         ///< of a root
+  std::vector<std::int64_t> value;          ///< of a root
+  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
+  std::vector<std::int64_t> saved;          ///< of a node, kept or recomputed
+  std::vector<std::int64_t> node_gradient;  ///< of a node
+  std::vector<std::int64_t> edge_gradient;  ///< of an edge
+  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
+  std::vector<std::int64_t> bytes;          ///< of a node's output
+  std::int64_t loss_gradient = none;        ///< where the loss writes
+  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
+  std::int64_t recomputed_bytes = 0;
+  std::int64_t transient_bytes = 0;
+  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region
+  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
+  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
+};
+
+/// What is planned for.
+struct PlanTask {
+  int batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  int microbatches = 1;  ///< of the replica
+  std::vector<StageLife> stages{};
+  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+};
+
+namespace detail {
+
+/// Sizes of the buffers of a graph's nodes.
+template <GraphSize Size>
+struct BufferSizes {
+  Graph<Size> const& graph;
+  std::int64_t batch;
+  std::int64_t element_bytes;
+
+  [[nodiscard]] std::int64_t bytes(int node) const {
+    return aligned(graph.node[node].out.elements() * batch * element_bytes);
+  }
+  // Of a root, which may be wider than what it is named after.
+  [[nodiscard]] std::int64_t stored_bytes(int node) const {
+    Node const& n = graph.node[node];
+    std::int64_t const wider = n.width > 0 ? n.width : 1;
+    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    return aligned(n.out.elements() / own * wider * batch * element_bytes);
+  }
+};
+
+/// Places values, and what ops save.
+template <GraphSize Size>
+class ValuePlanner {
+ public:
+  ValuePlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+               MemoryPlan& plan)
+      : graph_{graph},
+        needs_{needs},
+        task_{task},
+        sizes_{graph, task.batch, task.element_bytes},
+        plan_{plan} {}
+
+  void place() {
+    find_roots();
+    find_regions();
+    place_values();
+  }
+
+ private:
+  [[nodiscard]] OpNeeds const& needs(int node) const {
+    return needs_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] MemoryRegion& region(int node) {
+    return plan_.region[static_cast<std::size_t>(root(node))];
+  }
+  [[nodiscard]] bool is_input(int node) const { return graph_.node[node].kind == NodeKind::input; }
+  template <class F>
+  void each_source(int n, F const& f) const {
+    Node const& node = graph_.node[n];
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      f(graph_.source[e]);
+    }
+  }
+
+  void find_roots() {
+    for (int n = 0; n < Size.nodes; ++n) {
+      plan_.bytes.push_back(sizes_.bytes(n));
+      plan_.root.push_back(root_of(graph_, n));
+      plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
+    }
+    for (int n = 0; n < Size.nodes; ++n) {
+      int const over = overwritten_by(n);
+      if (over >= 0) {
+        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
+      }
+    }
+  }
+
+  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
+  [[nodiscard]] int overwritten_by(int n) const {
+    int over = -1;
+    each_source(n, [&](int source) {
+      if (over < 0 && needs(n).in_place && root(n) == n && !is_input(root(source)) &&
+          sizes_.bytes(source) == sizes_.bytes(n) &&
+          sizes_.stored_bytes(root(source)) == sizes_.bytes(n) && is_over(root(source), n)) {
+        over = source;
+      }
+    });
+    return over;
+  }
+
+  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
+  [[nodiscard]] bool is_over(int r, int n) const {
+    if (crosses(r, n)) {
+      return false;
+    }
+    for (int m = 0; m < Size.nodes; ++m) {
+      Node const& node = graph_.node[m];
+      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
+        return false;
+      }
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
+        if (root(graph_.source[e]) == r && root(m) != r && m != n && (m > n || later)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // Whether node @p n reads what another stage, or another run that is computed again, has made.
+  [[nodiscard]] bool crosses(int source, int n) const {
+    return graph_.node[source].stage != graph_.node[n].stage || segment(source) != segment(n) ||
+           (segment(n) >= 0 && graph_.node[source].kind == NodeKind::receive);
+  }
+  [[nodiscard]] int segment(int node) const {
+    return task_.segment != nullptr ? task_.segment[node] : -1;
+  }
+
+  void find_regions() {
+    plan_.region.assign(Size.nodes, MemoryRegion::transient);
+    for (int n = 0; n < Size.nodes; ++n) {  // what backward reads
+      Node const& node = graph_.node[n];
+      MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
+      if (node.needs_gradient && needs(n).output) {
+        region(n) = wanted;
+      }
+      each_source(n, [&](int source) {
+        if (node.needs_gradient && needs(n).input) {
+          region(source) = wanted;
+        }
+      });
+    }
+    for (int n = 0; n < Size.nodes; ++n) {  // what must outlive its pass
+      Node const& node = graph_.node[n];
+      if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
+        region(n) = MemoryRegion::kept;
+      }
+      each_source(n, [&](int source) {
+        if (node.kind == NodeKind::send || crosses(root(source), n)) {
+          region(source) = MemoryRegion::kept;
+        }
+      });
+    }
+    for (int n = 0; n < Size.nodes; ++n) {
+      if (is_input(root(n))) {
+        region(n) = MemoryRegion::none;
+      }
+    }
+  }
+
+  void place_values() {
+    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read or written last in forward
+    for (int n = 0; n < Size.nodes; ++n) {
+      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
+      used(n);
+      each_source(n, used);
+    }
+    plan_.value.assign(Size.nodes, MemoryPlan::none);
+    plan_.saved.assign(Size.nodes, MemoryPlan::none);
+    plan_.stage.assign(Size.nodes, 0);
+    plan_.kept_bytes.assign(task_.stages.size(), 0);
+    detail::FirstFit transient;
+    for (std::size_t s = 0; s < task_.stages.size(); ++s) {
+      std::int64_t recomputed = 0;
+      for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
+        recomputed = n > 0 && segment(n) != segment(n - 1) ? 0 : recomputed;
+        auto const reserve = [&](MemoryRegion where, std::int64_t size) {
+          std::int64_t& used = where == MemoryRegion::kept ? plan_.kept_bytes[s] : recomputed;
+          std::int64_t const offset = used;
+          used += size;
+          plan_.recomputed_bytes = std::max(plan_.recomputed_bytes, recomputed);
+          return offset;
+        };
+        auto const i = static_cast<std::size_t>(n);
+        auto const r = static_cast<std::size_t>(root(n));
+        MemoryRegion const where = plan_.region[r];
+        if (where != MemoryRegion::none && plan_.value[r] == MemoryPlan::none &&
+            graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
+          std::int64_t const size = sizes_.stored_bytes(root(n));
+          plan_.stage[r] = static_cast<int>(s);
+          plan_.value[r] = where == MemoryRegion::transient ? transient.place(size, n, last[r])
+                                                            : reserve(where, size);
+        }
+        if (needs(n).saved_bytes > 0) {
+          plan_.saved[i] = reserve(segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept,
+                                   aligned(needs(n).saved_bytes));
+        }
+        Node const& node = graph_.node[n];
+        bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
+        plan_.logical_bytes += written ? sizes_.bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
+      }
+    }
+    plan_.transient_bytes = transient.peak();
+  }
+
+  Graph<Size> const& graph_;
+  std::vector<OpNeeds> const& needs_;
+  PlanTask const& task_;
+  BufferSizes<Size> sizes_;
+  MemoryPlan& plan_;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/live_microbatches.hpp
+
+/// @file
+/// How many microbatches a stage must hold at once, which is what its activations cost.
+
+namespace tandem {
+
+/// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
+/// the end of B (W where backward is split), in the order of its device's row.
+///
+/// They are consecutive, so microbatch i may live in slot i modulo this number.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
+  int received = 0;
+  int forwarded = 0;
+  int retired = 0;
+  int most = 0;
+  for (Action const& action : row_of(table, map.device[stage])) {
+    if (action.stage != stage) {
+      continue;
+    }
+    received += action.kind == ActionKind::receive_forward ? 1 : 0;
+    forwarded += action.kind == ActionKind::forward ? 1 : 0;
+    most = std::max(most, std::max(received, forwarded) - retired);
+    retired +=
+        action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
+  }
+  return most;
+}
+
+/// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int deferred_microbatches(Table const& table, StageMapView const& map, int stage) {
+  int deferred = 0;
+  int most = 0;
+  for (Action const& action : row_of(table, map.device[stage])) {
+    if (action.stage == stage && action.kind == ActionKind::input_gradient) {
+      most = std::max(most, ++deferred);
+    } else if (action.stage == stage && action.kind == ActionKind::weight_gradient) {
+      --deferred;
+    }
+  }
+  return most;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/local_stage.hpp
+
+/// @file
+/// LocalStages: which nodes of a device's graph each of its stages has.
+
+namespace tandem {
+
+/// One of a device's stages: nodes [first, last) of its graph.
+struct LocalStage {
+  int id = 0;  ///< in the StageMap
+  int first = 0;
+  int last = 0;
+  int copy = 0;                 ///< which of the model's copies it is part of
+  int part = 0;                 ///< which part of the model it is
+  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
+  bool has_input = false;       ///< it reads the network's input
+  bool has_result = false;      ///< it gives the network's output
+};
+
+/// The stages of a device, in the order of its graph.
+template <int Count>
+struct LocalStages {
+  static constexpr int count = Count;
+  LocalStage stage[Count] = {};
+};
+
+/// Which of a device's stages has this number in the StageMap.
+template <int Count>
+constexpr int local_stage(LocalStages<Count> const& stages, int id) {
+  int local = 0;
+  while (stages.stage[local].id != id) {
+    ++local;
+  }
+  return local;
+}
+
+namespace detail {
+
+template <GraphSize Size>
+constexpr int count_stages(Graph<Size> const& graph) {
+  int count = 1;
+  for (int n = 1; n < Size.nodes; ++n) {
+    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size>
+constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
+  LocalStages<Count> stages;
+  int next = 0;
+  for (int n = 0; n < Size.nodes; ++n) {
+    int const id = graph.node[n].stage;
+    if (n == 0 || id != graph.node[n - 1].stage) {
+      stages.stage[next++] = {
+          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
+    }
+    LocalStage& stage = stages.stage[next - 1];
+    stage.last = n + 1;
+    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
+    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
+    stage.has_result = stage.has_result || n == graph.result;
+  }
+  return stages;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/lower_table.hpp
+
+/// @file
+/// lower(): puts the messages between the passes of an action table.
+///
+/// RECV_F stands directly before the forward that needs it and SEND_F directly behind the one that
+/// made it; RECV_B and SEND_B stand likewise around B (or I). An action of a stage sends, or
+/// receives, all that the stage has for other devices, in ascending order of edges.
+
+// ---- tandem/strategy/stage_edges.hpp
+
+/// @file
+/// StageEdges: the edges of each stage as lists, those that cross to another device apart.
+
+namespace tandem::detail {
+
+/// Each list is in ascending order of edges and ends with -1: the first of a stage, then next of
+/// each edge. Messages of one action are sent and received in this order.
+class StageEdges {
+ public:
+  constexpr explicit StageEdges(StageMapView const& map)
+      : first_{4 * map.stages, -1},
+        next_{2 * map.edges},
+        crossing_in{first_.data()},
+        crossing_out{crossing_in + map.stages},
+        local_in{crossing_out + map.stages},
+        local_out{local_in + map.stages},
+        next_in{next_.data()},
+        next_out{next_in + map.edges} {
+    for (int e = map.edges - 1; e >= 0; --e) {
+      StageEdge const edge = map.edge[e];
+      int* const in = map.crosses(e) ? crossing_in : local_in;
+      int* const out = map.crosses(e) ? crossing_out : local_out;
+      next_in[e] = in[edge.to];
+      in[edge.to] = e;
+      next_out[e] = out[edge.from];
+      out[edge.from] = e;
+    }
+  }
+
+ private:
+  Scratch<int> first_;
+  Scratch<int> next_;
+
+ public:
+  int* const crossing_in;
+  int* const crossing_out;
+  int* const local_in;
+  int* const local_out;
+  int* const next_in;
+  int* const next_out;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+namespace detail {
+
+/// Whether some link carries the messages of several edges, so that their order matters.
+constexpr bool shares_links(StageMapView const& map) {
+  Scratch<int> edges_of_link{map.links};
+  for (int e = 0; e < map.edges; ++e) {
+    if (map.crosses(e) && ++edges_of_link[map.edge[e].link] > 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
+constexpr bool is_backward_pass(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::input_gradient;
+}
+
+/// Lowers one table. Where links are shared, the messages of each link and direction are listed in
+/// the order in which they are sent; a receive that is not the next is put behind the receives of
+/// those before it.
+template <class Table, class Sink>
+class TableLowering {
+ public:
+  constexpr TableLowering(Table const& table, StageMapView const& map, Sink& sink)
+      : table_{table},
+        map_{map},
+        sink_{sink},
+        edges_{map},
+        shared_{shares_links(map)},
+        microbatches_{shared_ ? count_microbatches() : 0},
+        channels_{shared_ ? 2 * map.links : 0},
+        received_{2 * map.stages * microbatches_},
+        taken_{2 * map.edges},
+        message_{2 * map.edges * microbatches_},
+        next_{channels_},
+        end_{channels_},
+        limit_{channels_} {
+    for (int e = 0; shared_ && e < map.edges; ++e) {
+      for (int way = 0; map.crosses(e) && way < 2; ++way) {
+        limit_[2 * map.edge[e].link + way] += microbatches_;
+      }
+    }
+    for (int c = 0, begin = 0; c < channels_; ++c) {
+      next_[c] = end_[c] = begin;
+      begin = limit_[c] += begin;
+    }
+  }
+
+  constexpr void run() {
+    for (int d = 0; shared_ && d < devices_of(table_); ++d) {
+      list_messages(d);
+    }
+    for (int d = 0; d < devices_of(table_); ++d) {
+      for (Action const& action : row_of(table_, d)) {
+        lower(d, action);
+      }
+    }
+  }
+
+ private:
+  struct Message {
+    int edge;
+    int microbatch;
+  };
+
+  constexpr bool known(Action const& action) const {
+    return action.stage >= 0 && action.stage < map_.stages && action.index >= 0;
+  }
+
+  constexpr int count_microbatches() const {
+    int count = 0;
+    for (int d = 0; d < devices_of(table_); ++d) {
+      for (Action const& action : row_of(table_, d)) {
+        count = std::max(count, known(action) ? action.index + 1 : 0);
+      }
+    }
+    return count;
+  }
+
+  constexpr void list_messages(int device) {
+    for (Action const& action : row_of(table_, device)) {
+      bool const forward = action.kind == ActionKind::forward;
+      if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
+        continue;
+      }
+      int e = forward ? edges_.crossing_out[action.stage] : edges_.crossing_in[action.stage];
+      for (; e >= 0; e = forward ? edges_.next_out[e] : edges_.next_in[e]) {
+        int const channel = 2 * map_.edge[e].link + (forward ? 0 : 1);
+        if (end_[channel] < limit_[channel]) {  // else some pass stands there twice
+          message_[end_[channel]++] = {e, action.index};
+        }
+      }
+    }
+  }
+
+  constexpr void lower(int device, Action const& action) {
+    bool const forward = action.kind == ActionKind::forward;
+    if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
+      sink_(device, action);
+      return;
+    }
+    receive(device, forward, action.stage, action.index);
+    sink_(device, action);
+    if ((forward ? edges_.crossing_out : edges_.crossing_in)[action.stage] >= 0) {
+      sink_(device, {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
+                     .stage = action.stage,
+                     .index = action.index});
+    }
+  }
+
+  constexpr void receive(int device, bool forward, int stage, int microbatch) {
+    int const first = (forward ? edges_.crossing_in : edges_.crossing_out)[stage];
+    if (first < 0) {
+      return;
+    }
+    if (shared_) {
+      int& received = received_[(2 * stage + (forward ? 0 : 1)) * microbatches_ + microbatch];
+      if (received != 0) {
+        return;
+      }
+      received = 1;
+      for (int e = first; e >= 0; e = forward ? edges_.next_in[e] : edges_.next_out[e]) {
+        receive_up_to(device, forward, e, microbatch);
+      }
+    }
+    sink_(device, {.kind = forward ? ActionKind::receive_forward : ActionKind::receive_backward,
+                   .stage = static_cast<std::int16_t>(stage),
+                   .index = microbatch});
+  }
+
+  constexpr void receive_up_to(int device, bool forward, int edge, int microbatch) {
+    int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
+    while (taken_[2 * edge + (forward ? 0 : 1)] <= microbatch - first_of(edge) &&
+           next_[channel] < end_[channel]) {
+      Message const next = message_[next_[channel]++];
+      ++taken_[2 * next.edge + (forward ? 0 : 1)];
+      StageEdge const of = map_.edge[next.edge];
+      receive(device, forward, forward ? of.to : of.from, next.microbatch);
+    }
+  }
+
+  // A copy's microbatches begin at a multiple of the replica's share.
+  constexpr int first_of(int edge) const {
+    return map_.first_microbatch(map_.edge[edge].from, microbatches_);
+  }
+
+  Table const& table_;
+  StageMapView map_;
+  Sink& sink_;
+  StageEdges edges_;
+  bool shared_;
+  int microbatches_;
+  int channels_;  // links and directions
+  Scratch<int> received_;
+  Scratch<int> taken_;        // messages of each edge and direction
+  Scratch<Message> message_;  // of one channel after another
+  Scratch<int> next_;         // of each channel, the next to receive
+  Scratch<int> end_;
+  Scratch<int> limit_;
+};
+
+template <class Table, class Sink>
+constexpr void lower_table(Table const& table, StageMapView const& map, Sink& sink) {
+  expects(is_sound(map) && map.devices == devices_of(table),
+          "lower(table, map): give a map with as many devices as the table has rows, in which "
+          "every edge leads from a lower stage to a higher one of the same copy");
+  TableLowering<Table, Sink>{table, map, sink}.run();
+}
+
+}  // namespace detail
+
+/// The rows with messages; passes keep their order.
+template <int Devices, int Length>
+constexpr auto lower(ActionTable<Devices, Length> const& table, StageMapView const& map) {
+  ActionTable<Devices, 3 * Length> lowered;  // a receive, a pass and a send each
+  auto sink = [&lowered](int device, Action action) { lowered.add(device, action); };
+  detail::lower_table(table, map, sink);
+  return lowered;
+}
+
+/// @throws ContractError  the map is not one, or not of this table
+template <class = void>  // compiled where it is called, not by every include
+ActionRows lower(ActionRows const& table, StageMapView const& map) {
+  ActionRows lowered(table.size());
+  auto sink = [&lowered](int device, Action action) {
+    lowered[static_cast<std::size_t>(device)].push_back(action);
+  };
+  detail::lower_table(table, map, sink);
+  return lowered;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/timeline.hpp
+
+/// @file
+/// Timeline: when each action of a table begins and ends, and how long devices are idle.
+
+namespace tandem {
+
+/// Time in the unit that the costs are given in. Whole numbers, so that sums are exact.
+using Ticks = std::int64_t;
+
+/// What each action takes. Sends and reductions take no time.
+struct ActionCosts {
+  Ticks forward = 1;
+  Ticks input_gradient = 1;
+  Ticks weight_gradient = 1;
+  Ticks transfer = 0;   ///< from a send until its message is there; messages do not delay others
+  Ticks backward = -1;  ///< of both gradients in one pass; below 0: the sum of the two
+  Ticks update = 0;     ///< of U, and of X
+  ActionCosts const* of_stage = nullptr;  ///< if not null: the passes of each stage, one by one
+
+  [[nodiscard]] constexpr Ticks of(Action const& action) const {
+    return of_stage != nullptr ? of_stage[action.stage].of(action.kind) : of(action.kind);
+  }
+  [[nodiscard]] constexpr Ticks of(ActionKind kind) const {
+    switch (kind) {
+      case ActionKind::forward:
+        return forward;
+      case ActionKind::backward:
+        return backward < 0 ? input_gradient + weight_gradient : backward;
+      case ActionKind::input_gradient:
+        return input_gradient;
+      case ActionKind::weight_gradient:
+        return weight_gradient;
+      case ActionKind::update:
+      case ActionKind::exchange:
+        return update;
+      default:
+        return 0;
+    }
+  }
+};
+
+constexpr bool is_compute(ActionKind kind) {
+  return kind == ActionKind::forward || kind == ActionKind::backward ||
+         kind == ActionKind::input_gradient || kind == ActionKind::weight_gradient;
+}
+
+constexpr bool is_message(ActionKind kind) {
+  return kind >= ActionKind::send_forward && kind <= ActionKind::receive_backward;
+}
+
+/// A receive begins and ends when its message is there, a send when it has a place to go to.
+struct Interval {
+  Ticks begin = 0;
+  Ticks end = 0;
+
+  friend constexpr bool operator==(Interval const&, Interval const&) = default;
+};
+
+/// What a device does with a step. Sums of both kinds of idle time are called "bubble" elsewhere.
+struct DeviceTime {
+  Ticks busy = 0;                  ///< sum of its passes
+  Ticks idle_in_step = 0;          ///< makespan less busy
+  Ticks idle_between_actions = 0;  ///< from its first pass to the end of its last, less busy
+};
+
+/// For ActionTable<Devices, Length>: action[d][i] is when the i-th action of device d runs.
+template <int Devices, int Length>
+struct Timeline {
+  bool finished = false;  ///< else some action waits forever, and the times of those are 0
+  Ticks makespan = 0;     ///< when the last pass of all devices ends
+  DeviceTime device[Devices] = {};
+  Interval action[Devices][Length > 0 ? Length : 1] = {};
+};
+
+/// For ActionRows.
+struct TimelineRows {
+  bool finished = false;
+  Ticks makespan = 0;
+  std::vector<DeviceTime> device;
+  std::vector<std::vector<Interval>> action;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a rank does in a step. Made at start-up from the strategy's table, or from one that was
+/// imported.
+struct RankPlan {
+  /// Index of a REDUCE_LOSS that begins the sum, which another one awaits.
+  static constexpr int begins_reduction = 1;
+
+  Batching batching{};
+  std::vector<Action> training{};  ///< ends with an `end`
+  std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
+  Action last_forward{};           ///< of a training step
+  bool sums_early = false;     ///< in training the losses are summed behind it, as an action says
+  bool ends_from_last = true;  ///< later parts of the model end their backward before others
+  std::vector<StageLife> stages{};
+};
+
+/// The strategy's batching, with the microbatches of an imported table if there are any.
+template <class Whole>
+Batching batching_with(int microbatches) {
+  Batching batching = Whole::batching;
+  if (microbatches > 0) {
+    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
+      batching.leaves = batching.reproducible ? microbatches : 1;
+    }
+    batching.microbatches = microbatches;
+  }
+  return batching;
+}
+
+namespace detail {
+
+/// Whether on every device all forward passes stand before all backward passes.
+template <class Table>
+bool goes_forward_first(Table const& table) {
+  for (int device = 0; device < devices_of(table); ++device) {
+    bool back = false;
+    for (Action const& action : row_of(table, device)) {
+      if (back && action.kind == ActionKind::forward) {
+        return false;
+      }
+      back = back || is_backward_pass(action.kind);
+    }
+  }
+  return true;
+}
+
+/// Whether the i-th action is a pass, and the last one of its stage.
+inline bool ends_stage(ActionSpan row, int i) {
+  bool ends = is_compute(row[i].kind);
+  for (int next = i + 1; ends && next < row.size; ++next) {
+    ends = !is_compute(row[next].kind) || row[next].stage != row[i].stage;
+  }
+  return ends;
+}
+
+/// Whether a device ends later parts of the model before others.
+template <class Table>
+bool ends_from_last(Table const& table, StageMapView const& map, int device) {
+  ActionSpan const row = row_of(table, device);
+  int last = map.parts();
+  for (int i = 0; i < row.size; ++i) {
+    if (ends_stage(row, i)) {
+      int const part = row[i].stage % map.parts();
+      if (part > last) {
+        return false;
+      }
+      last = part;
+    }
+  }
+  return true;
+}
+
+/// Writes the rows of device @p Program::device.
+template <class Program>
+class RankPlanner {
+ public:
+  using Whole = typename Program::Program;
+  static constexpr bool keeps_two = Whole::averaging.keeps_two();
+
+  template <class Table>
+  RankPlan plan(Table const& table, Batching const& batching) {
+    plan_.batching = batching;
+    plan_.ends_from_last = ends_from_last(table, Whole::map, Program::device);
+    plan_.sums_early = updates_early(table);
+    ActionSpan const row = row_of(table, Program::device);
+    for (int i = 0; i < row.size; ++i) {
+      Action const action = row[i];
+      plan_.training.push_back(action);
+      bool const is_forward = action.kind == ActionKind::forward;
+      if (is_forward || action.kind == ActionKind::send_forward ||
+          action.kind == ActionKind::receive_forward) {
+        plan_.forward.push_back(action);
+      }
+      plan_.last_forward = is_forward ? action : plan_.last_forward;
+      if (plan_.sums_early) {
+        add_behind(row, i);
+      }
+    }
+    end();
+    return std::move(plan_);
+  }
+
+ private:
+  // What stands behind the i-th action: or, if that is a pass whose result is sent, behind the
+  // message, so that the receiver does not wait.
+  void add_behind(ActionSpan row, int i) {
+    last_forward_ = row[i].kind == ActionKind::forward ? is_last_forward(row, i) : last_forward_;
+    ended_ = ends_stage(row, i) ? row[i].stage : ended_;
+    bool const sends = i + 1 < row.size && row[i + 1].stage == row[i].stage &&
+                       (row[i + 1].kind == ActionKind::send_forward ||
+                        row[i + 1].kind == ActionKind::send_backward);
+    if (!sends && std::exchange(last_forward_, false) && Whole::ranks > 1) {
+      add(ActionKind::reduce_loss, first_stage, RankPlan::begins_reduction);
+    }
+    if (!sends && ended_ >= 0) {
+      reduce_losses();
+      update(std::exchange(ended_, -1));
+    }
+  }
+  static bool is_last_forward(ActionSpan row, int i) {
+    for (int next = i + 1; next < row.size; ++next) {
+      if (row[next].kind == ActionKind::forward) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether stages are updated as they end: all losses are known by then, no gradient of replicas
+  // is on its way, and the two ends of an exchange begin them in one order.
+  template <class Table>
+  static bool updates_early(Table const& table) {
+    bool early = keeps_two && Program::gradient_replicas == 1 && goes_forward_first(table);
+    for (int device = 0; device < Whole::devices; ++device) {
+      early = early && ends_from_last(table, Whole::map, device);
+    }
+    return early;
+  }
+
+  void add(std::vector<Action>& row, ActionKind kind, int stage, int index = 0) {
+    row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
+  }
+  void add(ActionKind kind, int stage, int index = 0) { add(plan_.training, kind, stage, index); }
+
+  void reduce_losses() {
+    if (Whole::ranks > 1 && !reduces_losses_) {
+      add(ActionKind::reduce_loss, first_stage);
+      reduces_losses_ = true;
+    }
+  }
+
+  void update(int stage) {
+    if (Whole::averaging.overlapped) {
+      add(ActionKind::exchange, stage);
+    }
+    add(ActionKind::update, stage);
+    updated_.push_back(stage);
+  }
+
+  void end() {
+    for (int bucket = 0; Program::gradient_replicas > 1 && bucket < Program::layout.buckets;
+         ++bucket) {
+      add(ActionKind::reduce_gradient, Program::layout.bucket_stage[bucket], bucket);
+    }
+    reduce_losses();
+    if (Whole::devices > 1 && !keeps_two) {
+      add(ActionKind::reduce_norm, first_stage);
+    }
+    if (!keeps_two) {
+      add(ActionKind::update, first_stage);
+    }
+    for (int part = Whole::map.parts() - 1; keeps_two && !plan_.sums_early && part >= 0; --part) {
+      for (LocalStage const& own : Program::stages.stage) {
+        if (own.part == part) {
+          update(own.id);
+        }
+      }
+    }
+    for (std::size_t i = 0; !Whole::averaging.overlapped && i < updated_.size(); ++i) {
+      add(ActionKind::exchange, updated_[i]);
+    }
+    add(ActionKind::end, first_stage);
+    if (Whole::ranks > 1) {
+      add(plan_.forward, ActionKind::reduce_loss, first_stage);
+    }
+    add(plan_.forward, ActionKind::end, first_stage);
+  }
+
+  static constexpr int first_stage = Program::stages.stage[0].id;
+  RankPlan plan_;
+  bool reduces_losses_ = false;
+  bool last_forward_ = false;  // was the last pass
+  int ended_ = -1;             // the stage of which the last pass was the last, or -1
+  std::vector<int> updated_;   // stages, in the order of their updates
+};
+
+}  // namespace detail
+
+/// The plan of device @p Program::device: the passes and messages of its row, then the reductions
+/// and the update. Evaluation does the forward passes in the same order.
+///
+/// Where two models are averaged each stage has an update of its own, as soon as it can, behind
+/// which the exchange of its weights begins; it is awaited at the end, or, overlapped, before the
+/// next step's update.
+/// @param batching  with as many microbatches as @p table has
+template <class Program, class Table>
+RankPlan make_rank_plan(Table const& table, Batching const& batching) {
+  using Whole = typename Program::Program;
+  RankPlan plan = detail::RankPlanner<Program>{}.plan(table, batching);
+  StageMapView const map{Whole::map};
+  for (LocalStage const& own : Program::stages.stage) {
+    plan.stages.push_back(
+        {.first = own.first,
+         .last = own.last,
+         .live = live_microbatches(table, map, own.id),
+         .deferred = deferred_microbatches(table, map, own.id),
+         .first_microbatch = map.first_microbatch(own.id, batching.microbatches)});
+  }
+  return plan;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// No rows, since the device never comes to the end of one: each_action() says what it does next.
+template <class Program>
+RankPlan make_asynchronous_plan(Batching const& batching) {
+  LocalStage const& stage = Program::stages.stage[0];
+  return {.batching = batching,
+          .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/at_stage.hpp
+
+/// @file
+/// at_stage: from the number of a stage, known when a rank runs, to its index, known to the
+/// compiler.
+
+namespace tandem {
+
+/// Calls @p f with the index of the local stage @p id of a DeviceProgram, as a type.
+template <class Program, class F>
+void at_stage(int id, F const& f) {
+  if constexpr (Program::stages.count == 1) {
+    f(std::integral_constant<int, 0>{});
+  } else {
+    [&]<int... S>(std::integer_sequence<int, S...>) {
+      (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
+             ...);
+    }
+    (std::make_integer_sequence<int, Program::stages.count>{});
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/feed.hpp
+
+/// @file
+/// Feed: how the data and the state of a step reach a device, and how its results come back.
+
+// ---- tandem/engine/microbatches.hpp
+
+/// @file
+/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
+
+// ---- tandem/strategy/split.hpp
+
+/// @file
+/// split: sizes of the microbatches of a global batch, the last uneven one included.
+
+namespace tandem {
+
+/// Part @p part of @p total cut into @p parts alike: ceil((i+1) t/p) - ceil(i t/p).
+///
+/// Sizes differ by one at most, and so do the sums of equal runs of them: 10 samples in 4
+/// microbatches are 3, 2, 3, 2, hence 5 and 5 for two replicas of two.
+constexpr int even_part(int total, int part, int parts) {
+  auto const before = [&](std::int64_t i) {
+    return static_cast<int>((i * total + parts - 1) / parts);
+  };
+  return before(part + 1) - before(part);
+}
+
+/// Shard @p shard of @p total in proportion to the weights: floors first, then what is left goes to
+/// the largest remainders, the lower rank among equals. Cost: O(shards²).
+constexpr int weighted_part(int total, int shard, Batching const& batching) {
+  std::int64_t weights = 0;
+  for (int s = 0; s < batching.shards; ++s) {
+    weights += batching.weight[s];
+  }
+  auto const quota = [&](int s) { return std::int64_t{total} * batching.weight[s]; };
+  std::int64_t left = total;
+  for (int s = 0; s < batching.shards; ++s) {
+    left -= quota(s) / weights;
+  }
+  int ahead = 0;  // shards that come before this one in the order of remainders
+  for (int s = 0; s < batching.shards; ++s) {
+    std::int64_t const theirs = quota(s) % weights;
+    std::int64_t const ours = quota(shard) % weights;
+    ahead += theirs > ours || (theirs == ours && s < shard) ? 1 : 0;
+  }
+  return static_cast<int>(quota(shard) / weights) + (ahead < left ? 1 : 0);
+}
+
+/// Samples in microbatch @p index (counted over all replicas) of a global batch of @p total.
+constexpr int microbatch_size(int total, int index, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batching.shards == 0) {
+    return even_part(total, index, all);
+  }
+  int const run = all / batching.shards;
+  return even_part(weighted_part(total, index / run, batching), index % run, run);
+}
+
+/// The largest microbatch of a global batch of @p total: what memory is planned for.
+constexpr int largest_microbatch(int total, Batching const& batching) {
+  int largest = 0;
+  for (int i = 0; i < batching.all_microbatches(); ++i) {
+    int const size = microbatch_size(total, i, batching);
+    largest = size > largest ? size : largest;
+  }
+  return largest;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One of a rank's microbatches.
+struct Microbatch {
+  int size = 0;       ///< samples
+  int total = 0;      ///< samples of the batch whose mean loss it is part of
+  int first = 0;      ///< position of its first sample in the global batch
+  int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
+  bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
+};
+
+/// The sizes for one global batch size, worked out again only when that changes.
+class RankMicrobatches {
+ public:
+  /// @param apart  each of the model's copies has a loss of its own: the mean over its samples
+  RankMicrobatches(Batching const& batching, int replica, int copies = 1, bool apart = false)
+      : batching_{batching},
+        replica_{replica},
+        copies_{copies},
+        apart_{apart},
+        leaf_{batching.leaf(copies)},
+        own_(static_cast<std::size_t>(batching.microbatches)) {}
+
+  /// Splits a global batch of @p total samples. No allocation.
+  void split(int total) {
+    if (total == total_) {
+      return;
+    }
+    total_ = total;
+    int before = 0;
+    int const own = replica_ * batching_.microbatches;
+    for (int i = 0; i < own; ++i) {
+      before += microbatch_size(total, i, batching_);
+    }
+    bool adds = false;
+    for (int m = 0; m < batching_.microbatches; ++m) {
+      int const size = microbatch_size(total, own + m, batching_);
+      adds = adds && m % leaf_ != 0;
+      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
+      own_[static_cast<std::size_t>(m)] = {.size = size,
+                                           .total = apart_ ? samples_of_copy(m) : total,
+                                           .first = before,
+                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
+                                           .adds = adds};
+      adds = adds || size > 0;
+      before += size;
+    }
+  }
+
+  [[nodiscard]] int total() const { return total_; }
+  /// The rank's microbatch @p m.
+  [[nodiscard]] Microbatch const& operator[](int m) const {
+    return own_[static_cast<std::size_t>(m)];
+  }
+  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
+  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
+  /// The rank's shard of the global batch: samples [begin(), end()).
+  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
+  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
+  /// What of the shard the microbatches of one of the model's copies are.
+  [[nodiscard]] std::int64_t begin(int copy) const { return (*this)[first_of(copy)].first; }
+  [[nodiscard]] std::int64_t end(int copy) const {
+    Microbatch const& last = (*this)[first_of(copy + 1) - 1];
+    return last.first + last.size;
+  }
+  /// Its index among the microbatches of all replicas.
+  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
+
+ private:
+  // Those of all replicas that the copy which takes microbatch @p m has.
+  [[nodiscard]] int samples_of_copy(int m) const {
+    int const share = batching_.microbatches / copies_;
+    int samples = 0;
+    for (int replica = 0; replica < batching_.replicas; ++replica) {
+      int const first = replica * batching_.microbatches + m / share * share;
+      for (int i = first; i < first + share; ++i) {
+        samples += microbatch_size(total_, i, batching_);
+      }
+    }
+    return samples;
+  }
+  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
+
+  Batching batching_;
+  int replica_;
+  int copies_;
+  bool apart_;
+  int leaf_;  // in microbatches
+  int total_ = -1;
+  std::vector<Microbatch> own_;
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// What a Feed must have room for.
@@ -6973,6 +8886,9 @@ class Feed {
   /// In the device's memory.
   [[nodiscard]] StepState const* state() const { return &state_; }
   [[nodiscard]] StepResult* result() { return &result_; }
+
+  /// Of the step at work.
+  [[nodiscard]] Batch const& batch() const { return batch_; }
 
   /// What is queued first in every step.
   void load(Device& device, RankMicrobatches const& own) {
@@ -7050,8 +8966,10 @@ inline constexpr bool sums_in_order = [] {
 
 /// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
 /// stages. Buckets are reduced in the order in which backward closes them, on the communication
-/// stream, while it goes on; where a stage's copies are on devices with different rows, in the
-/// order of the model's parts when all are whole, so that no two ranks wait for each other.
+/// stream, while it goes on. Where a stage's copies are on devices with different rows, that must
+/// be from the last part of the model to the first, or else they are reduced in this order when all
+/// are whole, so that no two ranks wait for each other. Of two copies on one device the first has
+/// the sum.
 template <class Program, class Backend, class Communicator>
 class GradientReduction {
  public:
@@ -7064,7 +8982,6 @@ class GradientReduction {
   static constexpr Batching batching = Whole::batching;
   static constexpr auto const& layout = Program::layout;
   static constexpr int replicas = Program::gradient_replicas;
-  static constexpr bool overlaps = Whole::map.copies == 1;
   /// What is sent: the gradients themselves, or rounded to 16 bits.
   using Wire =
       std::conditional_t<batching.wire == WireFormat::bfloat16, BFloat16,
@@ -7076,13 +8993,14 @@ class GradientReduction {
 
   /// @param all     the group of all ranks
   /// @param stages  of each local stage: the group of its replicas
-  /// @param plan    microbatches and leaves
+  /// @param plan    microbatches, leaves, and the order in which the stages end
   /// @param tracer  outlives this
   GradientReduction(Device& device, Communicator all, std::vector<Communicator> stages,
-                    Batching const& plan, Tracer<Device>& tracer)
+                    RankPlan const& plan, Tracer<Device>& tracer)
       : communicator_{std::move(all)},
         stages_{std::move(stages)},
-        leaves_{plan.leaves_of_copy(Whole::map.copies)},
+        overlaps_{Whole::map.copies == 1 || (plan.ends_from_last && !has_twins)},
+        leaves_{plan.batching.leaves_of_copy(Whole::map.copies)},
         tracer_{&tracer},
         synchronized_{device.make_mark()},
         ordered_{device, order_bytes()},
@@ -7099,8 +9017,8 @@ class GradientReduction {
       auto const [begin, count] = range(bucket);
       join_tree(device, memory, leaf, begin, count);
     }
-    if constexpr (replicas > 1 && overlaps) {
-      if (leaf == leaves_ - 1) {
+    if constexpr (replicas > 1) {
+      if (overlaps_ && leaf == leaves_ - 1) {
         begin(device, memory, bucket);
       }
     }
@@ -7108,14 +9026,23 @@ class GradientReduction {
 
   /// What is computed from now on reads the sum of @p bucket over all replicas.
   void await(Device& device, Memory const& memory, int bucket) {
-    if constexpr (!overlaps) {
-      begin_in_order(device, memory, bucket);
+    if (!overlaps_ && bucket == 0) {
+      begin_in_order(device, memory);
     }
-    device.await(marks_[static_cast<std::size_t>(bucket)]);
-    if constexpr (rounds) {
-      auto const [begin, count] = range(bucket);
-      Verbs<Backend>::cast(device, wire_.template as<Wire>() + begin, memory.gradients() + begin,
-                           count);
+    if (is_second_twin(bucket)) {  // gets its sum from the first
+      return;
+    }
+    auto const [begin, count] = range(bucket);
+    P* const sum = memory.gradients() + begin;
+    if constexpr (!has_twins || batching.replicas > 1) {
+      device.await(marks_[static_cast<std::size_t>(bucket)]);
+      if constexpr (rounds) {
+        Verbs<Backend>::cast(device, wire_.template as<Wire>() + begin, sum, count);
+      }
+    }
+    if constexpr (has_twins) {
+      std::int64_t const second = layout.bucket_begin[bucket - layout.buckets / 2];
+      Verbs<Backend>::copy(device, sum, memory.gradients() + second, count);
     }
   }
 
@@ -7145,6 +9072,16 @@ class GradientReduction {
     std::int64_t begin;
     std::int64_t count;
   };
+  // Whether the device has both copies of a part whose gradients are summed.
+  static constexpr bool has_twins = !Whole::averaging.keeps_two() && Whole::map.copies == 2 &&
+                                    Whole::devices % 2 == 1 &&
+                                    Program::device == Whole::devices / 2;
+
+  // The buckets of two copies are alike, and those of the second come before.
+  static constexpr bool is_second_twin(int bucket) {
+    return has_twins && bucket < layout.buckets / 2;
+  }
+
   static Range range(int bucket) {
     std::int64_t const begin = layout.bucket_begin[bucket];
     return {begin, layout.bucket_begin[bucket + 1] - begin};
@@ -7166,10 +9103,13 @@ class GradientReduction {
   }
 
   void begin(Device& device, Memory const& memory, int bucket) {
+    if constexpr (has_twins && batching.replicas == 1) {
+      return;
+    }
     auto const [first, count] = range(bucket);
     Label const label{"bucket", bucket};
     Mark& mark = marks_[static_cast<std::size_t>(bucket)];
-    Communicator& group = communicator(local_stage(layout.bucket_stage[bucket]));
+    Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
     if constexpr (rounds) {
       Wire* const sent = wire_.template as<Wire>() + first;
       Verbs<Backend>::cast(device, memory.gradients() + first, sent, count);
@@ -7179,22 +9119,24 @@ class GradientReduction {
     }
   }
 
-  // All buckets, when the first is awaited: part by part.
-  void begin_in_order(Device& device, Memory const& memory, int bucket) {
-    for (int part = 0; bucket == 0 && part < Whole::map.parts(); ++part) {
+  // All buckets, from the last part of the model to the first.
+  void begin_in_order(Device& device, Memory const& memory) {
+    for (int part = Whole::map.parts() - 1; part >= 0; --part) {
       for (int b = 0; b < layout.buckets; ++b) {
-        if (layout.bucket_stage[b] % Whole::map.parts() == part) {
+        if (layout.bucket_stage[b] % Whole::map.parts() == part && !is_second_twin(b)) {
+          add_twin(device, memory, b);
           begin(device, memory, b);
         }
       }
     }
   }
-  static int local_stage(int id) {
-    int local = 0;
-    while (Program::stages.stage[local].id != id) {
-      ++local;
+  // Those of the second copy on this device join those of the first.
+  void add_twin(Device& device, Memory const& memory, int bucket) {
+    if constexpr (has_twins) {
+      auto const [begin, count] = range(bucket - layout.buckets / 2);
+      Verbs<Backend>::add(device, memory.gradients() + begin,
+                          memory.gradients() + layout.bucket_begin[bucket], count);
     }
-    return local;
   }
 
   template <class E>
@@ -7227,6 +9169,7 @@ class GradientReduction {
 
   Communicator communicator_;
   std::vector<Communicator> stages_;
+  bool overlaps_;
   int leaves_;  // of a stage's copy
   Tracer<Device>* tracer_;
   std::vector<Mark> marks_;  // of each bucket's reduction, then of the losses'
@@ -7750,291 +9693,6 @@ class LinkEnd {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank_groups.hpp
-
-/// @file
-/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
-/// ranks that have it, and for each link and direction its two ends.
-
-// ---- tandem/strategy/stage_map_view.hpp
-
-/// @file
-/// StageMapView: what an algorithm reads of a StageMap, or of one that was made at run time.
-///
-/// A view keeps pointers: the map must live as long as it.
-
-// ---- tandem/strategy/scratch.hpp
-
-/// @file
-/// Scratch: memory of an algorithm that runs at compile time and at run time.
-///
-/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
-/// std::vector.
-
-namespace tandem::detail {
-
-template <class T>
-class Scratch {
- public:
-  /// @p size elements, each T{}
-  constexpr explicit Scratch(int size)
-      : data_{new T[static_cast<std::size_t>(size > 0 ? size : 1)]{}} {}
-  constexpr Scratch(int size, T value) : Scratch{size} {
-    for (int i = 0; i < size; ++i) {
-      data_[i] = value;
-    }
-  }
-  Scratch(Scratch const&) = delete;
-  Scratch& operator=(Scratch const&) = delete;
-  constexpr ~Scratch() { delete[] data_; }
-
-  /// In a long evaluation, take this once: an access through it costs the compiler no call.
-  constexpr T* data() { return data_; }
-  constexpr T& operator[](int i) { return data_[i]; }
-  constexpr T const& operator[](int i) const { return data_[i]; }
-
- private:
-  T* data_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/strategy/stage_map.hpp
-
-/// @file
-/// StageMap: which device of a model replica has which stage, and between which stages tensors go.
-
-namespace tandem {
-
-/// Outputs of stage `from` are inputs of stage `to`. If both are on one device nothing is sent;
-/// else one message a microbatch goes over `link`, and its gradient comes back over the same one.
-/// Messages of a link and a direction arrive in the order in which they were sent.
-struct StageEdge {
-  std::int16_t from = 0;
-  std::int16_t to = 0;
-  std::int16_t link = 0;
-};
-
-/// The stages of one replica of a model. Every edge leads from a lower stage to a higher one.
-///
-/// A stage's copies (Chimera has two, in opposite directions) are stages of their own: with
-/// `copies` of `parts` stages each, stage c * parts + k is copy c of part k. Copy c trains on the
-/// c-th of `copies` equal runs of the replica's microbatches.
-/// @tparam Stages, Edges  of all copies
-template <int Stages, int Edges>
-struct StageMap {
-  static constexpr int stages = Stages;
-  static constexpr int edges = Edges;
-  int devices = 1;
-  int copies = 1;
-  int links = 0;
-  std::int16_t device[Stages] = {};
-  StageEdge edge[Edges > 0 ? Edges : 1] = {};
-
-  [[nodiscard]] constexpr int parts() const { return Stages / copies; }
-};
-
-/// `Devices * Chunks` stages in a chain, stage k on device k modulo Devices.
-template <int Devices, int Chunks = 1>
-constexpr auto chain_map() {
-  constexpr int stages = Devices * Chunks;
-  StageMap<stages, stages - 1> map{.devices = Devices};
-  for (int s = 0; s < stages; ++s) {
-    map.device[s] = static_cast<std::int16_t>(s % Devices);
-    if (s > 0) {
-      map.edge[s - 1] = {static_cast<std::int16_t>(s - 1), static_cast<std::int16_t>(s),
-                         static_cast<std::int16_t>(s - 1)};
-    }
-  }
-  map.links = stages - 1;
-  return map;
-}
-
-/// Two chains in opposite directions: stage k on device k, its copy on device Devices - 1 - k.
-template <int Devices>
-constexpr auto bidirectional_map() {
-  StageMap<2 * Devices, 2 * (Devices - 1)> map{.devices = Devices, .copies = 2};
-  for (int s = 0; s < Devices; ++s) {
-    map.device[s] = static_cast<std::int16_t>(s);
-    map.device[Devices + s] = static_cast<std::int16_t>(Devices - 1 - s);
-  }
-  for (int copy = 0; copy < 2; ++copy) {
-    for (int s = 1; s < Devices; ++s) {
-      int const to = copy * Devices + s;
-      map.edge[map.links] = {static_cast<std::int16_t>(to - 1), static_cast<std::int16_t>(to),
-                             static_cast<std::int16_t>(map.links)};
-      ++map.links;
-    }
-  }
-  return map;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-struct StageMapView {
-  int stages = 0;
-  int edges = 0;
-  int devices = 1;
-  int copies = 1;
-  int links = 0;
-  std::int16_t const* device = nullptr;  ///< of each stage
-  StageEdge const* edge = nullptr;
-
-  constexpr StageMapView() = default;
-
-  template <int Stages, int Edges>
-  constexpr StageMapView(StageMap<Stages, Edges> const& map)
-      : stages{Stages},
-        edges{Edges},
-        devices{map.devices},
-        copies{map.copies},
-        links{map.links},
-        device{map.device},
-        edge{map.edge} {}
-
-  [[nodiscard]] constexpr int parts() const { return stages / copies; }
-
-  /// Whether messages go over this edge: its stages are on two devices.
-  [[nodiscard]] constexpr bool crosses(int e) const {
-    return device[edge[e].from] != device[edge[e].to];
-  }
-
-  /// The first of the replica's microbatches that a stage's copy trains on.
-  [[nodiscard]] constexpr int first_microbatch(int stage, int microbatches) const {
-    return stage / parts() * (microbatches / copies);
-  }
-};
-
-/// A StageMap whose size is known at run time only.
-struct RuntimeMap {
-  int devices = 1;
-  int copies = 1;
-  int links = 0;
-  std::vector<std::int16_t> device;
-  std::vector<StageEdge> edge;
-
-  RuntimeMap() = default;
-
-  template <int Stages, int Edges>
-  explicit RuntimeMap(StageMap<Stages, Edges> const& map)
-      : devices{map.devices},
-        copies{map.copies},
-        links{map.links},
-        device(map.device, map.device + Stages),
-        edge(map.edge, map.edge + Edges) {}
-
-  operator StageMapView() const {
-    StageMapView view;
-    view.stages = static_cast<int>(device.size());
-    view.edges = static_cast<int>(edge.size());
-    view.devices = devices;
-    view.copies = copies;
-    view.links = links;
-    view.device = device.data();
-    view.edge = edge.data();
-    return view;
-  }
-};
-
-/// Whether stages are on devices that exist, edges lead upwards inside a copy, and all edges of a
-/// link lead from one device to one other.
-constexpr bool is_sound(StageMapView const& map) {
-  if (map.stages < 1 || map.devices < 1 || map.copies < 1 || map.stages % map.copies != 0 ||
-      map.links < 0) {
-    return false;
-  }
-  for (int s = 0; s < map.stages; ++s) {
-    if (map.device[s] < 0 || map.device[s] >= map.devices) {
-      return false;
-    }
-  }
-  detail::Scratch<int> ends_of_link{map.links, -1};
-  for (int e = 0; e < map.edges; ++e) {
-    StageEdge const edge = map.edge[e];
-    if (edge.from < 0 || edge.from >= edge.to || edge.to >= map.stages ||
-        edge.from / map.parts() != edge.to / map.parts()) {
-      return false;
-    }
-    if (!map.crosses(e)) {
-      continue;
-    }
-    if (edge.link < 0 || edge.link >= map.links) {
-      return false;
-    }
-    int const ends = map.device[edge.from] * map.devices + map.device[edge.to];
-    if (ends_of_link[edge.link] >= 0 && ends_of_link[edge.link] != ends) {
-      return false;
-    }
-    ends_of_link[edge.link] = ends;
-  }
-  return true;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The same on every rank. Group -1 is that of all ranks.
-template <class Program>
-class RankGroups {
- public:
-  static constexpr int all = -1;
-
-  template <class = void>  // compiled where it is called, not by every include
-  static std::vector<RankSet> list() {
-    std::vector<RankSet> groups;
-    for (int part = 0; reduces() && part < map().parts(); ++part) {
-      RankSet set{.ranks = {}, .name = "stage " + std::to_string(part)};
-      for (int replica = 0; replica < replicas(); ++replica) {
-        for (int copy = 0; copy < map().copies; ++copy) {
-          set.ranks.push_back(rank_of(replica, copy * map().parts() + part));
-        }
-      }
-      groups.push_back(set);
-    }
-    for (int replica = 0; replica < replicas(); ++replica) {
-      for (int link = 0; link < map().links; ++link) {
-        StageEdge const& edge = first_edge(link);
-        int const from = rank_of(replica, edge.from);
-        int const to = rank_of(replica, edge.to);
-        std::string const name =
-            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
-        groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
-        groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
-      }
-    }
-    return groups;
-  }
-
-  /// Of the ranks that have this part of the model.
-  static int of_part(int part) { return reduces() ? part : all; }
-
-  /// Of the ends of a link; the sender is its first rank.
-  static int of_link(int replica, int link, bool forward) {
-    return (reduces() ? map().parts() : 0) + 2 * (replica * map().links + link) + (forward ? 0 : 1);
-  }
-
- private:
-  static constexpr StageMapView map() { return Program::map; }
-  static constexpr int replicas() { return Program::batching.replicas; }
-  // Where each device has the whole model, its group is that of all.
-  static constexpr bool reduces() { return Program::devices > 1 && replicas() * map().copies > 1; }
-  static constexpr int rank_of(int replica, int stage) {
-    return replica * Program::devices + map().device[stage];
-  }
-  static StageEdge const& first_edge(int link) {
-    int e = 0;
-    while (Program::map.edge[e].link != link || !map().crosses(e)) {
-      ++e;
-    }
-    return Program::map.edge[e];
-  }
-};
-
-}  // namespace tandem
-
 // ---- tandem/engine/rank_memory.hpp
 
 /// @file
@@ -8044,311 +9702,6 @@ class RankGroups {
 
 /// @file
 /// Arenas: where the regions of a MemoryPlan stand in a rank's memory, for each live microbatch.
-
-// ---- tandem/engine/memory_plan.hpp
-
-/// @file
-/// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
-/// microbatch; made before the first step and never changed.
-///
-/// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
-/// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
-/// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
-/// (first fit). *gradient* holds the gradients of one backward pass likewise, behind those that are
-/// sent.
-
-// ---- tandem/engine/first_fit.hpp
-
-/// @file
-/// FirstFit: places buffers in one region of memory by when they live.
-
-namespace tandem {
-
-namespace detail {
-
-/// Buffers placed by first fit in the order of their births.
-class FirstFit {
- public:
-  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  template <class = void>  // compiled where it is called, not by every include
-  std::int64_t place(std::int64_t bytes, int birth, int death) {
-    std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
-    std::int64_t offset = 0;
-    auto at = live_.begin();
-    for (; at != live_.end() && at->offset - offset < bytes; ++at) {
-      offset = at->offset + at->bytes;
-    }
-    live_.insert(at, {offset, bytes, death});
-    peak_ = std::max(peak_, offset + bytes);
-    return offset;
-  }
-
-  [[nodiscard]] std::int64_t peak() const { return peak_; }
-
- private:
-  struct Block {
-    std::int64_t offset;
-    std::int64_t bytes;
-    int death;
-  };
-  std::vector<Block> live_;  // by offset
-  std::int64_t peak_ = 0;
-};
-
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
-/// at once, from the arrival of their input to the end of their backward pass.
-struct StageLife {
-  int first = 0;
-  int last = 0;
-  int live = 1;
-  int deferred = 0;  ///< of these: between the input gradient and the weight gradient, where apart
-  int first_microbatch = 0;  ///< of the replica's
-};
-
-/// Where a buffer is. Gradients are all in the gradient region.
-enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
-
-/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
-/// there is no such buffer.
-struct MemoryPlan {
-  static constexpr std::int64_t none = -1;
-
-  std::vector<int> root;                    ///< of a node: whose memory its output is
-  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
-  std::vector<MemoryRegion> region;         ///< of a root
-  std::vector<std::int64_t> value;          ///< of a root
-  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
-  std::vector<std::int64_t> saved;          ///< of a node, kept or recomputed
-  std::vector<std::int64_t> node_gradient;  ///< of a node
-  std::vector<std::int64_t> edge_gradient;  ///< of an edge
-  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
-  std::vector<std::int64_t> bytes;          ///< of a node's output
-  std::int64_t loss_gradient = none;        ///< where the loss writes
-  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
-  std::int64_t recomputed_bytes = 0;
-  std::int64_t transient_bytes = 0;
-  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region
-  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
-  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
-};
-
-/// What is planned for.
-struct PlanTask {
-  int batch = 1;  ///< samples of the largest microbatch
-  std::int64_t element_bytes = 4;
-  int microbatches = 1;  ///< of the replica
-  std::vector<StageLife> stages{};
-  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
-  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
-};
-
-namespace detail {
-
-/// Sizes of the buffers of a graph's nodes.
-template <GraphSize Size>
-struct BufferSizes {
-  Graph<Size> const& graph;
-  std::int64_t batch;
-  std::int64_t element_bytes;
-
-  [[nodiscard]] std::int64_t bytes(int node) const {
-    return aligned(graph.node[node].out.elements() * batch * element_bytes);
-  }
-  // Of a root, which may be wider than what it is named after.
-  [[nodiscard]] std::int64_t stored_bytes(int node) const {
-    Node const& n = graph.node[node];
-    std::int64_t const wider = n.width > 0 ? n.width : 1;
-    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
-    return aligned(n.out.elements() / own * wider * batch * element_bytes);
-  }
-};
-
-/// Places values, and what ops save.
-template <GraphSize Size>
-class ValuePlanner {
- public:
-  ValuePlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
-               MemoryPlan& plan)
-      : graph_{graph},
-        needs_{needs},
-        task_{task},
-        sizes_{graph, task.batch, task.element_bytes},
-        plan_{plan} {}
-
-  void place() {
-    find_roots();
-    find_regions();
-    place_values();
-  }
-
- private:
-  [[nodiscard]] OpNeeds const& needs(int node) const {
-    return needs_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] MemoryRegion& region(int node) {
-    return plan_.region[static_cast<std::size_t>(root(node))];
-  }
-  [[nodiscard]] bool is_input(int node) const { return graph_.node[node].kind == NodeKind::input; }
-  template <class F>
-  void each_source(int n, F const& f) const {
-    Node const& node = graph_.node[n];
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      f(graph_.source[e]);
-    }
-  }
-
-  void find_roots() {
-    for (int n = 0; n < Size.nodes; ++n) {
-      plan_.bytes.push_back(sizes_.bytes(n));
-      plan_.root.push_back(root_of(graph_, n));
-      plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
-    }
-    for (int n = 0; n < Size.nodes; ++n) {
-      int const over = overwritten_by(n);
-      if (over >= 0) {
-        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
-      }
-    }
-  }
-
-  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
-  [[nodiscard]] int overwritten_by(int n) const {
-    int over = -1;
-    each_source(n, [&](int source) {
-      if (over < 0 && needs(n).in_place && root(n) == n && !is_input(root(source)) &&
-          sizes_.bytes(source) == sizes_.bytes(n) &&
-          sizes_.stored_bytes(root(source)) == sizes_.bytes(n) && is_over(root(source), n)) {
-        over = source;
-      }
-    });
-    return over;
-  }
-
-  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
-  [[nodiscard]] bool is_over(int r, int n) const {
-    if (crosses(r, n)) {
-      return false;
-    }
-    for (int m = 0; m < Size.nodes; ++m) {
-      Node const& node = graph_.node[m];
-      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
-        return false;
-      }
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
-        if (root(graph_.source[e]) == r && root(m) != r && m != n && (m > n || later)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  // Whether node @p n reads what another stage, or another run that is computed again, has made.
-  [[nodiscard]] bool crosses(int source, int n) const {
-    return graph_.node[source].stage != graph_.node[n].stage || segment(source) != segment(n) ||
-           (segment(n) >= 0 && graph_.node[source].kind == NodeKind::receive);
-  }
-  [[nodiscard]] int segment(int node) const {
-    return task_.segment != nullptr ? task_.segment[node] : -1;
-  }
-
-  void find_regions() {
-    plan_.region.assign(Size.nodes, MemoryRegion::transient);
-    for (int n = 0; n < Size.nodes; ++n) {  // what backward reads
-      Node const& node = graph_.node[n];
-      MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
-      if (node.needs_gradient && needs(n).output) {
-        region(n) = wanted;
-      }
-      each_source(n, [&](int source) {
-        if (node.needs_gradient && needs(n).input) {
-          region(source) = wanted;
-        }
-      });
-    }
-    for (int n = 0; n < Size.nodes; ++n) {  // what must outlive its pass
-      Node const& node = graph_.node[n];
-      if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
-        region(n) = MemoryRegion::kept;
-      }
-      each_source(n, [&](int source) {
-        if (node.kind == NodeKind::send || crosses(root(source), n)) {
-          region(source) = MemoryRegion::kept;
-        }
-      });
-    }
-    for (int n = 0; n < Size.nodes; ++n) {
-      if (is_input(root(n))) {
-        region(n) = MemoryRegion::none;
-      }
-    }
-  }
-
-  void place_values() {
-    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read or written last in forward
-    for (int n = 0; n < Size.nodes; ++n) {
-      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
-      used(n);
-      each_source(n, used);
-    }
-    plan_.value.assign(Size.nodes, MemoryPlan::none);
-    plan_.saved.assign(Size.nodes, MemoryPlan::none);
-    plan_.stage.assign(Size.nodes, 0);
-    plan_.kept_bytes.assign(task_.stages.size(), 0);
-    detail::FirstFit transient;
-    for (std::size_t s = 0; s < task_.stages.size(); ++s) {
-      std::int64_t recomputed = 0;
-      for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
-        recomputed = n > 0 && segment(n) != segment(n - 1) ? 0 : recomputed;
-        auto const reserve = [&](MemoryRegion where, std::int64_t size) {
-          std::int64_t& used = where == MemoryRegion::kept ? plan_.kept_bytes[s] : recomputed;
-          std::int64_t const offset = used;
-          used += size;
-          plan_.recomputed_bytes = std::max(plan_.recomputed_bytes, recomputed);
-          return offset;
-        };
-        auto const i = static_cast<std::size_t>(n);
-        auto const r = static_cast<std::size_t>(root(n));
-        MemoryRegion const where = plan_.region[r];
-        if (where != MemoryRegion::none && plan_.value[r] == MemoryPlan::none &&
-            graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
-          std::int64_t const size = sizes_.stored_bytes(root(n));
-          plan_.stage[r] = static_cast<int>(s);
-          plan_.value[r] = where == MemoryRegion::transient ? transient.place(size, n, last[r])
-                                                            : reserve(where, size);
-        }
-        if (needs(n).saved_bytes > 0) {
-          plan_.saved[i] = reserve(segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept,
-                                   aligned(needs(n).saved_bytes));
-        }
-        Node const& node = graph_.node[n];
-        bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
-        plan_.logical_bytes += written ? sizes_.bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
-      }
-    }
-    plan_.transient_bytes = transient.peak();
-  }
-
-  Graph<Size> const& graph_;
-  std::vector<OpNeeds> const& needs_;
-  PlanTask const& task_;
-  BufferSizes<Size> sizes_;
-  MemoryPlan& plan_;
-};
-
-}  // namespace detail
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -8637,6 +9990,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
  public:
   using Base::graph;
   using Base::layout;
+  using Base::places;
   using typename Base::Buffer;
   using typename Base::Device;
   using typename Base::P;
@@ -8658,24 +10012,31 @@ class RankMemory : public ParameterMemory<Program, Backend> {
         recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
         transient_{device, static_cast<std::size_t>(arenas_.transient_bytes())},
         scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
-        packed_{device, packed_bytes(ops.needs())} {
-    point_parameters();
-    point_packed(ops.needs());
-    int const count = arenas_.tables();
+        packed_{device, packed_bytes(ops.needs()) * static_cast<std::size_t>(places.count())} {
+    for (int place = 0; place < places.count(); ++place) {
+      point_parameters(place);
+      point_packed(ops.needs(), place);
+    }
+    int const count = places.rule.on() ? places.tables() : arenas_.tables();
     tables_.reserve(static_cast<std::size_t>(count));
     for (int t = 0; t < count; ++t) {
       tables_.push_back(std::make_unique<Storage>());
       point_activations(t, *tables_.back());
     }
-    for (int m = 0; m < task.microbatches; ++m) {
+    for (int m = 0; m < std::max(count, task.microbatches); ++m) {
       of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
     }
   }
 
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
 
-  /// The operands for microbatch @p m of the replica.
+  /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),
+  /// for m up to places.tables().
   [[nodiscard]] Table const& table(int m) const { return storage(m).table; }
+  /// The same for B(m), whose weights are others only where F's are predicted.
+  [[nodiscard]] Table const& backward_table(int m) const {
+    return places.predicts() ? storage(m).backward : storage(m).table;
+  }
 
   /// Points every edge that carries the network's input to @p x, for microbatch @p m.
   void set_input(int m, T const* x) {
@@ -8703,6 +10064,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
             .recomputed = Base::size(recomputed_),
             .transient = Base::size(transient_),
             .scratch = Base::size(scratch_),
+            .versions = Base::version_bytes(),
             .weights = Base::weight_bytes() + Base::size(packed_),
             .logical = plan_.logical_bytes};
   }
@@ -8729,6 +10091,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     std::vector<std::size_t> first_fork;
     std::vector<T*> gradient;
     std::vector<Operands<T, P>> operands;
+    Table backward{};  // where its weights are others
+    std::vector<Operands<T, P>> backward_operands{};
   };
   static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
 
@@ -8764,10 +10128,10 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                                          plan_.value[root] + plan_.slice[n]);
   }
 
-  void point_parameters() {
+  void point_parameters(int place) {
     for (int p = 0; p < graph.parameters; ++p) {
-      parameter_.push_back(this->parameters() + layout.offset[p]);
-      weight_.push_back(this->weights() != nullptr ? this->weights() + layout.offset[p] : nullptr);
+      parameter_.push_back(this->parameter(p, place));
+      weight_.push_back(this->weight(p, place));
       gradient_.push_back(graph.parameter[p].frozen ? nullptr
                                                     : this->gradients() + layout.offset[p]);
     }
@@ -8798,11 +10162,11 @@ class RankMemory : public ParameterMemory<Program, Backend> {
              .y = value_of(n, t),
              .dy = own.gradient.back(),
              .dx = own.edge_gradient.data() + node.first_edge,
-             .parameter = parameter_.data() + node.first_parameter,
-             .weight = weight_.data() + node.first_parameter,
+             .parameter = parameter_.data() + first_parameter(n, places.forward(t)),
+             .weight = weight_.data() + first_parameter(n, places.forward(t)),
              .gradient = gradient_.data() + node.first_parameter,
              .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
-             .packed = packed_at_[i]});
+             .packed = packed_at(n, places.forward(t))});
       }
     }
     own.table = {.operands = own.operands.data(),
@@ -8811,6 +10175,28 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                  .gradient = own.gradient.data(),
                  .output = graph.result >= 0 ? value_of(graph.result, t) : nullptr,
                  .loss_gradient = gradient(t, plan_.loss_gradient)};
+    if constexpr (places.predicts()) {
+      point_backward(places.backward(t), own);
+    }
+  }
+
+  // The same, but for the weights.
+  void point_backward(int place, Storage& own) const {
+    own.backward_operands = own.operands;
+    for (int n = 0; n < graph.nodes; ++n) {
+      Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
+      operands.parameter = parameter_.data() + first_parameter(n, place);
+      operands.weight = weight_.data() + first_parameter(n, place);
+      operands.packed = packed_at(n, place);
+    }
+    own.backward = own.table;
+    own.backward.operands = own.backward_operands.data();
+  }
+  static int first_parameter(int n, int place) {
+    return place * graph.parameters + graph.node[n].first_parameter;
+  }
+  [[nodiscard]] std::byte* packed_at(int n, int place) const {
+    return packed_at_[static_cast<std::size_t>(place * graph.nodes + n)];
   }
 
   // The gradients of the edges that carry a node's output, in the order of the network's edges.
@@ -8838,8 +10224,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
     return static_cast<std::size_t>(sum);
   }
-  void point_packed(std::vector<OpNeeds> const& needs) {
-    std::byte* next = packed_.data();
+  void point_packed(std::vector<OpNeeds> const& needs, int place) {
+    std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
     for (OpNeeds const& need : needs) {
       packed_at_.push_back(next);
       next += detail::aligned(need.packed_bytes);
@@ -8854,73 +10240,13 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   Buffer transient_;  // what is sent, then values and gradients
   Buffer scratch_;
   Buffer packed_;
-  std::vector<P*> parameter_;
+  std::vector<P*> parameter_;  // of one of the places behind those of another
   std::vector<T const*> weight_;
   std::vector<P*> gradient_;
   std::vector<std::byte*> packed_at_;
   std::vector<std::unique_ptr<Storage>> tables_;
   std::vector<Storage*> of_microbatch_;
 };
-
-}  // namespace tandem
-
-// ---- tandem/strategy/local_stage.hpp
-
-/// @file
-/// LocalStages: which nodes of a device's graph each of its stages has.
-
-namespace tandem {
-
-/// One of a device's stages: nodes [first, last) of its graph.
-struct LocalStage {
-  int id = 0;  ///< in the StageMap
-  int first = 0;
-  int last = 0;
-  int copy = 0;                 ///< which of the model's copies it is part of
-  int part = 0;                 ///< which part of the model it is
-  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
-  bool has_input = false;       ///< it reads the network's input
-  bool has_result = false;      ///< it gives the network's output
-};
-
-/// The stages of a device, in the order of its graph.
-template <int Count>
-struct LocalStages {
-  static constexpr int count = Count;
-  LocalStage stage[Count] = {};
-};
-
-namespace detail {
-
-template <GraphSize Size>
-constexpr int count_stages(Graph<Size> const& graph) {
-  int count = 1;
-  for (int n = 1; n < Size.nodes; ++n) {
-    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
-  }
-  return count;
-}
-
-template <int Count, GraphSize Size>
-constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
-  LocalStages<Count> stages;
-  int next = 0;
-  for (int n = 0; n < Size.nodes; ++n) {
-    int const id = graph.node[n].stage;
-    if (n == 0 || id != graph.node[n - 1].stage) {
-      stages.stage[next++] = {
-          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
-    }
-    LocalStage& stage = stages.stage[next - 1];
-    stage.last = n + 1;
-    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
-    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
-    stage.has_result = stage.has_result || n == graph.result;
-  }
-  return stages;
-}
-
-}  // namespace detail
 
 }  // namespace tandem
 
@@ -9082,10 +10408,7 @@ class RankLinks {
     return Whole::batching.reproducible ? readers : 1;
   }
   Label label(int id, int verb, int microbatch) const {
-    int local = 0;
-    while (Program::stages.stage[local].id != id) {
-      ++local;
-    }
+    int const local = local_stage(Program::stages, id);
     return {names_[static_cast<std::size_t>(4 * local + verb)].c_str(), microbatch};
   }
 
@@ -9095,136 +10418,6 @@ class RankLinks {
   std::vector<Transfer> gradients_;
   std::vector<std::string> names_;  // of each local stage, its four kinds of messages
 };
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank_plan.hpp
-
-/// @file
-/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
-
-// ---- tandem/strategy/live_microbatches.hpp
-
-/// @file
-/// How many microbatches a stage must hold at once, which is what its activations cost.
-
-namespace tandem {
-
-/// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
-/// the end of B (W where backward is split), in the order of its device's row.
-///
-/// They are consecutive, so microbatch i may live in slot i modulo this number.
-/// @pre the table passes verify()
-template <class Table>
-constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
-  int received = 0;
-  int forwarded = 0;
-  int retired = 0;
-  int most = 0;
-  for (Action const& action : row_of(table, map.device[stage])) {
-    if (action.stage != stage) {
-      continue;
-    }
-    received += action.kind == ActionKind::receive_forward ? 1 : 0;
-    forwarded += action.kind == ActionKind::forward ? 1 : 0;
-    most = std::max(most, std::max(received, forwarded) - retired);
-    retired +=
-        action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
-  }
-  return most;
-}
-
-/// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
-/// @pre the table passes verify()
-template <class Table>
-constexpr int deferred_microbatches(Table const& table, StageMapView const& map, int stage) {
-  int deferred = 0;
-  int most = 0;
-  for (Action const& action : row_of(table, map.device[stage])) {
-    if (action.stage == stage && action.kind == ActionKind::input_gradient) {
-      most = std::max(most, ++deferred);
-    } else if (action.stage == stage && action.kind == ActionKind::weight_gradient) {
-      --deferred;
-    }
-  }
-  return most;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a rank does in a step. Made at start-up from the strategy's table, or from one that was
-/// imported.
-struct RankPlan {
-  Batching batching{};
-  std::vector<Action> training{};  ///< ends with an `end`
-  std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
-  Action last_forward{};           ///< of a training step; the losses are summed behind it
-  Action last_evaluation{};
-  std::vector<StageLife> stages{};
-};
-
-/// The strategy's batching, with the microbatches of an imported table if there are any.
-template <class Whole>
-Batching batching_with(int microbatches) {
-  Batching batching = Whole::batching;
-  if (microbatches > 0) {
-    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
-      batching.leaves = batching.reproducible ? microbatches : 1;
-    }
-    batching.microbatches = microbatches;
-  }
-  return batching;
-}
-
-/// The plan of device @p Program::device: the passes and messages of its row, then the reductions
-/// and the update. Evaluation does the forward passes in the same order.
-/// @param batching  with as many microbatches as @p table has
-template <class Program, class Table>
-RankPlan make_rank_plan(Table const& table, Batching const& batching) {
-  using Whole = typename Program::Program;
-  RankPlan plan{.batching = batching};
-  for (Action const& action : row_of(table, Program::device)) {
-    plan.training.push_back(action);
-    bool const is_forward = action.kind == ActionKind::forward;
-    if (is_forward || action.kind == ActionKind::send_forward ||
-        action.kind == ActionKind::receive_forward) {
-      plan.forward.push_back(action);
-    }
-    plan.last_forward = is_forward ? action : plan.last_forward;
-  }
-  plan.last_evaluation = plan.last_forward;
-  auto const add = [](std::vector<Action>& row, ActionKind kind, int stage, int index) {
-    row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
-  };
-  int const stage = Program::stages.stage[0].id;
-  if (Program::gradient_replicas > 1) {
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      add(plan.training, ActionKind::reduce_gradient, Program::layout.bucket_stage[bucket], bucket);
-    }
-  }
-  if (Whole::ranks > 1) {
-    add(plan.training, ActionKind::reduce_loss, stage, 0);
-    add(plan.forward, ActionKind::reduce_loss, stage, 0);
-  }
-  if (Whole::devices > 1) {
-    add(plan.training, ActionKind::reduce_norm, stage, 0);
-  }
-  add(plan.training, ActionKind::update, stage, 0);
-  add(plan.training, ActionKind::end, stage, 0);
-  add(plan.forward, ActionKind::end, stage, 0);
-  StageMapView const map{Whole::map};
-  for (LocalStage const& own : Program::stages.stage) {
-    plan.stages.push_back(
-        {.first = own.first,
-         .last = own.last,
-         .live = live_microbatches(table, map, own.id),
-         .deferred = deferred_microbatches(table, map, own.id),
-         .first_microbatch = map.first_microbatch(own.id, batching.microbatches)});
-  }
-  return plan;
-}
 
 }  // namespace tandem
 
@@ -9288,15 +10481,16 @@ struct Stage {
     forward_blocks(rank, pass, table, Blocks{});
   }
 
-  /// What was not kept is computed again, run by run, and then goes backward: once, so both
-  /// gradients are computed when a schedule that has them apart wants the first.
+  /// What was not kept is computed again, run by run, and then goes backward, both gradients at
+  /// once.
   /// @param leaf  the leaf that this microbatch finishes, or -1
   template <BackwardPart P = BackwardPart::whole>
   TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass, Table const& table,
                                        int leaf) {
     if constexpr (Program::segments.of[First] < 0) {
       backward_blocks<P>(rank, pass, table, leaf, Blocks{});
-    } else if constexpr (P != BackwardPart::weight_gradient) {
+    } else {
+      static_assert(P == BackwardPart::whole);
       recompute_and_back<Last>(rank, pass, table, leaf);
     }
   }
@@ -9416,7 +10610,7 @@ struct Stage {
       if (!is_empty(pass)) {
         add_forks<I>(rank, pass, table);
       }
-      if constexpr (gives_input_gradient(graph, I)) {
+      if constexpr (Program::gives_input_gradient.of[I]) {
         auto& op = rank.ops_.template get<I>();
         if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
           add_over_replicas(rank, pass, op.sums(operands),
@@ -9478,7 +10672,8 @@ struct StepKey {
   bool training = false;
   bool targets = false;
   bool outputs = false;
-  bool clips = false;  ///< the gradient may be scaled down to a largest norm
+  bool exchanges = false;  ///< two models are averaged
+  bool clips = false;      ///< the gradient may be scaled down to a largest norm
 
   friend bool operator==(StepKey const&, StepKey const&) = default;
 };
@@ -9594,10 +10789,10 @@ class RankPasses {
         memory_{device_, ops_, states_of(options.optimizer), plan_task(options),
                 plan_.batching.leaves_of_copy(Whole::map.copies)},
         feed_{device_, feed_sizes(options)},
-        gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_.batching,
-                   tracer_},
+        gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_, tracer_},
         links_{device_, replica_of(options), connect, tracer_},
-        microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
+        microbatches_{plan_.batching, replica_of(options), Whole::map.copies,
+                      Whole::averaging.keeps_two()},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
     device_.scratch_bytes = ops_.scratch_bytes();
@@ -9611,6 +10806,7 @@ class RankPasses {
             .training = training,
             .targets = batch.targets != nullptr,
             .outputs = batch.outputs != nullptr,
+            .exchanges = training && Whole::averaging.takes_place(state.step),
             .clips = state.clip_norm > 0.0};
     microbatches_.split(batch.size);
     feed_.begin(device_, state, batch, microbatches_, wait);
@@ -9624,7 +10820,7 @@ class RankPasses {
         links_.await_forward(device_, action.stage, key_.training);
       }
       Table const& table = memory_.table(m);
-      at_stage(action.stage, [&](auto s) {
+      at_stage<Program>(action.stage, [&](auto s) {
         if constexpr (Program::stages.stage[s].has_input) {
           memory_.set_input(m, feed_.input(own));
         }
@@ -9637,7 +10833,7 @@ class RankPasses {
       if (Program::has_result) {
         sums_.clear(device_, microbatches_.global(m));
       }
-      at_stage(action.stage, [&](auto s) {
+      at_stage<Program>(action.stage, [&](auto s) {
         if (Passes<s>::synchronizes && key_.training) {
           Passes<s>::forward(*this, pass(own), memory_.table(m));
         }
@@ -9654,7 +10850,7 @@ class RankPasses {
   void run_backward(Action action) {
     int const m = action.index;
     Microbatch const& own = microbatches_[m];
-    at_stage(action.stage, [&](auto s) {
+    at_stage<Program>(action.stage, [&](auto s) {
       constexpr LocalStage stage = Program::stages.stage[s];
       if (own.size > 0 || Passes<s>::synchronizes) {
         PassType const p = pass(own);
@@ -9664,7 +10860,7 @@ class RankPasses {
             links_.await_backward(device_, action.stage);
           }
           if constexpr (Program::stages.stage[s].has_result) {
-            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / key_.samples,
+            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / own.total,
                                table.loss_gradient);
           }
         }
@@ -9678,8 +10874,10 @@ class RankPasses {
   }
 
   void run_message(Action action, std::int64_t size) {
+    run_message(action, size, memory_.table(action.index));
+  }
+  void run_message(Action action, std::int64_t size, Table const& table) {
     int const m = action.index;
-    Table const& table = memory_.table(m);
     switch (action.kind) {
       case ActionKind::send_forward:
         links_.send_forward(device_, table, action.stage, m, size);
@@ -9697,8 +10895,23 @@ class RankPasses {
 
   void pack() {
     for (LocalStage const& stage : Program::stages.stage) {
-      at_stage(stage.id, [this](auto s) { Passes<s>::pack(*this, memory_.table(0)); });
+      pack(stage.id);
     }
+  }
+  void pack(int stage) {
+    at_stage<Program>(stage, [this](auto s) { Passes<s>::pack(*this, memory_.table(0)); });
+  }
+
+  /// The passes of local stage @p S.
+  template <int S>
+  using Passes = Stage<RankPasses, Program, Backend, Program::stages.stage[S].first,
+                       Program::stages.stage[S].last>;
+
+  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
+    std::int64_t const samples =
+        std::int64_t{options.largest_microbatch} * plan_.batching.microbatches;
+    return {.samples = Program::has_input || Program::has_result ? samples : 0,
+            .targets_per_sample = LossType::targets(Whole::network.output().out)};
   }
 
   RankPlan plan_;
@@ -9717,12 +10930,11 @@ class RankPasses {
   template <class, class, class, int, int>
   friend struct Stage;
 
-  template <int S>
-  using Passes = Stage<RankPasses, Program, Backend, Program::stages.stage[S].first,
-                       Program::stages.stage[S].last>;
-
   static RankPlan make_plan(RankOptions const& options) {
     Batching const batching = batching_with<Whole>(options.microbatches);
+    if constexpr (Whole::asynchrony.on()) {
+      return make_asynchronous_plan<Program>(batching);
+    }
     return options.rows != nullptr ? make_rank_plan<Program>(*options.rows, batching)
                                    : make_rank_plan<Program>(Whole::table, batching);
   }
@@ -9738,30 +10950,11 @@ class RankPasses {
   static std::vector<Communicator> stage_groups(Connect const& connect) {
     std::vector<Communicator> groups;
     for (LocalStage const& stage : Program::stages.stage) {
-      groups.push_back(connect(RankGroups<Whole>::of_part(stage.part)));
+      groups.push_back(connect(RankGroups<Whole>::of_stage(stage.id)));
     }
     return groups;
   }
-  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
-    std::int64_t const samples =
-        std::int64_t{options.largest_microbatch} * plan_.batching.microbatches;
-    return {.samples = Program::has_input || Program::has_result ? samples : 0,
-            .targets_per_sample = LossType::targets(Whole::network.output().out)};
-  }
 
-  // Calls f with the index of a local stage, as a type.
-  template <class F>
-  static void at_stage(int id, F const& f) {
-    if constexpr (Program::stages.count == 1) {
-      f(std::integral_constant<int, 0>{});
-    } else {
-      [&]<int... S>(std::integer_sequence<int, S...>) {
-        (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
-               ...);
-      }
-      (std::make_integer_sequence<int, Program::stages.count>{});
-    }
-  }
   void bucket_ready(int bucket, int leaf) {
     if (leaf >= 0) {
       gradients_.leaf_ready(device_, memory_, bucket, leaf);
@@ -9791,7 +10984,7 @@ class RankPasses {
     return {.device = device_,
             .batch = own.size,
             .first_sample = own.first,
-            .share = static_cast<double>(own.size) / key_.samples,
+            .share = static_cast<double>(own.size) / own.total,
             .state = feed_.state(),
             .training = key_.training,
             .accumulate = own.adds};
@@ -9857,8 +11050,11 @@ class StepRunner {
 
 namespace tandem {
 
-/// Every replica runs it on the same summed gradients and gets the same parameters. The primary
-/// template is for devices that share the host's memory.
+/// Stands for every stage of a device.
+inline constexpr int all_stages = -1;
+
+/// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
+/// and gets the same parameters. The primary template is for devices that share the host's memory.
 template <class Backend>
 class Update {
  public:
@@ -9892,17 +11088,42 @@ class Update {
     return squares_;
   }
 
-  /// Finishes *result and, if every loss is finite, updates all parameters; no allocation.
+  /// Finishes *result; if a loss was not finite, apply() does nothing until the next call.
   /// @pre where clipping is on, sum_squares() was called
-  /// Cost: one pass over parameters, gradients and states.
   template <class Memory>
-  void run(Device& device, Memory const& memory, StepState const* state,
-           StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
+  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
+              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
     sums.finish(device, key.samples, result);
-    if (result->non_finite < 0) {
-      result->gradient_norm = update(device, memory, *state);
+    stopped_ = result->non_finite < 0 ? 0 : 1;
+    scale_ = 1.0;
+    if (state->clip_norm > 0.0 && stopped_ == 0) {
+      double const norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
+      scale_ = norm > state->clip_norm ? state->clip_norm / norm : 1.0;
+      result->gradient_norm = norm;
     }
   }
+
+  /// Updates the trained parameters of one stage, or of all; no allocation.
+  /// Cost: one pass over parameters, gradients and states.
+  template <class Memory>
+  void apply(Device& device, Memory const& memory, StepState const* state,
+             int stage = all_stages) const {
+    if (stopped_ != 0) {
+      return;
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            if (stage == all_stages || stage == r.stage) {
+              update_run(device, memory, *state, optimizer, r);
+            }
+          }
+        },
+        optimizer_);
+  }
+
+  /// Where the device says that nothing may change, as a loss was not finite.
+  [[nodiscard]] int const* stopped() const { return &stopped_; }
 
   /// After parameters were written by the host.
   void refresh(Device& /*device*/) {}
@@ -9914,27 +11135,9 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
-  template <class Memory>
-  double update(Device& device, Memory const& memory, StepState const& state) const {
-    double norm = 0.0;
-    double scale = 1.0;
-    if (state.clip_norm > 0.0) {
-      norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
-      scale = norm > state.clip_norm ? state.clip_norm / norm : 1.0;
-    }
-    std::visit(
-        [&](auto const& optimizer) {
-          for (UpdateRun const& r : runs_) {
-            update_run(device, memory, state, scale, optimizer, r);
-          }
-        },
-        optimizer_);
-    return norm;
-  }
-
   template <class Memory, class O>
-  void update_run(Device& device, Memory const& memory, StepState const& state, double scale,
-                  O const& optimizer, UpdateRun const& r) const {
+  void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
+                  UpdateRun const& r) const {
     if (r.frozen) {
       return;
     }
@@ -9950,7 +11153,7 @@ class Update {
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
-        .gradient_scale = scale,
+        .gradient_scale = scale_,
         .step = state.step + 1};
     Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
   }
@@ -9959,6 +11162,8 @@ class Update {
   std::vector<UpdateRun> parameters_;
   std::vector<UpdateRun> runs_;  // neighbours that are updated alike
   bool counted_;
+  int stopped_ = 0;
+  double scale_ = 1.0;  // of the step's gradients, by clipping
   std::vector<double> squares_;
 };
 
@@ -10013,7 +11218,7 @@ namespace tandem {
 
 /// @tparam Program  a DeviceProgram
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-class Rank final : public RankInterface<typename Backend::Master, typename LossType::Target>,
+class Rank final : public SteppedRank<typename Backend::Master, typename LossType::Target>,
                    public RankPasses<Program, Backend, LossType, MetricType, Communicator> {
   using Base = RankPasses<Program, Backend, LossType, MetricType, Communicator>;
 
@@ -10021,6 +11226,7 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
   using typename Base::Batch;
   using typename Base::P;
   using typename Base::Whole;
+  static constexpr bool keeps_two = Whole::averaging.keeps_two();
   /// Whether a walk over the actions may be recorded once and replayed.
   static constexpr bool recordable = Whole::ranks == 1 || is_capturable<Communicator>;
 
@@ -10034,6 +11240,8 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
                 parameter_runs(Program::graph, Program::layout, options.groups, Whole::map.parts()),
                 Whole::devices == 1 || Base::replica_of(options) == 0,
                 Whole::network.parameters},
+        exchange_{device_, Base::replica_of(options), connect, states_of(options.optimizer),
+                  tracer_},
         mirror_{states_of(options.optimizer)},
         runner_{recordable && options.record},
         rank_{options.rank},
@@ -10089,6 +11297,7 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = memory_.report();
     report.feed = feed_.bytes();
+    report.exchange = exchange_.bytes();
     report.wire = gradients_.wire_bytes();
     report.tables = update_.bytes() + sums_.bytes();
     return report;
@@ -10099,8 +11308,15 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
   void download() override { mirror_.download(device_, memory_); }
   void upload() override {
     mirror_.upload(device_, memory_);
-    update_.refresh(device_);
-    this->pack();
+    refresh_all();
+  }
+  void stand_in(WhichModel which) override {
+    exchange_.stand_in(device_, memory_, which);
+    refresh_all();
+  }
+  void restore() override {
+    exchange_.restore(device_, memory_);
+    refresh_all();
   }
   void share_with(DeviceSpec const& other) override { device_.share_with(other); }
   void report_progress_to(std::atomic<std::uint64_t>* board) override {
@@ -10127,9 +11343,24 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
   template <class R>
   friend bool act(Action, R&);
 
+  // The weights as products read them.
+  void refresh_all() {
+    update_.refresh(device_);
+    this->pack();
+  }
+
   void training_step() {
     feed_.load(device_, microbatches_);
+    if constexpr (keeps_two) {
+      finished_ = false;
+      if (key_.exchanges && Whole::averaging.overlapped) {
+        exchange_.begin_all(device_, memory_);
+      }
+    }
     run(plan_.training.data());
+    if constexpr (keeps_two) {
+      links_.await_all(device_);
+    }
   }
 
   void run(Action const* row) {
@@ -10159,16 +11390,24 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
     int const m = action.index;
     switch (action.kind) {
       case ActionKind::input_gradient:
-        this->template run_backward<BackwardPart::input_gradient>(action);
+        if constexpr (Whole::splits_backward) {
+          this->template run_backward<BackwardPart::input_gradient>(action);
+        }
         break;
       case ActionKind::weight_gradient:
-        this->template run_backward<BackwardPart::weight_gradient>(action);
+        if constexpr (Whole::splits_backward) {
+          this->template run_backward<BackwardPart::weight_gradient>(action);
+        }
         break;
       case ActionKind::reduce_gradient:
         gradients_.await(device_, memory_, action.index);
         break;
       case ActionKind::reduce_loss:
-        if constexpr (Base::sums_losses_late) {
+        if (action.index == RankPlan::begins_reduction) {
+          gradients_.reduce_sums(device_, sums_.all());
+          break;
+        }
+        if (Base::sums_losses_late && !(plan_.sums_early && key_.training)) {
           gradients_.reduce_sums(device_, sums_.all());
         }
         gradients_.await_sums(device_);
@@ -10183,9 +11422,19 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
         if (Whole::devices == 1 && key_.clips) {
           update_.sum_squares(device_, memory_);
         }
-        links_.await_all(device_);
-        update_.run(device_, memory_, feed_.state(), sums_, key_, feed_.result());
-        this->pack();
+        if constexpr (keeps_two) {
+          update_model(action.stage);
+        } else {
+          links_.await_all(device_);
+          update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
+          update_.apply(device_, memory_, feed_.state());
+          this->pack();
+        }
+        break;
+      case ActionKind::exchange:
+        if constexpr (keeps_two) {
+          average(action.stage);
+        }
         break;
       case ActionKind::end:
         return false;
@@ -10197,7 +11446,38 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
     return true;
   }
 
+  // One stage of one of two models, on its own gradient; one whose model has no samples stays.
+  void update_model(int stage) {
+    finish_once();
+    int const first = StageMapView{Whole::map}.first_microbatch(stage, plan_.batching.microbatches);
+    if (microbatches_[first].total > 0) {
+      update_.apply(device_, memory_, feed_.state(), stage);
+    }
+    if (key_.exchanges && !Whole::averaging.overlapped) {
+      exchange_.begin(device_, memory_, local_stage(Program::stages, stage));
+    } else {
+      this->pack(stage);
+    }
+  }
+  void average(int stage) {
+    finish_once();
+    if (key_.exchanges) {
+      exchange_.await(device_, memory_, local_stage(Program::stages, stage), update_.stopped());
+      if (!Whole::averaging.overlapped) {
+        update_.refresh(device_);
+        this->pack(stage);
+      }
+    }
+  }
+  void finish_once() {
+    if (!std::exchange(finished_, true)) {
+      update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
+    }
+  }
+
   Update<Backend> update_;
+  ModelExchange<Program, Backend, Communicator> exchange_;
+  bool finished_ = false;  // the step's result
   ParameterMirror<Program, Backend> mirror_;
   StepRunner<Backend> runner_;
   std::atomic<std::uint64_t> nowhere_{};
@@ -14852,10 +16132,211 @@ using Cuda = BasicCuda<Portable>;
 
 }  // namespace tandem
 
-// ---- tandem/strategy/data_parallel.hpp
+// ---- tandem/strategy/asynchronous_pipeline.hpp
 
 /// @file
-/// SingleDevice and DataParallel: strategies as types, each lowered to a Batching.
+/// Pipeline with a schedule that is never emptied between steps: PipeDream and its kin.
+
+// ---- tandem/strategy/asynchronous_table.hpp
+
+/// @file
+/// The rows of an asynchronous pipeline, unrolled: how it fills (prologue), what it then does again
+/// and again (period), and how it is drained (epilogue).
+///
+/// Stage k does F(g) for g = 0, 1, ..., behind it B(g - delay(k)), and an update behind the last B
+/// of a step. Passes name the version that they read, "0F3@2".
+
+// ---- tandem/strategy/asynchronous_schedule.hpp
+
+/// @file
+/// AsynchronousSchedule: a pipeline that is never emptied between steps.
+
+namespace tandem {
+
+/// - `name`: as files and messages write it
+/// - `fits(devices, microbatches)`: whether it is defined for these
+/// - `asynchrony(devices, microbatches)`: how it trains
+template <class S>
+concept AsynchronousSchedule = requires(int devices, int microbatches) {
+  { S::name } -> std::convertible_to<char const*>;
+  { S::fits(devices, microbatches) } -> std::same_as<bool>;
+  { S::asynchrony(devices, microbatches) } -> std::same_as<Asynchrony>;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Steps with which a table shows the prologue, two periods and the epilogue of every stage.
+constexpr int unrolled_steps(Asynchrony const& asynchrony) { return asynchrony.late_steps(0) + 2; }
+
+/// Most steps of a table: Action::version is a byte.
+inline constexpr int most_unrolled_steps = 255;
+
+namespace detail {
+
+constexpr std::uint8_t clipped(std::int64_t version) {
+  return static_cast<std::uint8_t>(version > 0 ? version : 0);
+}
+
+/// sink(device, action) in each device's order.
+template <class Sink>
+constexpr void generate_asynchronous(Asynchrony const& asynchrony, int steps, Sink& sink) {
+  int const all = steps * asynchrony.microbatches;
+  for (int k = 0; k < asynchrony.devices; ++k) {
+    auto const stage = static_cast<std::int16_t>(k);
+    int const delay = asynchrony.delay(k);
+    for (int g = 0; g < all + delay; ++g) {
+      if (g < all) {
+        sink(k, {ActionKind::forward, clipped(asynchrony.forward_version(k, g)), stage, g});
+      }
+      int const late = g - delay;
+      if (late < 0 || late >= all) {
+        continue;
+      }
+      sink(k, {ActionKind::backward, clipped(asynchrony.backward_version(k, late)), stage, late});
+      if ((late + 1) % asynchrony.microbatches == 0) {
+        sink(k, {ActionKind::update, 0, stage, 0});
+      }
+    }
+  }
+}
+
+template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
+struct AsynchronousFits {
+  static constexpr bool value = true;
+  static_assert(S::fits(Devices, Microbatches) && Steps >= 1 && Steps <= most_unrolled_steps,
+                "asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order "
+                "for these numbers; give 1 device or more, 1 to 255 steps, and one microbatch, or "
+                "for PipeDream2BW as many as devices or more");
+};
+
+}  // namespace detail
+
+/// The passes and updates of each device in @p Steps steps; no messages.
+template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
+constexpr auto asynchronous_table() {
+  static_assert(detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value);
+  ActionTable<Devices, Steps*(2 * Microbatches + 1)> table;
+  auto sink = [&table](int device, Action action) { table.add(device, action); };
+  if (detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value) {
+    detail::generate_asynchronous(S::asynchrony(Devices, Microbatches), Steps, sink);
+  }
+  return table;
+}
+
+/// The same at run time.
+/// @throws ContractError  @p steps is not in 1 to 255, or there is no device or microbatch
+template <class = void>  // compiled where it is called, not by every include
+ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
+  expects(asynchrony.devices >= 1 && asynchrony.microbatches >= 1,
+          "asynchronous_table(asynchrony, steps): give 1 device or more and 1 microbatch or more");
+  expects(steps >= 1 && steps <= most_unrolled_steps,
+          "asynchronous_table(asynchrony, steps): give 1 to 255 steps");
+  ActionRows rows(static_cast<std::size_t>(asynchrony.devices));
+  auto sink = [&rows](int device, Action action) {
+    rows[static_cast<std::size_t>(device)].push_back(action);
+  };
+  detail::generate_asynchronous(asynchrony, steps, sink);
+  return rows;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/pipeline.hpp
+
+/// @file
+/// Pipeline: one model cut over several devices that work on different microbatches at a time.
+
+// ---- tandem/strategy/model_options.hpp
+
+/// @file
+/// What stands between the brackets of ModelParallel and Pipeline: how the model is cut, and
+/// options.
+
+// ---- tandem/strategy/balance.hpp
+
+/// @file
+/// balance: a cut into consecutive top-level parts of the network that cost about the same.
+
+namespace tandem {
+
+/// What an element of an activation costs besides products, in multiply-accumulates: in a training
+/// step it is written and read about six times, 24 bytes in fp32, and devices do about five
+/// multiply-accumulates in the time of a byte (a core with AVX2: 48 G/s at 8 GB/s; H200 in fp32:
+/// 33 T/s at 4.8 TB/s).
+inline constexpr std::int64_t macs_per_activation = 120;
+
+/// Static cost of a node for one sample's training step: backward multiplies twice as much as
+/// forward.
+constexpr std::int64_t static_cost(Node const& node) {
+  bool const stored = !node.is_end() && !node.view;
+  return 3 * node.macs + (stored ? macs_per_activation * node.out.elements() : 0);
+}
+
+namespace detail {
+
+/// Counts of consecutive items, one a part, such that no cut has a lighter heaviest part; among
+/// those, items stand as late as they can, since the first stages of a pipeline hold most
+/// activations. Halves the interval of possible weights: items × log2(sum of weights) steps.
+/// @param counts  of @p parts
+/// @pre 1 <= parts <= items, weights are not negative
+constexpr void balance(std::int64_t const* weight, int items, int parts, int* counts) {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+  for (int i = 0; i < items; ++i) {
+    least = weight[i] > least ? weight[i] : least;
+    most += weight[i];
+  }
+  auto const parts_of = [&](std::int64_t limit) {
+    int needed = 1;
+    std::int64_t sum = 0;
+    for (int i = 0; i < items; ++i) {
+      needed += sum + weight[i] > limit ? 1 : 0;
+      sum = sum + weight[i] > limit ? weight[i] : sum + weight[i];
+    }
+    return needed;
+  };
+  while (least < most) {
+    std::int64_t const middle = least + (most - least) / 2;
+    if (parts_of(middle) <= parts) {
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  int left = items;
+  for (int part = parts - 1; part >= 0; --part) {
+    std::int64_t sum = 0;
+    counts[part] = 0;
+    while (left > part && (counts[part] == 0 || sum + weight[left - 1] <= most)) {
+      sum += weight[--left];
+      ++counts[part];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// How many top-level parts each of @p Parts parts has.
+template <int Parts>
+struct TopCounts {
+  int of[Parts] = {};
+};
+
+/// The cut whose costliest part is cheapest. @pre Parts <= graph.tops
+template <int Parts, GraphSize Size>
+constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
+  detail::Scratch<std::int64_t> cost{graph.tops};
+  for (int n = 0; n < Size.nodes; ++n) {
+    cost[graph.node[n].top] += static_cost(graph.node[n]);
+  }
+  TopCounts<Parts> counts;
+  detail::balance(cost.data(), graph.tops, Parts, counts.of);
+  return counts;
+}
+
+}  // namespace tandem
 
 // ---- tandem/strategy/checkpoint_rule.hpp
 
@@ -14898,265 +16379,6 @@ constexpr CheckpointSegments<Size.nodes> checkpoint_segments(Graph<Size> const& 
     segments.of[n] = rule.every == CheckpointRule::none ? -1 : segment;
   }
   return segments;
-}
-
-}  // namespace tandem
-
-// ---- tandem/strategy/model_shape.hpp
-
-/// @file
-/// How a strategy cuts a network: the stages, where they are, and what each device does in a step.
-///
-/// A strategy has `devices` of a model replica, `copies` of the model in it, `checkpoint`, and
-/// Cut<Net> with three constexpr values: `partition` (node → part), `map` (part → device) and
-/// `table` (rows of actions, messages included).
-
-// ---- tandem/strategy/lower_table.hpp
-
-/// @file
-/// lower(): puts the messages between the passes of an action table.
-///
-/// RECV_F stands directly before the forward that needs it and SEND_F directly behind the one that
-/// made it; RECV_B and SEND_B stand likewise around B (or I). An action of a stage sends, or
-/// receives, all that the stage has for other devices, in ascending order of edges.
-
-// ---- tandem/strategy/stage_edges.hpp
-
-/// @file
-/// StageEdges: the edges of each stage as lists, those that cross to another device apart.
-
-namespace tandem::detail {
-
-/// Each list is in ascending order of edges and ends with -1: the first of a stage, then next of
-/// each edge. Messages of one action are sent and received in this order.
-class StageEdges {
- public:
-  constexpr explicit StageEdges(StageMapView const& map)
-      : first_{4 * map.stages, -1},
-        next_{2 * map.edges},
-        crossing_in{first_.data()},
-        crossing_out{crossing_in + map.stages},
-        local_in{crossing_out + map.stages},
-        local_out{local_in + map.stages},
-        next_in{next_.data()},
-        next_out{next_in + map.edges} {
-    for (int e = map.edges - 1; e >= 0; --e) {
-      StageEdge const edge = map.edge[e];
-      int* const in = map.crosses(e) ? crossing_in : local_in;
-      int* const out = map.crosses(e) ? crossing_out : local_out;
-      next_in[e] = in[edge.to];
-      in[edge.to] = e;
-      next_out[e] = out[edge.from];
-      out[edge.from] = e;
-    }
-  }
-
- private:
-  Scratch<int> first_;
-  Scratch<int> next_;
-
- public:
-  int* const crossing_in;
-  int* const crossing_out;
-  int* const local_in;
-  int* const local_out;
-  int* const next_in;
-  int* const next_out;
-};
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-namespace detail {
-
-/// Whether some link carries the messages of several edges, so that their order matters.
-constexpr bool shares_links(StageMapView const& map) {
-  Scratch<int> edges_of_link{map.links};
-  for (int e = 0; e < map.edges; ++e) {
-    if (map.crosses(e) && ++edges_of_link[map.edge[e].link] > 1) {
-      return true;
-    }
-  }
-  return false;
-}
-
-constexpr bool is_backward_pass(ActionKind kind) {
-  return kind == ActionKind::backward || kind == ActionKind::input_gradient;
-}
-
-/// Lowers one table. Where links are shared, the messages of each link and direction are listed in
-/// the order in which they are sent; a receive that is not the next is put behind the receives of
-/// those before it.
-template <class Table, class Sink>
-class TableLowering {
- public:
-  constexpr TableLowering(Table const& table, StageMapView const& map, Sink& sink)
-      : table_{table},
-        map_{map},
-        sink_{sink},
-        edges_{map},
-        shared_{shares_links(map)},
-        microbatches_{shared_ ? count_microbatches() : 0},
-        channels_{shared_ ? 2 * map.links : 0},
-        received_{2 * map.stages * microbatches_},
-        taken_{2 * map.edges},
-        message_{2 * map.edges * microbatches_},
-        next_{channels_},
-        end_{channels_},
-        limit_{channels_} {
-    for (int e = 0; shared_ && e < map.edges; ++e) {
-      for (int way = 0; map.crosses(e) && way < 2; ++way) {
-        limit_[2 * map.edge[e].link + way] += microbatches_;
-      }
-    }
-    for (int c = 0, begin = 0; c < channels_; ++c) {
-      next_[c] = end_[c] = begin;
-      begin = limit_[c] += begin;
-    }
-  }
-
-  constexpr void run() {
-    for (int d = 0; shared_ && d < devices_of(table_); ++d) {
-      list_messages(d);
-    }
-    for (int d = 0; d < devices_of(table_); ++d) {
-      for (Action const& action : row_of(table_, d)) {
-        lower(d, action);
-      }
-    }
-  }
-
- private:
-  struct Message {
-    int edge;
-    int microbatch;
-  };
-
-  constexpr bool known(Action const& action) const {
-    return action.stage >= 0 && action.stage < map_.stages && action.index >= 0;
-  }
-
-  constexpr int count_microbatches() const {
-    int count = 0;
-    for (int d = 0; d < devices_of(table_); ++d) {
-      for (Action const& action : row_of(table_, d)) {
-        count = std::max(count, known(action) ? action.index + 1 : 0);
-      }
-    }
-    return count;
-  }
-
-  constexpr void list_messages(int device) {
-    for (Action const& action : row_of(table_, device)) {
-      bool const forward = action.kind == ActionKind::forward;
-      if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
-        continue;
-      }
-      int e = forward ? edges_.crossing_out[action.stage] : edges_.crossing_in[action.stage];
-      for (; e >= 0; e = forward ? edges_.next_out[e] : edges_.next_in[e]) {
-        int const channel = 2 * map_.edge[e].link + (forward ? 0 : 1);
-        if (end_[channel] < limit_[channel]) {  // else some pass stands there twice
-          message_[end_[channel]++] = {e, action.index};
-        }
-      }
-    }
-  }
-
-  constexpr void lower(int device, Action const& action) {
-    bool const forward = action.kind == ActionKind::forward;
-    if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
-      sink_(device, action);
-      return;
-    }
-    receive(device, forward, action.stage, action.index);
-    sink_(device, action);
-    if ((forward ? edges_.crossing_out : edges_.crossing_in)[action.stage] >= 0) {
-      sink_(device, {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
-                     .stage = action.stage,
-                     .index = action.index});
-    }
-  }
-
-  constexpr void receive(int device, bool forward, int stage, int microbatch) {
-    int const first = (forward ? edges_.crossing_in : edges_.crossing_out)[stage];
-    if (first < 0) {
-      return;
-    }
-    if (shared_) {
-      int& received = received_[(2 * stage + (forward ? 0 : 1)) * microbatches_ + microbatch];
-      if (received != 0) {
-        return;
-      }
-      received = 1;
-      for (int e = first; e >= 0; e = forward ? edges_.next_in[e] : edges_.next_out[e]) {
-        receive_up_to(device, forward, e, microbatch);
-      }
-    }
-    sink_(device, {.kind = forward ? ActionKind::receive_forward : ActionKind::receive_backward,
-                   .stage = static_cast<std::int16_t>(stage),
-                   .index = microbatch});
-  }
-
-  constexpr void receive_up_to(int device, bool forward, int edge, int microbatch) {
-    int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
-    while (taken_[2 * edge + (forward ? 0 : 1)] <= microbatch - first_of(edge) &&
-           next_[channel] < end_[channel]) {
-      Message const next = message_[next_[channel]++];
-      ++taken_[2 * next.edge + (forward ? 0 : 1)];
-      StageEdge const of = map_.edge[next.edge];
-      receive(device, forward, forward ? of.to : of.from, next.microbatch);
-    }
-  }
-
-  // A copy's microbatches begin at a multiple of the replica's share.
-  constexpr int first_of(int edge) const {
-    return map_.first_microbatch(map_.edge[edge].from, microbatches_);
-  }
-
-  Table const& table_;
-  StageMapView map_;
-  Sink& sink_;
-  StageEdges edges_;
-  bool shared_;
-  int microbatches_;
-  int channels_;  // links and directions
-  Scratch<int> received_;
-  Scratch<int> taken_;        // messages of each edge and direction
-  Scratch<Message> message_;  // of one channel after another
-  Scratch<int> next_;         // of each channel, the next to receive
-  Scratch<int> end_;
-  Scratch<int> limit_;
-};
-
-template <class Table, class Sink>
-constexpr void lower_table(Table const& table, StageMapView const& map, Sink& sink) {
-  expects(is_sound(map) && map.devices == devices_of(table),
-          "lower(table, map): give a map with as many devices as the table has rows, in which "
-          "every edge leads from a lower stage to a higher one of the same copy");
-  TableLowering<Table, Sink>{table, map, sink}.run();
-}
-
-}  // namespace detail
-
-/// The rows with messages; passes keep their order.
-template <int Devices, int Length>
-constexpr auto lower(ActionTable<Devices, Length> const& table, StageMapView const& map) {
-  ActionTable<Devices, 3 * Length> lowered;  // a receive, a pass and a send each
-  auto sink = [&lowered](int device, Action action) { lowered.add(device, action); };
-  detail::lower_table(table, map, sink);
-  return lowered;
-}
-
-/// @throws ContractError  the map is not one, or not of this table
-template <class = void>  // compiled where it is called, not by every include
-ActionRows lower(ActionRows const& table, StageMapView const& map) {
-  ActionRows lowered(table.size());
-  auto sink = [&lowered](int device, Action action) {
-    lowered[static_cast<std::size_t>(device)].push_back(action);
-  };
-  detail::lower_table(table, map, sink);
-  return lowered;
 }
 
 }  // namespace tandem
@@ -15310,670 +16532,6 @@ template <GraphSize Size>
 constexpr PlacedParts<Size> cut_placed(Graph<Size> const& graph,
                                        NodePlaces<Size.nodes> const& places) {
   return detail::PlacementCutter<Size>{graph, places}.cut();
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Rows of a model without a pipeline: each microbatch goes forward through all stages and back
-/// before the next begins.
-/// @tparam Length  the most passes of a device, 2 * microbatches * its stages
-template <int Devices, int Length>
-constexpr auto sequential_table(StageMapView const& map, int microbatches) {
-  ActionTable<Devices, Length> table;
-  auto const add = [&](ActionKind kind, int stage, int m) {
-    table.add(map.device[stage],
-              {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = m});
-  };
-  for (int m = 0; m < microbatches; ++m) {
-    for (int s = 0; s < map.stages; ++s) {
-      add(ActionKind::forward, s, m);
-    }
-    for (int s = map.stages - 1; s >= 0; --s) {
-      add(ActionKind::backward, s, m);
-    }
-  }
-  return table;
-}
-
-/// A model that one device has whole.
-template <int Microbatches>
-struct OneDeviceModel {
-  static constexpr int devices = 1;
-  static constexpr int copies = 1;
-  static constexpr CheckpointRule checkpoint{};
-
-  template <class Net>
-  struct Cut {
-    static constexpr Partition<graph<Net>.nodes> partition{};
-    static constexpr auto map = chain_map<1>();
-    static constexpr auto table = sequential_table<1, 2 * Microbatches>(map, Microbatches);
-  };
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// A way to train: `ranks` devices, `devices` of them for each replica of the model, `copies` of
-/// the model in a replica; how the batch is spread over the replicas, what is computed again, and
-/// how a network is cut (see model_shape.hpp).
-template <class S>
-concept Strategy = requires {
-  { S::ranks } -> std::convertible_to<int>;
-  { S::devices } -> std::convertible_to<int>;
-  { S::copies } -> std::convertible_to<int>;
-  { S::batching } -> std::convertible_to<Batching>;
-  { S::checkpoint } -> std::convertible_to<CheckpointRule>;
-  typename S::template Cut<void>;
-};
-
-/// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
-/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
-///
-///   rank 0 | parameters | F0 B0 F1 B1 … | update
-///
-/// The primary template is the error path.
-template <class... Options>
-struct SingleDevice : OneDeviceModel<1> {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
-  static_assert((BatchingOption<Options> && ...),
-                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
-                "BucketBytes");
-};
-
-template <class... Options>
-  requires(BatchingOption<Options>&&...)
-struct SingleDevice<Options...>
-    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching = detail::gather_batching<1, Options...>();
-  static_assert(
-      batching.shards == 0 ||
-          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
-      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
-      "weights");
-  static_assert(detail::leaves_fit(batching),
-                "Reproducible<Leaves>: the leaves must be a power of two that divides the "
-                "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
-};
-
-/// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
-///
-///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
-///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
-///
-/// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
-/// statistics, in buckets in the order in which backward makes them, while it goes on.
-/// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, Wire, BucketBytes. The primary template is the error path.
-template <int N, class... Options>
-struct DataParallel : OneDeviceModel<1> {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
-  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
-  static_assert((BatchingOption<Options> && ...),
-                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire and BucketBytes");
-};
-
-template <int N, class... Options>
-  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
-struct DataParallel<N, Options...>
-    : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
-  static constexpr int ranks = N;
-  static constexpr Batching batching = detail::gather_batching<N, Options...>();
-  static_assert(batching.shards == 0 || batching.shards == N,
-                "DataParallel<N, Weighted<...>>: give N weights, one a device");
-  static_assert(
-      detail::leaves_fit(batching),
-      "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
-      "that divides its microbatches; write Reproducible<N> for one leaf a replica");
-  static_assert(
-      !batching.reproducible || batching.wire == WireFormat::exact,
-      "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with "
-      "the number of devices; leave one of the two out");
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/fits.hpp
-
-/// @file
-/// fits: whether a training step fits into the memory of each device, for a static_assert.
-///
-///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
-
-// ---- tandem/strategy/device_memory.hpp
-
-/// @file
-/// DeviceMemory: how much memory the tensors of a device take at most, known to the compiler.
-///
-/// Logical sizes: each value and each gradient in memory of its own, though an engine lets many
-/// share. Left out is what only a backend knows: scratch memory, packed weights, batches on their
-/// way, and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
-
-namespace tandem {
-
-/// Bytes; upper bounds.
-struct DeviceMemory {
-  std::int64_t parameters = 0;
-  std::int64_t weights = 0;    ///< their copy in the type of products, where that is another
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
-  std::int64_t optimizer_state = 0;
-  std::int64_t kept = 0;                  ///< activations of all live microbatches
-  std::int64_t recomputed = 0;            ///< of one run of layers: in its first pass, and again
-  std::int64_t activation_gradients = 0;  ///< of one backward pass, or of those not yet retired
-
-  [[nodiscard]] constexpr std::int64_t total() const {
-    return parameters + weights + gradients + optimizer_state + kept + recomputed +
-           activation_gradients;
-  }
-};
-
-namespace detail {
-
-/// Sizes of the tensors of a device's graph.
-template <GraphSize Size>
-struct LogicalSizes {
-  Graph<Size> const& graph;
-  std::int64_t batch;
-  std::int64_t element_bytes;
-  int uses[Size.nodes] = {};  // edges that carry a node's output
-
-  constexpr LogicalSizes(Graph<Size> const& g, std::int64_t b, std::int64_t bytes)
-      : graph{g}, batch{b}, element_bytes{bytes} {
-    for (int e = 0; e < Size.edges; ++e) {
-      ++uses[graph.source[e]];
-    }
-  }
-
-  static constexpr std::int64_t line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-  [[nodiscard]] constexpr std::int64_t output(int n) const {
-    return line(graph.node[n].out.elements() * batch * element_bytes);
-  }
-  /// Of a node: its output, and what its op saves: the winners of a pool, the statistics of a batch
-  /// norm (a few numbers a channel).
-  [[nodiscard]] constexpr std::int64_t value(int n) const {
-    Node const& node = graph.node[n];
-    bool const stored = node.kind == NodeKind::receive || (!node.is_end() && !node.view);
-    std::int64_t const winners =
-        node.layer == LayerKind::pool ? line(node.out.elements() * batch * 4) : 0;
-    std::int64_t const statistics =
-        node.layer == LayerKind::batch_norm ? line(64 * (node.in[0] + 2)) : 0;
-    return (stored ? output(n) : 0) + winners + statistics;
-  }
-  /// One from each reader, and their sum; what is sent back has memory of its own.
-  [[nodiscard]] constexpr std::int64_t gradient(int n) const {
-    Node const& node = graph.node[n];
-    if (!node.needs_gradient || node.kind == NodeKind::send) {
-      return 0;
-    }
-    int const most = node.kind == NodeKind::receive ? 2 * uses[n] : uses[n] + 1;
-    return output(n) * (uses[n] > 1 ? most : 1);
-  }
-};
-
-/// Whether a value is kept under a CheckpointRule: it is read beyond its run of nodes.
-template <GraphSize Size>
-struct KeptNodes {
-  bool of[Size.nodes] = {};
-
-  constexpr KeptNodes(Graph<Size> const& graph, int const* segment) {
-    for (int n = 0; n < Size.nodes; ++n) {
-      bool const received = graph.node[n].kind == NodeKind::receive;
-      of[n] = of[n] || segment[n] < 0 || received || n == graph.result;
-      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
-        int const source = root_of(graph, graph.source[e]);
-        bool const leaves = graph.node[n].kind == NodeKind::send;
-        of[source] = of[source] || leaves || segment[source] != segment[n];
-      }
-    }
-  }
-};
-
-/// Of device @p Device::device.
-template <class Device, class Precision>
-constexpr DeviceMemory device_memory(int batch, int states) {
-  using Whole = typename Device::Program;
-  using Master = typename Precision::Master;
-  using Scalar = typename Precision::Scalar;
-  constexpr auto const& graph = Device::graph;
-  constexpr Batching const& batching = Whole::batching;
-  constexpr int copies = Whole::map.copies;
-  LogicalSizes const sizes{graph, largest_microbatch(batch, batching), sizeof(Scalar)};
-  KeptNodes const kept{graph, Device::segments.of};
-
-  int buffers = 1;
-  for (int leaves = batching.leaves_of_copy(copies); leaves > 1; leaves /= 2) {
-    ++buffers;
-  }
-  std::int64_t const trained = Device::layout.trained * std::int64_t{sizeof(Master)};
-  DeviceMemory memory{.parameters = Device::layout.elements * std::int64_t{sizeof(Master)},
-                      .weights = std::is_same_v<Master, Scalar>
-                                     ? 0
-                                     : Device::layout.elements * std::int64_t{sizeof(Scalar)},
-                      .gradients = trained * buffers,
-                      .optimizer_state = trained * states};
-  int deferred = 1;
-  std::int64_t segment = 0;
-  for (LocalStage const& stage : Device::stages.stage) {
-    int const live = live_microbatches(Whole::table, Whole::map, stage.id);
-    deferred = std::max(deferred, deferred_microbatches(Whole::table, Whole::map, stage.id));
-    for (int n = stage.first; n < stage.last; ++n) {
-      bool const begins = n == stage.first || Device::segments.of[n] != Device::segments.of[n - 1];
-      segment = begins ? 0 : segment;
-      if (kept.of[n]) {
-        memory.kept += live * sizes.value(n);
-      }
-      if (Device::segments.of[n] >= 0) {
-        segment += sizes.value(n);
-        memory.recomputed = std::max(memory.recomputed, 2 * segment);
-      }
-      memory.activation_gradients += sizes.gradient(n);
-    }
-  }
-  memory.activation_gradients *= deferred;
-  return memory;
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-// ---- tandem/strategy/program.hpp
-
-/// @file
-/// Program: a network, a strategy and an element size lowered to everything that an engine runs.
-///
-/// Each step is a constexpr variable of its own, and none is a template argument: three variables
-/// get three budgets of the compiler, and symbols stay short.
-
-// ---- tandem/strategy/device_program.hpp
-
-/// @file
-/// DeviceProgram: what one device of a model replica runs, known to the compiler.
-
-// ---- tandem/strategy/device_graph.hpp
-
-/// @file
-/// device_graph: the part of a network that one device of a model replica computes, as a graph.
-///
-/// A tensor that comes from a stage elsewhere is a node of kind `receive` before its first reader;
-/// one that leaves ends in a node of kind `send` for each device that wants it. The gradient of a
-/// `receive` is what goes back, that of a `send` is what comes back.
-
-namespace tandem {
-
-namespace detail {
-
-/// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
-/// listed once, so that the walk is about linear in the edges.
-template <GraphSize Whole, class Map>
-struct DeviceCutter {
-  Graph<Whole> const& network;
-  Partition<Whole.nodes> const& partition;
-  Map const& map;
-  int device;
-  bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
-  GraphSize size{};
-  std::int16_t local[Whole.nodes] = {};    // of the copy at work: index here plus one, or 0
-  int reader[Whole.edges + 1] = {};        // of an edge
-  int first_reading[Whole.nodes] = {};     // of a node: the first edge that carries its output …
-  int next_reading[Whole.edges + 1] = {};  // … and of an edge: the next one, or -1
-
-  template <class G>
-  constexpr void cut(G* graph) {
-    list_readings();
-    for (int copy = 0; copy < map.copies; ++copy) {
-      for (std::int16_t& index : local) {
-        index = 0;
-      }
-      for (int n = 0; n < Whole.nodes; ++n) {
-        if (device_of(copy, n) == device) {
-          add_inputs(graph, copy, n);
-          add_node(graph, copy, n);
-          add_sends(graph, copy, n);
-        }
-      }
-    }
-  }
-
- private:
-  [[nodiscard]] constexpr int stage_of(int copy, int n) const {
-    return copy * map.parts() + partition.part[n];
-  }
-  [[nodiscard]] constexpr int device_of(int copy, int n) const {
-    return map.device[stage_of(copy, n)];
-  }
-  [[nodiscard]] static constexpr bool is_input(Node const& node) {
-    return node.kind == NodeKind::input;
-  }
-
-  constexpr void list_readings() {
-    for (int& first : first_reading) {
-      first = -1;
-    }
-    for (int n = Whole.nodes - 1; n >= 0; --n) {
-      for (int e = network.node[n].first_edge + network.node[n].edges - 1;
-           e >= network.node[n].first_edge; --e) {
-        reader[e] = n;
-        next_reading[e] = first_reading[network.source[e]];
-        first_reading[network.source[e]] = e;
-      }
-    }
-  }
-
-  template <class G>
-  constexpr int add(G* graph, Node node, int stage, int edges) {
-    node.stage = stage;
-    node.first_edge = size.edges;
-    node.edges = edges;
-    if (graph != nullptr) {
-      graph->node[size.nodes] = node;
-    }
-    return size.nodes++;
-  }
-  template <class G>
-  constexpr void add_edge(G* graph, int source, int origin) {
-    if (graph != nullptr) {
-      graph->source[size.edges] = source;
-      graph->edge_origin[size.edges] = origin;
-    }
-    ++size.edges;
-  }
-
-  // What node n reads and is not here yet, in ascending order: as it is sent.
-  template <class G>
-  constexpr void add_inputs(G* graph, int copy, int n) {
-    Node const& node = network.node[n];
-    for (int left = node.edges; left > 0; --left) {
-      int source = Whole.nodes;
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const here = local[network.source[e]] != 0;
-        source = !here && network.source[e] < source ? network.source[e] : source;
-      }
-      if (source == Whole.nodes) {
-        return;
-      }
-      Node end = network.node[source];
-      if (!is_input(end)) {
-        end = transfer(NodeKind::receive, end, stage_of(copy, source));
-      }
-      local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
-    }
-  }
-
-  template <class G>
-  constexpr void add_node(G* graph, int copy, int n) {
-    Node node = network.node[n];
-    node.first_parameter = size.parameters;
-    for (int p = 0; p < node.parameters; ++p, ++size.parameters) {
-      if (graph != nullptr) {
-        graph->parameter[size.parameters] = network.parameter[network.node[n].first_parameter + p];
-        graph->parameter[size.parameters].node = size.nodes;
-      }
-    }
-    local[n] = static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
-    for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
-      add_edge(graph, local[network.source[e]] - 1, e);
-    }
-    if (graph != nullptr && n == Whole.nodes - 1) {
-      graph->result = local[n] - 1;
-    }
-  }
-
-  // To each device that reads the output of n, in ascending order.
-  template <class G>
-  constexpr void add_sends(G* graph, int copy, int n) {
-    for (int last = -1; !is_input(network.node[n]);) {
-      int to = map.devices;
-      for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
-        int const there = device_of(copy, reader[e]);
-        to = there != device && there > last && there < to ? there : to;
-      }
-      if (to == map.devices) {
-        return;
-      }
-      add_send(graph, copy, n, to);
-      last = to;
-    }
-  }
-  template <class G>
-  constexpr void add_send(G* graph, int copy, int n, int to) {
-    int edges = 0;
-    int first = -1;
-    for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
-      if (device_of(copy, reader[e]) == to) {
-        first = edges++ == 0 ? e : first;
-      }
-    }
-    edges = apart ? edges : 1;
-    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, reader[first])),
-        stage_of(copy, n), edges);
-    for (int e = first; edges > 0; e = next_reading[e]) {
-      if (device_of(copy, reader[e]) == to) {
-        add_edge(graph, local[n] - 1, e);
-        --edges;
-      }
-    }
-  }
-
-  static constexpr Node transfer(NodeKind kind, Node const& of, int peer) {
-    Node end{.kind = kind, .needs_gradient = of.needs_gradient, .top = of.top};
-    end.origin = of.origin;
-    end.peer = peer;
-    end.in = end.out = of.out;
-    end.name = kind == NodeKind::send ? "Send" : "Receive";
-    end.path = of.path;
-    return end;
-  }
-};
-
-}  // namespace detail
-
-/// How large the graph of @p device is. See device_graph().
-template <GraphSize Whole, class Map>
-constexpr GraphSize device_graph_size(Graph<Whole> const& network,
-                                      Partition<Whole.nodes> const& partition, Map const& map,
-                                      int device, bool apart) {
-  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
-  cutter.cut(static_cast<Graph<Whole>*>(nullptr));
-  return cutter.size;
-}
-
-/// The graph of one device: its stages' nodes, copy by copy, each in the network's order.
-/// @param apart  the gradients that several readers on one device give a tensor from another are
-///               sent one by one, so that they are added in the network's order
-template <GraphSize Own, GraphSize Whole, class Map>
-constexpr Graph<Own> device_graph(Graph<Whole> const& network,
-                                  Partition<Whole.nodes> const& partition, Map const& map,
-                                  int device, bool apart) {
-  Graph<Own> graph;
-  graph.tops = network.tops;
-  graph.result = -1;
-  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
-  cutter.cut(&graph);
-  return graph;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
-/// one.
-constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
-  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
-  return wanted;
-}
-
-constexpr bool rewrites_anything(Rewrites r) {
-  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat;
-}
-
-/// A device's part of the network before rewrites; of one that has all of it, the network itself.
-template <class Program, int D>
-struct CutGraph {
-  static constexpr GraphSize size = device_graph_size(
-      Program::network, Program::partition, Program::map, D, Program::batching.reproducible);
-  static constexpr auto graph = device_graph<size>(Program::network, Program::partition,
-                                                   Program::map, D, Program::batching.reproducible);
-};
-template <class Program, int D>
-  requires(Program::map.stages == 1)
-struct CutGraph<Program, D> {
-  static constexpr auto const& graph = Program::network;
-};
-
-template <class Program, int D, bool Rewrites>
-struct RewrittenGraph : CutGraph<Program, D> {};
-template <class Program, int D>
-struct RewrittenGraph<Program, D, true> {
-  static constexpr auto graph = rewrite(CutGraph<Program, D>::graph,
-                                        allowed(Program::rewrites, Program::batching.reproducible));
-};
-
-}  // namespace detail
-
-/// What device @p D of each replica does. Each step is a constexpr variable of its own, and none is
-/// a template argument.
-template <class ProgramType, int D>
-struct DeviceProgram {
-  using Program = ProgramType;
-  using Network = typename Program::Network;
-  static constexpr int device = D;
-  static constexpr Batching batching = Program::batching;
-  static constexpr auto const& graph =
-      detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
-  static constexpr auto stages =
-      detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
-  static constexpr auto layout = lay_out_parameters(
-      graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
-  /// Gradients are summed over the replicas of each of the model's copies.
-  static constexpr int gradient_replicas = batching.replicas * Program::map.copies;
-  static constexpr bool has_result = graph.result >= 0;
-  static constexpr bool has_input = [] {
-    bool has = false;
-    for (int n = 0; n < graph.nodes; ++n) {
-      has = has || graph.node[n].kind == NodeKind::input;
-    }
-    return has;
-  }();
-  /// Of a node: which run of its stage's nodes is computed again together before their backward
-  /// pass.
-  static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/hybrid.hpp
-
-/// @file
-/// Hybrid: a strategy within a strategy, on the product of their devices.
-
-// ---- tandem/strategy/hybrid_checks.hpp
-
-/// @file
-/// The sentences for strategies that cannot stand within each other.
-
-// ---- tandem/strategy/model_checks.hpp
-
-/// @file
-/// The sentences for arguments of ModelParallel that do not go together, and for leaves that cannot
-/// be kept; pipeline_checks.hpp has those of Pipeline.
-
-// ---- tandem/strategy/model_options.hpp
-
-/// @file
-/// What stands between the brackets of ModelParallel and Pipeline: how the model is cut, and
-/// options.
-
-// ---- tandem/strategy/balance.hpp
-
-/// @file
-/// balance: a cut into consecutive top-level parts of the network that cost about the same.
-
-namespace tandem {
-
-/// What an element of an activation costs besides products, in multiply-accumulates: in a training
-/// step it is written and read about six times, 24 bytes in fp32, and devices do about five
-/// multiply-accumulates in the time of a byte (a core with AVX2: 48 G/s at 8 GB/s; H200 in fp32:
-/// 33 T/s at 4.8 TB/s).
-inline constexpr std::int64_t macs_per_activation = 120;
-
-/// Static cost of a node for one sample's training step: backward multiplies twice as much as
-/// forward.
-constexpr std::int64_t static_cost(Node const& node) {
-  bool const stored = !node.is_end() && !node.view;
-  return 3 * node.macs + (stored ? macs_per_activation * node.out.elements() : 0);
-}
-
-namespace detail {
-
-/// Counts of consecutive items, one a part, such that no cut has a lighter heaviest part; among
-/// those, items stand as late as they can, since the first stages of a pipeline hold most
-/// activations. Halves the interval of possible weights: items × log2(sum of weights) steps.
-/// @param counts  of @p parts
-/// @pre 1 <= parts <= items, weights are not negative
-constexpr void balance(std::int64_t const* weight, int items, int parts, int* counts) {
-  std::int64_t least = 0;
-  std::int64_t most = 0;
-  for (int i = 0; i < items; ++i) {
-    least = weight[i] > least ? weight[i] : least;
-    most += weight[i];
-  }
-  auto const parts_of = [&](std::int64_t limit) {
-    int needed = 1;
-    std::int64_t sum = 0;
-    for (int i = 0; i < items; ++i) {
-      needed += sum + weight[i] > limit ? 1 : 0;
-      sum = sum + weight[i] > limit ? weight[i] : sum + weight[i];
-    }
-    return needed;
-  };
-  while (least < most) {
-    std::int64_t const middle = least + (most - least) / 2;
-    if (parts_of(middle) <= parts) {
-      most = middle;
-    } else {
-      least = middle + 1;
-    }
-  }
-  int left = items;
-  for (int part = parts - 1; part >= 0; --part) {
-    std::int64_t sum = 0;
-    counts[part] = 0;
-    while (left > part && (counts[part] == 0 || sum + weight[left - 1] <= most)) {
-      sum += weight[--left];
-      ++counts[part];
-    }
-  }
-}
-
-}  // namespace detail
-
-/// How many top-level parts each of @p Parts parts has.
-template <int Parts>
-struct TopCounts {
-  int of[Parts] = {};
-};
-
-/// The cut whose costliest part is cheapest. @pre Parts <= graph.tops
-template <int Parts, GraphSize Size>
-constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
-  detail::Scratch<std::int64_t> cost{graph.tops};
-  for (int n = 0; n < Size.nodes; ++n) {
-    cost[graph.node[n].top] += static_cost(graph.node[n]);
-  }
-  TopCounts<Parts> counts;
-  detail::balance(cost.data(), graph.tops, Parts, counts.of);
-  return counts;
 }
 
 }  // namespace tandem
@@ -16180,6 +16738,66 @@ struct Cutting<First, Rest...> {
 
 }  // namespace tandem
 
+// ---- tandem/strategy/model_shape.hpp
+
+/// @file
+/// How a strategy cuts a network: the stages, where they are, and what each device does in a step.
+///
+/// A strategy has `devices` of a model replica, `copies` of the model in it, `checkpoint`, and
+/// Cut<Net> with three constexpr values: `partition` (node → part), `map` (part → device) and
+/// `table` (rows of actions, messages included).
+
+namespace tandem {
+
+/// Rows of a model without a pipeline: each microbatch goes forward through all stages and back
+/// before the next begins.
+/// @tparam Length  the most passes of a device, 2 * microbatches * its stages
+template <int Devices, int Length>
+constexpr auto sequential_table(StageMapView const& map, int microbatches) {
+  ActionTable<Devices, Length> table;
+  auto const add = [&](ActionKind kind, int stage, int m) {
+    table.add(map.device[stage],
+              {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = m});
+  };
+  for (int m = 0; m < microbatches; ++m) {
+    for (int s = 0; s < map.stages; ++s) {
+      add(ActionKind::forward, s, m);
+    }
+    for (int s = map.stages - 1; s >= 0; --s) {
+      add(ActionKind::backward, s, m);
+    }
+  }
+  return table;
+}
+
+/// A model that one device has whole.
+template <int Microbatches>
+struct OneDeviceModel {
+  static constexpr int devices = 1;
+  static constexpr int copies = 1;
+  static constexpr CheckpointRule checkpoint{};
+
+  template <class Net>
+  struct Cut {
+    static constexpr Partition<graph<Net>.nodes> partition{};
+    static constexpr auto map = chain_map<1>();
+    static constexpr auto table = sequential_table<1, 2 * Microbatches>(map, Microbatches);
+  };
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/pipeline_checks.hpp
+
+/// @file
+/// The sentences for arguments of Pipeline that do not go together.
+
+// ---- tandem/strategy/model_checks.hpp
+
+/// @file
+/// The sentences for arguments of ModelParallel that do not go together, and for leaves that cannot
+/// be kept; pipeline_checks.hpp has those of Pipeline.
+
 // ---- tandem/strategy/placed.hpp
 
 /// @file
@@ -16220,6 +16838,11 @@ enum class Flaw : std::uint8_t {
   unmatched_send,        ///< `action` sends, and `other` of `other_rank`, its receive, is not there
   unmatched_receive,     ///< `action` receives, and `other` of `other_rank` is not there
   out_of_fifo_order,     ///< `action` receives, but the next of its link is from `other`
+  foreign_update,        ///< as foreign_action, in a table with updates
+  wrong_version,         ///< `action` reads another version of the weights than `count`, its own
+  version_to_come,       ///< … one that its stage, after `count` updates, does not have yet
+  version_gone,          ///< … one that its stage, after `count` updates, has overwritten
+  exchanged_otherwise,   ///< where `action` stands, `other_rank` exchanges `other`
   deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
 };
 
@@ -16351,10 +16974,13 @@ class PassVerification {
     return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = action.index};
   }
 
-  constexpr bool in_row(int device, int from, Action const& wanted) const {
+  // Whether it stands there, of whatever version, which it takes on.
+  constexpr bool in_row(int device, int from, Action& wanted) const {
     ActionSpan const row = row_of(table_, device);
     for (int i = from; i < row.size; ++i) {
-      if (row[i] == wanted) {
+      if (row[i].kind == wanted.kind && row[i].stage == wanted.stage &&
+          row[i].index == wanted.index) {
+        wanted.version = row[i].version;
         return true;
       }
     }
@@ -16485,6 +17111,8 @@ class MessageVerification : protected PassVerification<Table> {
   using Base::position_;
   using Base::table_;
   using typename Base::Step;
+
+  static constexpr bool has_updates = false;
 
   constexpr MessageVerification(Table const& table, StageMapView const& map, int microbatches,
                                 int depth)
@@ -16623,14 +17251,17 @@ namespace tandem {
 
 namespace detail {
 
-template <class Table>
-class Verification : MessageVerification<Table> {
-  using Base = MessageVerification<Table>;
+/// @tparam Rules  those of synchronous training, or of a table with updates
+template <class Table, class Rules = MessageVerification<Table>>
+class Verification : Rules {
+  using Base = Rules;
   using typename Base::Step;
 
  public:
-  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth)
-      : Base{table, map, microbatches, depth} {}
+  template <class... Extra>
+  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
+                         Extra const&... extra)
+      : Base{table, map, microbatches, depth, extra...} {}
 
   constexpr Verdict run() {
     for (int d = 0; d < map_.devices; ++d) {
@@ -16673,7 +17304,11 @@ class Verification : MessageVerification<Table> {
   using Base::verdict_;
 
   constexpr Step advance(int d, Action const& action) {
-    if (action.kind > ActionKind::receive_backward || action.version != 0) {
+    if constexpr (Rules::has_updates) {
+      if (!this->admits(action)) {
+        return fail(Flaw::foreign_update, d, action);
+      }
+    } else if (action.kind > ActionKind::receive_backward || action.version != 0) {
       return fail(Flaw::foreign_action, d, action);
     }
     int const s = action.stage;
@@ -16685,12 +17320,27 @@ class Verification : MessageVerification<Table> {
       verdict_.other_rank = map_.device[s];
       return fail(Flaw::wrong_device, d, action);
     }
+    if constexpr (Rules::has_updates) {
+      if (action.kind >= ActionKind::update) {
+        return action.kind == ActionKind::update ? this->update(d, action)
+                                                 : this->exchange(d, action);
+      }
+    }
     int const first = this->first_microbatch(s);
     if (action.index < first || action.index >= first + this->share_) {
       verdict_.first = first;
       verdict_.count = this->share_;
       return fail(Flaw::unknown_microbatch, d, action);
     }
+    if constexpr (Rules::has_updates) {
+      Step const step = pass_or_message(d, action);
+      return step == Step::done ? this->read_weights(d, action) : step;
+    } else {
+      return pass_or_message(d, action);
+    }
+  }
+
+  constexpr Step pass_or_message(int d, Action const& action) {
     switch (action.kind) {
       case ActionKind::forward:
         return this->forward(d, action);
@@ -16716,7 +17366,7 @@ class Verification : MessageVerification<Table> {
         continue;
       }
       at = d;
-      Action const wanted = awaited(d);
+      Action wanted = awaited(d);
       int const peer = map_.device[wanted.stage];
       if (!in_row(peer, position_[peer], wanted)) {
         Action const action = row_of(table_, d)[position_[d]];
@@ -16746,6 +17396,11 @@ class Verification : MessageVerification<Table> {
         fail(Flaw::missing, map_.device[s], {ActionKind::backward, 0, stage, backed_[s]});
       } else if (retired_[s] < end) {
         fail(Flaw::missing, map_.device[s], {ActionKind::weight_gradient, 0, stage, retired_[s]});
+      }
+    }
+    if constexpr (Rules::has_updates) {
+      if (verdict_) {
+        this->complete_updates();
       }
     }
     return verdict_;
@@ -17089,244 +17744,6 @@ struct ModelKeepsLeaves {
 
 }  // namespace tandem
 
-namespace tandem {
-
-namespace detail {
-
-/// Cuts the model, and can be in several replicas.
-template <class S>
-concept CutsModel = requires {
-  typename S::Model;
-  { S::devices } -> std::convertible_to<int>;
-};
-
-template <int N, class... Options>
-concept ReplicatesModels = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) &&
-                           !counts_microbatches<Options...>;
-
-/// A DataParallel; not looked into, since alone it may not be sound.
-template <class S>
-struct Outer {
-  static constexpr bool is = false;
-  static constexpr bool counts = false;
-  static constexpr bool sound = true;
-};
-template <int N, class... Options>
-struct Outer<DataParallel<N, Options...>> {
-  static constexpr bool is = true;
-  static constexpr bool counts = counts_microbatches<Options...>;
-  static constexpr bool sound = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...);
-};
-
-template <class... Parts>
-struct HybridIsNested {
-  static constexpr bool value = true;
-  static_assert(sizeof...(Parts) >= 2,
-                "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
-                "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
-};
-
-template <class Part, bool Last>
-struct HybridPart {
-  static constexpr bool value = true;
-  static_assert(Last || Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
-                "outside, and the model that is cut inside");
-  static_assert(!Last || !Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
-                "replicas of a whole model write DataParallel alone");
-  static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
-                "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-                "ModelParallel or Pipeline");
-  static_assert(Last || !Outer<Part>::counts,
-                "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
-                "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
-};
-
-/// A DataParallel whose own arguments are at fault has its own sentence.
-template <class Part, bool Sound = Outer<Part>::sound>
-struct OuterIsSound {
-  static constexpr bool value = true;
-};
-template <class Part>
-struct OuterIsSound<Part, false> {
-  static constexpr bool value = true;
-  static constexpr int ranks = Part::ranks;
-  static_assert(ranks >= 1);
-};
-
-/// One sentence: of the first part at fault, from the outermost on.
-template <bool Goes, class... Parts>
-struct PartsAreNested {
-  static constexpr bool value = true;
-};
-template <class First, class... Rest>
-struct PartsAreNested<true, First, Rest...> {
-  static constexpr bool value = true;
-  static constexpr bool last = sizeof...(Rest) == 0;
-  static constexpr bool goes = Outer<First>::is && !Outer<First>::counts && Outer<First>::sound;
-  static_assert(HybridPart<First, last>::value);
-  static_assert(last || OuterIsSound<First>::value);
-  static_assert(PartsAreNested < goes && !last, Rest... > ::value);
-};
-
-template <class First, class Second, class... Rest>
-struct HybridIsNested<First, Second, Rest...> {
-  static constexpr bool value = true;
-  static_assert(PartsAreNested<true, First, Second, Rest...>::value);
-};
-
-template <int Replicas, int Weights>
-struct WeighsEachReplica {
-  static constexpr bool value = true;
-  static_assert(Weights == 0 || Weights == Replicas,
-                "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the "
-                "model (WeighsEachReplica names the replicas and the weights)");
-};
-
-template <bool Rounds, bool Reproducible>
-struct HybridIsExact {
-  static constexpr bool value = true;
-  static_assert(!Rounds || !Reproducible,
-                "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way "
-                "changes the bits with the number of devices; leave one of the two out");
-};
-
-template <int Replicas, int Weights, bool Rounds, bool Reproducible>
-struct HybridIsSound {
-  static constexpr Batching checked(Batching const& batching) { return batching; }
-  static_assert(WeighsEachReplica<Replicas, Weights>::value);
-  static_assert(HybridIsExact<Rounds, Reproducible>::value);
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Replicas of a model that is itself cut over devices.
-///
-///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>
-///
-///   rank 0 | replica 0, device 0        rank 2 | replica 1, device 0
-///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
-///
-/// The first part is the slowest in the order of the ranks. Several DataParallels multiply. The
-/// gradients of a part of the model are summed over the ranks that have it. Options of DataParallel
-/// but Microbatches, which goes to the model inside; as many weights as there are replicas.
-/// Source: Pal et al. 2019. The primary template is the error path.
-template <class... Parts>
-struct Hybrid : detail::NoModel {
-  static_assert(detail::HybridIsNested<Parts...>::value);
-};
-
-template <int N, class... Options, class Inner>
-  requires detail::ReplicatesModels<N, Options...> && detail::CutsModel<Inner>
-struct Hybrid<DataParallel<N, Options...>, Inner> {
-  using Model = Inner;
-  static constexpr int devices = Inner::devices;
-  static constexpr int copies = Inner::copies;
-  static constexpr int ranks = N * Inner::ranks;
-  static constexpr CheckpointRule checkpoint = Inner::checkpoint;
-  template <int Replicas, class... More>
-  static constexpr Batching batching_for =
-      Inner::template batching_for<N * Replicas, Options..., More...>;
-  static constexpr Batching batching =
-      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
-                               batching_for<1>.microbatches, copies>::
-          checked(detail::HybridIsSound<batching_for<1>.replicas, batching_for<1>.shards,
-                                        batching_for<1>.wire != WireFormat::exact,
-                                        batching_for<1>.reproducible>::checked(batching_for<1>));
-
-  template <class Net>
-  using Cut = typename Inner::template Cut<Net>;
-};
-
-template <int N, class... Options, class Second, class... Rest>
-  requires detail::ReplicatesModels<N, Options...> &&(sizeof...(Rest) >= 1) &&
-      detail::CutsModel<Hybrid<Second, Rest...>> struct Hybrid<DataParallel<N, Options...>, Second,
-                                                               Rest...>
-      : Hybrid<DataParallel<N, Options...>, Hybrid<Second, Rest...>> {
-  };
-
-}  // namespace tandem
-
-// ---- tandem/strategy/model_parallel.hpp
-
-/// @file
-/// ModelParallel: one model cut over several devices, one microbatch at a time.
-
-namespace tandem {
-
-namespace detail {
-
-// How is a TopSplits, an Auto or a Placed.
-template <class How, int Microbatches>
-struct SequentialModel {
-  static constexpr int devices = How::parts;
-  static constexpr int copies = 1;
-
-  template <class Net>
-  struct Cut {
-    static constexpr auto partition = How::template partition<Net>();
-    static constexpr auto map = chain_map<devices>();
-    static constexpr auto table =
-        lower(sequential_table<devices, 2 * Microbatches>(map, Microbatches), map);
-  };
-};
-template <IsPlacement How, int Microbatches>
-struct SequentialModel<How, Microbatches> : PlacedModel<How, Microbatches> {};
-
-}  // namespace detail
-
-/// The model is cut; each device has a part of it, and one of them works at a time.
-///
-///   device 0 | layers 0 … a-1 | F0             B0 | F1 …
-///   device 1 | the rest       |    F0       B0    |
-///
-/// How: ModelParallel<Split<a>, Split<b>, …> by consecutive top-level layers, the counts adding up
-/// to the network's; ModelParallel<Auto<M>> likewise, the compiler balancing static costs;
-/// ModelParallel<Placed<table>> any node on any device, so that branches run at the same time.
-/// Options behind it: Microbatches, Reproducible, Checkpoint, BucketBytes.
-/// Memory: a device has the parameters and the activations of its part only.
-/// Comm: each tensor that crosses, and its gradient, once a microbatch.
-/// The primary template is the error path.
-template <class... Arguments>
-struct ModelParallel : detail::NoModel {
-  static_assert(detail::ModelArgumentsAreSound<Arguments...>::value);
-};
-
-template <class... Arguments>
-  requires detail::ModelArguments<Arguments...>
-struct ModelParallel<Arguments...>
-    : detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
-                              detail::gather_batching<1, Arguments...>().microbatches> {
-  using Model = detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
-                                        detail::gather_batching<1, Arguments...>().microbatches>;
-  static constexpr int ranks = Model::devices;
-  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
-  /// In so many replicas, with options of the strategy around it.
-  template <int Replicas, class... More>
-  static constexpr Batching batching_for =
-      detail::gather_batching<Replicas, Arguments..., More...>();
-  static constexpr Batching batching =
-      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
-                               batching_for<1>.microbatches, 1>::checked(batching_for<1>);
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/pipeline.hpp
-
-/// @file
-/// Pipeline: one model cut over several devices that work on different microbatches at a time.
-
-// ---- tandem/strategy/pipeline_checks.hpp
-
-/// @file
-/// The sentences for arguments of Pipeline that do not go together.
-
 // ---- tandem/strategy/pipeline_schedule.hpp
 
 /// @file
@@ -17439,15 +17856,43 @@ inline constexpr int parts_of = 0;
 template <CutsTops How>
 inline constexpr int parts_of<How> = How::parts;
 
+/// What asynchronous schedules do not take: bits that no number of devices changes; activations
+/// that are computed again by other weights than before.
+template <class Schedule, class... Arguments>
+inline constexpr bool repeats_late_gradients = false;
+template <AsynchronousSchedule Schedule, class... Arguments>
+inline constexpr bool repeats_late_gradients<Schedule, Arguments...> =
+    gather_batching<1, Arguments...>().reproducible;
+
+template <class Schedule, class... Arguments>
+inline constexpr bool recomputes_by_other_weights = false;
+template <AsynchronousSchedule Schedule, class... Arguments>
+inline constexpr bool recomputes_by_other_weights<Schedule, Arguments...> =
+    (IsCheckpoint<Arguments> || ...) &&
+    (Schedule::asynchrony(1, 1).weights == WeightRule::replayed ||
+     Schedule::asynchrony(1, 1).weights == WeightRule::predicted);
+
+/// A table of all phases has so many versions that a byte can count them.
+template <class Schedule, int Parts, int Count>
+concept FitsAsynchronousSchedule = AsynchronousSchedule<Schedule> && Count >= 1 && Parts >= 1 &&
+                                   Schedule::fits(Parts, Count) && Parts <= 127;
+
+template <class Schedule, int Count, class... Arguments>
+concept AsynchronousArguments =
+    AsynchronousSchedule<Schedule> && PipelineArguments<Arguments...> &&
+    FitsAsynchronousSchedule<Schedule, parts_of<typename Cutting<Arguments...>::type>, Count> &&
+    !repeats_late_gradients<Schedule, Arguments...> &&
+    !recomputes_by_other_weights<Schedule, Arguments...>;
+
 template <class Schedule, int Count, class... Arguments>
 struct PipelineArgumentsAreSound {
   static constexpr bool value = true;
   static constexpr bool begins = BeginsWithAChain<Arguments...>::value;
   static constexpr bool once = !counts_microbatches<Arguments...>;
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
-  static_assert(PipelineSchedule<Schedule>,
+  static_assert(PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>,
                 "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
-                "ZeroBubbleH1 or Chimera");
+                "ZeroBubbleH1 or Chimera, or an asynchronous one such as PipeDream");
   static_assert(Count >= 1,
                 "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
                 "replica; give 1 or more");
@@ -17464,6 +17909,14 @@ struct PipelineArgumentsAreSound {
                 "Pipeline<ZeroBubbleH1, Count, ..., Checkpoint<...>>: its weight gradients need "
                 "activations for longer than they are computed again; leave Checkpoint out, or "
                 "take OneFOneB");
+  static_assert(!repeats_late_gradients<Schedule, Arguments...>,
+                "Pipeline<asynchronous schedule, ..., Reproducible<>>: its gradients are late by "
+                "as many steps as there are devices, so other devices give other bits; leave "
+                "Reproducible out");
+  static_assert(!recomputes_by_other_weights<Schedule, Arguments...>,
+                "Pipeline<Schedule, 1, ..., Checkpoint<...>>: FeaturesReplay and PipelinedModel "
+                "compute passes again already, and WeightPrediction's weights are gone by then; "
+                "leave Checkpoint out");
 };
 
 // Each schedule's own rule; both numbers are printed.
@@ -17492,6 +17945,23 @@ struct ScheduleTakes<Schedule, Parts, Count> {
                 "microbatches; see its fits()");
 };
 
+template <AsynchronousSchedule Schedule, int Parts, int Count>
+  requires(Parts >= 1 && Count >= 1)
+struct ScheduleTakes<Schedule, Parts, Count> {
+  static constexpr bool value = true;
+  static constexpr bool adds_up = Schedule::fits(Parts, Parts + 1);  // microbatches to one update
+  static constexpr bool fits = Schedule::fits(Parts, Count);
+  static_assert(adds_up || fits,
+                "Pipeline<asynchronous schedule, Count, ...>: it updates behind every microbatch; "
+                "give Count 1, or take PipeDream2BW");
+  static_assert(!adds_up || fits,
+                "Pipeline<PipeDream2BW, Count, ...>: Count must be the parts of the model or more, "
+                "so that two versions of the weights suffice");
+  static_assert(Parts <= 127,
+                "Pipeline<asynchronous schedule, Count, ...>: give 127 parts or fewer, so that "
+                "versions of weights can be counted");
+};
+
 template <bool Runs>
 struct ScheduleRuns {
   static constexpr bool value = true;
@@ -17515,7 +17985,9 @@ namespace detail {
 
 /// `each` microbatches down and as many up, both in the order of 1F1B, merged in steps of one pass.
 /// Where both directions could go on, a backward goes before a forward, and of two alike that of
-/// the later stage. (Without the first rule, two devices may block each other's sends.)
+/// the later stage. (Without the first rule, two devices may block each other's sends.) The middle
+/// one of an odd number of devices has the same stage of both: of two alike it takes the one that
+/// came first, and that of the first copy where both came together.
 template <class Sink>
 class ChimeraMerge {
  public:
@@ -17528,12 +18000,19 @@ class ChimeraMerge {
         chosen_{devices} {}
 
   constexpr void run() {
-    for (int left = 4 * each_ * devices_; left > 0;) {
+    int left = 4 * each_ * devices_;
+    for (int time = 0; left > 0; ++time) {
       for (int r = 0; r < devices_; ++r) {  // all choose before any goes on
         int const down = r;
         int const up = 2 * devices_ - 1 - r;
         bool const alike = forward_next(down) == forward_next(up);
-        bool const down_first = alike ? r >= devices_ / 2 : forward_next(up);
+        bool const middle = up - devices_ == r;
+        if (middle) {
+          note_arrivals(time);
+        }
+        bool const down_first = !alike   ? forward_next(up)
+                                : middle ? came_[0] <= came_[1]
+                                         : r >= devices_ / 2;
         int const first = down_first ? down : up;
         int const second = down_first ? up : down;
         chosen_[r] = ready(first) ? first : ready(second) ? second : -1;
@@ -17563,7 +18042,19 @@ class ChimeraMerge {
            (part == devices_ - 1 || backwards_[stage + 1] > backwards_[stage]);
   }
 
+  // Since when the next pass of either copy could begin on the middle device.
+  constexpr void note_arrivals(int time) {
+    for (int copy = 0; copy < 2; ++copy) {
+      if (came_[copy] == never && ready(copy * devices_ + devices_ / 2)) {
+        came_[copy] = time;
+      }
+    }
+  }
+
   constexpr void emit(int device, int stage) {
+    if (devices_ - 1 - device == device) {
+      came_[stage / devices_] = never;
+    }
     int const first = stage / devices_ * each_;
     if (forward_next(stage)) {
       sink_(device, pass(ActionKind::forward, stage, first + forwards_[stage]++));
@@ -17572,12 +18063,15 @@ class ChimeraMerge {
     }
   }
 
+  static constexpr int never = std::numeric_limits<int>::max();
+
   int devices_;
   int each_;
   Sink& sink_;
   Scratch<int> forwards_;  // done so far, of each stage
   Scratch<int> backwards_;
-  Scratch<int> chosen_;  // stage that goes on, of each device
+  Scratch<int> chosen_;           // stage that goes on, of each device
+  int came_[2] = {never, never};  // to the middle device, of each copy
 };
 
 }  // namespace detail
@@ -17873,6 +18367,1455 @@ template <class Schedule, int Count, class... Arguments>
 
 }  // namespace tandem
 
+// ---- tandem/strategy/schedules/delayed_gradient.hpp
+
+/// @file
+/// DelayedGradient: decoupled parallel backpropagation with delayed gradients (DDG).
+
+namespace tandem {
+
+/// Stage k of p applies at t the gradient of microbatch t - (p - 1 - k), through the activations
+/// and the weights that its forward pass had:
+///
+///   w_k(t + 1) = update(w_k(t), gradient of stage k for microbatch t - (p - 1 - k))
+///
+/// Numbered by microbatches instead of iterations that is PipeDream's equation, and the tables are
+/// equal. DDG keeps the graphs of old microbatches where PipeDream keeps weights.
+/// Staleness: p - 1 - k updates. Memory: p - k versions of a stage's weights, as many microbatches.
+/// Source: Huo et al., ICML 2018, arXiv:1804.10574
+struct DelayedGradient {
+  static constexpr char const* name = "delayed_gradient";
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/features_replay.hpp
+
+/// @file
+/// FeaturesReplay: backward passes on features that are computed again, with the current weights.
+
+namespace tandem {
+
+/// PipeDream's order of passes with one version of the weights. A stage keeps only what enters it;
+/// B(g) computes the forward pass of its old input h again with the weights of now, and takes the
+/// gradient there with the error that came back, which is of older weights:
+///
+///   w_k(t + 1) = update(w_k(t), gradient at (h_k(g), w_k(t)), for the error of stage k + 1)
+///
+/// Staleness: inputs and errors, of up to p - 1 - k updates; the weights are current. Memory: one
+/// version of the weights, the inputs of p - k microbatches, the activations of one. Cost: one more
+/// forward pass.
+/// Source: Huo et al., NeurIPS 2018, arXiv:1807.04511
+struct FeaturesReplay {
+  static constexpr char const* name = "features_replay";
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::replayed};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/pipedream.hpp
+
+/// @file
+/// PipeDream: one forward, one backward, and an update after each; weights are stashed.
+
+namespace tandem {
+
+/// Stage k of p goes forward d = p - 1 - k microbatches ahead of its backwards. F(g) reads the
+/// current weights and B(g) the same ones, which the stage kept:
+///
+///   w_k(t + 1) = update(w_k(t), gradient at (w_0(t - p + 1), w_1(t - p + 2), ..., w_{p-1}(t)))
+///
+///   device 0 | F0 F1 F2 B0 F3 B1 F4 B2 ...     (an update behind each B)
+///   device 1 |    F0 F1 B0 F2 B1 F3 B2 ...
+///   device 2 |       F0 B0 F1 B1 F2 B2 ...
+///
+/// Idle: never, once it is filled. Staleness: d updates. Memory: p - k versions of a stage's
+/// weights and as many microbatches live.
+/// Source: Harlap et al. 2018, arXiv:1806.03377; Narayanan et al., SOSP 2019
+struct PipeDream {
+  static constexpr char const* name = "pipedream";
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
+  }
+};
+
+/// PipeDream with vertical sync: for each microbatch all stages read the version that the first one
+/// has when it enters, and so the gradient is one of a model that there was:
+///
+///   w(t + 1) = update(w(t), gradient at w(t - p + 1))
+///
+/// Staleness: p - 1 updates on every stage. Memory: p versions of each stage's weights.
+/// Source: Harlap et al. 2018, arXiv:1806.03377, section 3.4
+struct PipeDreamVerticalSync {
+  static constexpr char const* name = "pipedream_vertical_sync";
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::vertical};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/pipedream_2bw.hpp
+
+/// @file
+/// PipeDream2BW: gradients of several microbatches are added before an update; two versions.
+
+namespace tandem {
+
+/// PipeDream's order of passes, but a step has m >= p microbatches. All of step t read the weights
+/// of the step before the last whole one, on every stage:
+///
+///   w(t + 1) = update(w(t), gradient at w(t - 1))
+///
+/// Idle: never, once it is filled. Staleness: one update. Memory: 2 versions of the weights, p - k
+/// microbatches live.
+/// Source: Narayanan et al., ICML 2021, arXiv:2006.09503
+struct PipeDream2BW {
+  static constexpr char const* name = "pipedream_2bw";
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= devices;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {
+        .devices = devices, .microbatches = microbatches, .weights = WeightRule::double_buffered};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/pipelined_model.hpp
+
+/// @file
+/// PipelinedModel: pipelined model parallelism with delayed errors and recomputation (PMP).
+
+namespace tandem {
+
+/// As FeaturesReplay, but each stage goes forward d = 2 (p - 1 - k) microbatches ahead: in a time
+/// slot every device does one forward and one backward pass, and none waits for what another does
+/// in that slot.
+///
+///   w_k(t + 1) = update(w_k(t), gradient at (h_k(g), w_k(t)), for the error of stage k + 1)
+///
+/// Staleness: inputs and errors, of up to 2 (p - 1 - k) updates. Memory: one version of the
+/// weights, the inputs of 2 (p - 1 - k) + 1 microbatches, the activations of one. Cost: one more
+/// forward pass. Source: Xu, Huo and Huang, CVPR 2020, arXiv:1909.02625 (layer-wise staleness; here
+/// one forward and one backward a slot)
+struct PipelinedModel {
+  static constexpr char const* name = "pmp";
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices,
+            .microbatches = microbatches,
+            .weights = WeightRule::replayed,
+            .delays = 2};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/weight_prediction.hpp
+
+/// @file
+/// WeightPrediction: forward passes with the weights that the backward pass is expected to have.
+
+namespace tandem {
+
+/// PipeDream's order of passes with one version of the weights. F(g) of stage k reads a prediction,
+/// from the current weights w and the optimizer's momentum v, over the d = p - 1 - k updates until
+/// B(g), which reads the current weights:
+///
+///   F: w - learning rate * d * v;   w_k(t + 1) = update(w_k(t), gradient at w_k(t))
+///
+/// Staleness: that of the prediction's error. Memory: the weights and one buffer for what is
+/// predicted, p - k microbatches live.
+/// Source: Chen et al. 2018, SpecTrain, arXiv:1809.02839
+struct WeightPrediction {
+  static constexpr char const* name = "weight_prediction";
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::predicted};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/verify_updates.hpp
+
+/// @file
+/// verify() of tables with updates: those of asynchronous pipelines, whose passes name the version
+/// of the weights that they read, and steps of two models, whose weights are averaged.
+
+namespace tandem {
+
+namespace detail {
+
+/// The rules for U, X and versions. Asynchronous where `asynchrony` is on; else of one step.
+template <class Table>
+class UpdateRules : protected MessageVerification<Table> {
+ protected:
+  using Base = MessageVerification<Table>;
+  using Base::backed_;
+  using Base::fail;
+  using Base::in_row;
+  using Base::map_;
+  using Base::position_;
+  using Base::retired_;
+  using Base::table_;
+  using Base::verdict_;
+  using typename Base::Step;
+
+  static constexpr bool has_updates = true;
+
+  constexpr UpdateRules(Table const& table, StageMapView const& map, int microbatches, int depth,
+                        Asynchrony const& asynchrony, Averaging const& averaging)
+      : Base{table, map, microbatches, depth},
+        asynchrony_{asynchrony},
+        averaging_{averaging},
+        period_{asynchrony.on() ? asynchrony.microbatches : this->share_},
+        done_{2 * map.stages},
+        updated_{done_.data()},
+        exchanged_{updated_ + map.stages} {}
+
+  constexpr bool admits(Action const& action) const {
+    if (action.kind == ActionKind::update || action.kind == ActionKind::exchange) {
+      bool const exchanges = averaging_.keeps_two() && map_.copies == 2;
+      return action.version == 0 && action.index == 0 &&
+             (action.kind == ActionKind::update || exchanges);
+    }
+    bool const reads = action.kind == ActionKind::forward || action.kind == ActionKind::backward;
+    return action.kind <= ActionKind::receive_backward &&
+           (action.version == 0 || (asynchrony_.on() && reads));
+  }
+
+  // A pass that is in its place: are these its weights, and are they there?
+  constexpr Step read_weights(int d, Action const& action) {
+    bool const forward = action.kind == ActionKind::forward;
+    if (!asynchrony_.on() || (!forward && action.kind != ActionKind::backward)) {
+      return Step::done;
+    }
+    int const s = action.stage;
+    std::int64_t const had = updated_[s];
+    if (!forward && had < action.index / period_) {
+      return lacks_action(d, action, {ActionKind::update, 0, action.stage, 0});
+    }
+    std::int64_t const version = forward ? asynchrony_.forward_version(s, action.index)
+                                         : asynchrony_.backward_version(s, action.index);
+    std::int64_t const named = version > 0 ? version : 0;
+    if (action.version != named) {
+      verdict_.count = static_cast<int>(named);
+      return fail(Flaw::wrong_version, d, action);
+    }
+    std::int64_t const in_slot = had - (had - version) % asynchrony_.versions(s);
+    if (version <= had && in_slot <= named) {
+      return Step::done;
+    }
+    verdict_.count = static_cast<int>(had);
+    return fail(version > had ? Flaw::version_to_come : Flaw::version_gone, d, action);
+  }
+
+  constexpr Step update(int d, Action const& action) {
+    int const s = action.stage;
+    int const last = this->first_microbatch(s) + (updated_[s] + 1) * period_ - 1;
+    if (retired_[s] <= last) {
+      Action needed{ActionKind::backward, 0, action.stage, last};
+      Action split{ActionKind::weight_gradient, 0, action.stage, last};
+      bool const there = in_row(d, position_[d], needed);
+      if (!there && updated_[s] > 0) {
+        return fail(Flaw::doubled, d, action);
+      }
+      return lacks_action(d, action, !there && in_row(d, position_[d], split) ? split : needed);
+    }
+    Action const average{ActionKind::exchange, 0, action.stage, 0};
+    if (admits(average) && averaging_.overlapped && exchanged_[s] == 0) {
+      return lacks_action(d, action, average);
+    }
+    ++updated_[s];
+    if (map_.copies == 2) {
+      this->wake(map_.device[twin(s)], awaits_update(s));
+    }
+    return Step::done;
+  }
+
+  constexpr Step exchange(int d, Action const& action) {
+    int const s = action.stage;
+    if (exchanged_[s] > 0) {
+      return fail(Flaw::doubled, d, action);
+    }
+    for (int const needed : {s, twin(s)}) {
+      if (averaging_.overlapped || updated_[needed] > 0) {
+        continue;
+      }
+      if (map_.device[needed] != d) {
+        return this->wait(d, awaits_update(needed));
+      }
+      return lacks_action(d, action, {ActionKind::update, 0, static_cast<std::int16_t>(needed), 0});
+    }
+    ++exchanged_[s];
+    return Step::done;
+  }
+
+  // What the action of a device that waits is waiting for.
+  constexpr Action awaited(int d) const {
+    Action const action = row_of(table_, d)[position_[d]];
+    return action.kind == ActionKind::exchange
+               ? Action{ActionKind::update, 0, static_cast<std::int16_t>(twin(action.stage)), 0}
+               : Base::awaited(d);
+  }
+
+  constexpr void complete_updates() {
+    for (int s = 0; s < map_.stages && verdict_; ++s) {
+      auto const stage = static_cast<std::int16_t>(s);
+      Action const average{ActionKind::exchange, 0, stage, 0};
+      if (updated_[s] * period_ < retired_[s] - this->first_microbatch(s)) {
+        fail(Flaw::missing, map_.device[s], {ActionKind::update, 0, stage, 0});
+      } else if (admits(average) && exchanged_[s] == 0) {
+        fail(Flaw::missing, map_.device[s], average);
+      }
+    }
+    for (int d = 0; averaging_.keeps_two() && d < map_.devices && verdict_; ++d) {
+      compare_exchanges(d);
+    }
+  }
+
+ private:
+  constexpr int twin(int stage) const { return (stage + map_.parts()) % map_.stages; }
+  // In place of a channel.
+  constexpr int awaits_update(int stage) const { return 2 * map_.links + stage; }
+
+  constexpr Step lacks_action(int d, Action const& action, Action needed) {
+    return in_row(d, position_[d], needed) ? fail(Flaw::before_its_input, d, action, needed)
+                                           : fail(Flaw::missing, d, needed, action);
+  }
+
+  // The index-th exchange of a device with another one; `end` if there is none.
+  constexpr Action exchange_with(int d, int other, int index) const {
+    for (Action const& action : row_of(table_, d)) {
+      if (action.kind == ActionKind::exchange && map_.device[twin(action.stage)] == other &&
+          index-- == 0) {
+        return action;
+      }
+    }
+    return {.kind = ActionKind::end};
+  }
+
+  // Two devices await each other's stages one by one, so in one order.
+  constexpr void compare_exchanges(int d) {
+    for (int other = d + 1; other < map_.devices; ++other) {
+      for (int i = 0;; ++i) {
+        Action const here = exchange_with(d, other, i);
+        Action const there = exchange_with(other, d, i);
+        if (here.kind == ActionKind::end) {
+          break;
+        }
+        if (twin(here.stage) != there.stage) {
+          fail(Flaw::exchanged_otherwise, d, here, there);
+          verdict_.other_rank = other;
+          return;
+        }
+      }
+    }
+  }
+
+  Asynchrony asynchrony_;
+  Averaging averaging_;
+  int period_;  // microbatches of a step, of one copy
+  Scratch<int> done_;
+  int* updated_;    // updates of each stage
+  int* exchanged_;  // … and exchanges
+};
+
+}  // namespace detail
+
+/// verify() of an unrolled asynchronous table: besides, whether an update stands once behind the
+/// last backward of each step, and whether each pass reads the version of the weights that
+/// @p asynchrony gives it, while its stage has that version.
+///
+/// @param microbatches  of all steps in the table
+/// @throws ContractError  microbatches is no multiple of those of a step, or depth < 0
+template <class Table>
+constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
+                         Asynchrony const& asynchrony, int depth = 1) {
+  expects(asynchrony.on() && asynchrony.microbatches >= 1 && microbatches >= 1 &&
+              microbatches % asynchrony.microbatches == 0 && depth >= 0,
+          "verify(table, map, microbatches, asynchrony, depth): give the microbatches of whole "
+          "steps, and depth 0 or more");
+  if (!is_sound(map) || map.devices != devices_of(table) || map.copies != 1) {
+    return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
+  }
+  return detail::Verification<Table, detail::UpdateRules<Table>>{table, map,        microbatches,
+                                                                 depth, asynchrony, Averaging{}}
+      .run();
+}
+
+/// verify() of a step with its updates: besides, whether each stage has one update, behind its last
+/// backward; and where @p averaging keeps two models one exchange, behind the update or, if
+/// overlapped, before it, in one order on both devices that have the two copies.
+/// @throws ContractError  microbatches < 1 or depth < 0
+template <class Table>
+constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
+                         Averaging const& averaging, int depth = 1) {
+  expects(microbatches >= 1 && depth >= 0,
+          "verify(table, map, microbatches, averaging, depth): give 1 microbatch or more, depth 0 "
+          "or more");
+  if (!is_sound(map) || map.devices != devices_of(table)) {
+    return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
+  }
+  if (microbatches % map.copies != 0) {
+    return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
+  }
+  return detail::Verification<Table, detail::UpdateRules<Table>>{table, map,          microbatches,
+                                                                 depth, Asynchrony{}, averaging}
+      .run();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <AsynchronousSchedule Schedule, int Microbatches, class How>
+struct AsynchronousModel {
+  static constexpr int devices = How::parts;
+  static constexpr int copies = 1;
+  static constexpr Asynchrony asynchrony = Schedule::asynchrony(devices, Microbatches);
+
+  template <class Net>
+  struct Cut {
+    static constexpr int steps = unrolled_steps(asynchrony);
+    static constexpr auto partition = How::template partition<Net>();
+    static constexpr auto map = chain_map<devices>();
+    static constexpr auto table =
+        lower(asynchronous_table<Schedule, devices, Microbatches, steps>(), map);
+    static constexpr Verdict verdict = verify(table, map, steps* Microbatches, asynchrony);
+    static_assert(ScheduleRuns<static_cast<bool>(verdict)>::value);
+  };
+};
+
+}  // namespace detail
+
+/// The model is cut as in ModelParallel, and each device goes on with the next steps before the
+/// gradients of the last ones are there: PipeDream, PipeDreamVerticalSync, DelayedGradient,
+/// WeightPrediction, FeaturesReplay, PipelinedModel with Count 1, PipeDream2BW with Count >=
+/// devices. No device waits once the pipeline is filled; gradients are late instead, each schedule
+/// says how.
+///
+/// How: Split<a>, Split<b>, … or Auto<Parts>. Options behind it: Checkpoint (not where the schedule
+/// computes passes again itself, or predicts), BucketBytes.
+template <class Schedule, int Count, class... Arguments>
+  requires detail::AsynchronousArguments<Schedule, Count, Arguments...>
+struct Pipeline<Schedule, Count, Arguments...>
+    : detail::AsynchronousModel<Schedule, Count, typename detail::Cutting<Arguments...>::type> {
+  using Model =
+      detail::AsynchronousModel<Schedule, Count, typename detail::Cutting<Arguments...>::type>;
+  static constexpr int ranks = Model::devices;
+  static constexpr CheckpointRule checkpoint = Model::asynchrony.weights == WeightRule::replayed
+                                                   ? CheckpointRule{CheckpointRule::boundaries}
+                                                   : detail::checkpoint_of<Arguments...>();
+  static constexpr Batching batching = detail::gather_batching<1, Arguments...>(Count);
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/cross_model_parallel.hpp
+
+/// @file
+/// CrossModelParallel: two models on the same devices in opposite directions, kept together by an
+/// averaging rule.
+
+// ---- tandem/strategy/cross_model_checks.hpp
+
+/// @file
+/// The sentences for arguments of CrossModelParallel and CrossPipeline that do not go together.
+
+namespace tandem {
+
+namespace detail {
+
+/// Whether bits are asked for that no number of devices changes, by a rule that never adds the sums
+/// of the two models.
+template <class Rule, class... Arguments>
+inline constexpr bool repeats_two_models = false;
+template <AveragingRule Rule, class... Arguments>
+inline constexpr bool repeats_two_models<Rule, Arguments...> =
+    Rule::averaging.keeps_two() && gather_batching<1, Arguments...>().reproducible;
+
+template <int Count, class Rule, class... Arguments>
+concept CrossModelArguments = AveragingRule<Rule> && PipelineArguments<Arguments...> &&
+                              (parts_of<typename Cutting<Arguments...>::type> >= 2) &&
+                              Count >= 2 && Count % 2 == 0 &&
+                              !repeats_two_models<Rule, Arguments...>;
+
+template <int Count, class Rule, class... Arguments>
+struct CrossModelArgumentsAreSound {
+  static constexpr bool value = true;
+  static constexpr bool begins = BeginsWithAChain<Arguments...>::value;
+  static constexpr bool once = !counts_microbatches<Arguments...>;
+  static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
+  static constexpr bool sound = AveragingRule<Rule> && begins && once && options;
+  static constexpr int parts = parts_of<typename Cutting<Arguments...>::type>;
+  static_assert(AveragingRule<Rule>,
+                "CrossModelParallel<Rule, How, Options...>: say first how the two models are kept "
+                "together: AverageGradients, AverageWeights<p>, AverageWeightsAndState<p> or "
+                "Overlapped<...>");
+  static_assert(begins,
+                "CrossModelParallel<Rule, How, Options...>: say how the model is cut: Split<a>, "
+                "Split<b>, ... or Auto<Parts>; Placed<table> is for ModelParallel");
+  static_assert(once,
+                "CrossModelParallel<Rule, ...>: it has one microbatch a model; for more write "
+                "CrossPipeline<Count, Rule, ...>, and leave Microbatches out");
+  static_assert(options,
+                "CrossModelParallel<Rule, How, Options...>: options behind Split<a>, Split<b>, "
+                "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
+  static_assert(!sound || parts >= 2,
+                "CrossModelParallel<Rule, How, ...>: two models lie in opposite directions on the "
+                "devices; cut the model into 2 parts or more");
+  static_assert(!sound || (Count >= 2 && Count % 2 == 0),
+                "CrossPipeline<Count, Rule, ...>: Count is the number of microbatches of both "
+                "models; give an even number, 2 or more");
+  static_assert(!sound || !repeats_two_models<Rule, Arguments...>,
+                "CrossModelParallel<Rule, ..., Reproducible<>>: this rule keeps two models, whose "
+                "gradients are never added, so there is nothing to make reproducible; leave "
+                "Reproducible out, or average gradients");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/schedules/cross_model.hpp
+
+/// @file
+/// CrossModel: two models that lie on the devices in opposite directions, one wave of each at a
+/// time.
+
+namespace tandem {
+
+/// Chimera's order, for odd numbers of devices, too: there the middle device has the same stage of
+/// both models and serves them as they come, the first model before the second.
+///
+/// With two microbatches, one a model, an even number of devices takes sum(F_s + B_s) for both,
+/// which model parallelism takes for one, however unequal the stages are; an odd number max(F, B)
+/// of the middle stage more, where no stage is longer than all behind it. One microbatch of each of
+/// its two stages is live on a device.
+/// @pre    devices >= 2, microbatches even
+/// Source: Xu and Bai 2023, cross model parallelism
+struct CrossModel {
+  static constexpr char const* name = "cross_model";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 2;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 2 && microbatches >= 2 && microbatches % 2 == 0;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// CrossModelParallel with Count microbatches, one half of them for each model, in the order of
+/// Chimera. The primary template is the error path.
+template <int Count, class Rule, class... Arguments>
+struct CrossPipeline : detail::NoModel {
+  static_assert(detail::CrossModelArgumentsAreSound<Count, Rule, Arguments...>::value);
+};
+
+template <int Count, class Rule, class... Arguments>
+  requires detail::CrossModelArguments<Count, Rule, Arguments...>
+struct CrossPipeline<Count, Rule, Arguments...>
+    : detail::PipelineModel<CrossModel, Count, typename detail::Cutting<Arguments...>::type> {
+  using Model =
+      detail::PipelineModel<CrossModel, Count, typename detail::Cutting<Arguments...>::type>;
+  static constexpr Averaging averaging = Rule::averaging;
+  static constexpr int ranks = Model::devices;
+  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
+  /// In so many replicas, with options of the strategy around it.
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for =
+      detail::gather_batching<Replicas, Arguments..., More...>(Count);
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves, Count,
+                               Model::copies>::checked(batching_for<1>);
+};
+
+/// Part k of model X is on device k, that of model Y on device p - 1 - k; X trains on the first
+/// half of the batch and Y on the second, both waves at the same time:
+///
+///   device 0 | FX       FY BY       BX     CrossModelParallel<AverageGradients, Split<a>,
+///   device 1 |    FX FY       BY BX                           Split<b>, Split<c>, Split<d>>
+///   device 2 |    FY FX       BX BY
+///   device 3 | FY       FX BX       BY
+///
+/// Rule, how they are kept together: AverageGradients, AverageWeights<p>,
+/// AverageWeightsAndState<p>, Overlapped<…>. Behind it Split<a>, Split<b>, … or Auto<Parts>, and as
+/// options Reproducible (with AverageGradients), Checkpoint, BucketBytes.
+/// Memory: a device has the parameters and the activations of two parts, one of each model.
+/// Comm: as ModelParallel, for either half; and each part once every p steps, between the two
+/// devices that have it.
+/// Source: Xu and Bai 2023. The primary template is the error path.
+template <class Rule, class... Arguments>
+struct CrossModelParallel : CrossPipeline<2, Rule, Arguments...> {};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/data_parallel.hpp
+
+/// @file
+/// SingleDevice and DataParallel: strategies as types, each lowered to a Batching.
+
+namespace tandem {
+
+/// A way to train: `ranks` devices, `devices` of them for each replica of the model, `copies` of
+/// the model in a replica; how the batch is spread over the replicas, what is computed again, and
+/// how a network is cut (see model_shape.hpp).
+template <class S>
+concept Strategy = requires {
+  { S::ranks } -> std::convertible_to<int>;
+  { S::devices } -> std::convertible_to<int>;
+  { S::copies } -> std::convertible_to<int>;
+  { S::batching } -> std::convertible_to<Batching>;
+  { S::checkpoint } -> std::convertible_to<CheckpointRule>;
+  typename S::template Cut<void>;
+};
+
+/// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
+/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
+///
+///   rank 0 | parameters | F0 B0 F1 B1 … | update
+///
+/// The primary template is the error path.
+template <class... Options>
+struct SingleDevice : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert((BatchingOption<Options> && ...),
+                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
+                "BucketBytes");
+};
+
+template <class... Options>
+  requires(BatchingOption<Options>&&...)
+struct SingleDevice<Options...>
+    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching = detail::gather_batching<1, Options...>();
+  static_assert(
+      batching.shards == 0 ||
+          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
+      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
+      "weights");
+  static_assert(detail::leaves_fit(batching),
+                "Reproducible<Leaves>: the leaves must be a power of two that divides the "
+                "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
+};
+
+/// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
+///
+///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
+///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
+///
+/// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
+/// statistics, in buckets in the order in which backward makes them, while it goes on.
+/// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
+/// Reproducible, Wire, BucketBytes. The primary template is the error path.
+template <int N, class... Options>
+struct DataParallel : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
+  static_assert((BatchingOption<Options> && ...),
+                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
+                "Wire and BucketBytes");
+};
+
+template <int N, class... Options>
+  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
+struct DataParallel<N, Options...>
+    : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
+  static constexpr int ranks = N;
+  static constexpr Batching batching = detail::gather_batching<N, Options...>();
+  static_assert(batching.shards == 0 || batching.shards == N,
+                "DataParallel<N, Weighted<...>>: give N weights, one a device");
+  static_assert(
+      detail::leaves_fit(batching),
+      "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
+      "that divides its microbatches; write Reproducible<N> for one leaf a replica");
+  static_assert(
+      !batching.reproducible || batching.wire == WireFormat::exact,
+      "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with "
+      "the number of devices; leave one of the two out");
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/fits.hpp
+
+/// @file
+/// fits: whether a training step fits into the memory of each device, for a static_assert.
+///
+///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
+
+// ---- tandem/strategy/device_memory.hpp
+
+/// @file
+/// DeviceMemory: how much memory the tensors of a device take at most, known to the compiler.
+///
+/// Logical sizes: each value and each gradient in memory of its own, though an engine lets many
+/// share. Left out is what only a backend knows: scratch memory, packed weights, batches on their
+/// way, and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
+
+namespace tandem {
+
+/// Bytes; upper bounds.
+struct DeviceMemory {
+  std::int64_t parameters = 0;
+  std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late
+  std::int64_t weights = 0;    ///< copies in the type of products, where that is another
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t exchange = 0;              ///< averages of two models on their way
+  std::int64_t kept = 0;                  ///< activations of all live microbatches
+  std::int64_t recomputed = 0;            ///< of one run of layers: in its first pass, and again
+  std::int64_t activation_gradients = 0;  ///< of one backward pass, or of those not yet retired
+
+  [[nodiscard]] constexpr std::int64_t total() const {
+    return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
+           recomputed + activation_gradients;
+  }
+};
+
+namespace detail {
+
+/// Sizes of the tensors of a device's graph.
+template <GraphSize Size>
+struct LogicalSizes {
+  Graph<Size> const& graph;
+  std::int64_t batch;
+  std::int64_t element_bytes;
+  int uses[Size.nodes] = {};  // edges that carry a node's output
+
+  constexpr LogicalSizes(Graph<Size> const& g, std::int64_t b, std::int64_t bytes)
+      : graph{g}, batch{b}, element_bytes{bytes} {
+    for (int e = 0; e < Size.edges; ++e) {
+      ++uses[graph.source[e]];
+    }
+  }
+
+  static constexpr std::int64_t line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  [[nodiscard]] constexpr std::int64_t output(int n) const {
+    return line(graph.node[n].out.elements() * batch * element_bytes);
+  }
+  /// Of a node: its output, and what its op saves: the winners of a pool, the statistics of a batch
+  /// norm (a few numbers a channel).
+  [[nodiscard]] constexpr std::int64_t value(int n) const {
+    Node const& node = graph.node[n];
+    bool const stored = node.kind == NodeKind::receive || (!node.is_end() && !node.view);
+    std::int64_t const winners =
+        node.layer == LayerKind::pool ? line(node.out.elements() * batch * 4) : 0;
+    std::int64_t const statistics =
+        node.layer == LayerKind::batch_norm ? line(64 * (node.in[0] + 2)) : 0;
+    return (stored ? output(n) : 0) + winners + statistics;
+  }
+  /// One from each reader, and their sum; what is sent back has memory of its own.
+  [[nodiscard]] constexpr std::int64_t gradient(int n) const {
+    Node const& node = graph.node[n];
+    if (!node.needs_gradient || node.kind == NodeKind::send) {
+      return 0;
+    }
+    int const most = node.kind == NodeKind::receive ? 2 * uses[n] : uses[n] + 1;
+    return output(n) * (uses[n] > 1 ? most : 1);
+  }
+};
+
+/// Whether a value is kept under a CheckpointRule: it is read beyond its run of nodes.
+template <GraphSize Size>
+struct KeptNodes {
+  bool of[Size.nodes] = {};
+
+  constexpr KeptNodes(Graph<Size> const& graph, int const* segment) {
+    for (int n = 0; n < Size.nodes; ++n) {
+      bool const received = graph.node[n].kind == NodeKind::receive;
+      of[n] = of[n] || segment[n] < 0 || received || n == graph.result;
+      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
+        int const source = root_of(graph, graph.source[e]);
+        bool const leaves = graph.node[n].kind == NodeKind::send;
+        of[source] = of[source] || leaves || segment[source] != segment[n];
+      }
+    }
+  }
+};
+
+/// Of device @p Device::device.
+template <class Device, class Precision>
+constexpr DeviceMemory device_memory(int batch, int states) {
+  using Whole = typename Device::Program;
+  using Master = typename Precision::Master;
+  using Scalar = typename Precision::Scalar;
+  constexpr auto const& graph = Device::graph;
+  constexpr Batching const& batching = Whole::batching;
+  constexpr int copies = Whole::map.copies;
+  LogicalSizes const sizes{graph, largest_microbatch(batch, batching), sizeof(Scalar)};
+  KeptNodes const kept{graph, Device::segments.of};
+
+  int buffers = 1;
+  for (int leaves = batching.leaves_of_copy(copies); leaves > 1; leaves /= 2) {
+    ++buffers;
+  }
+  std::int64_t const trained = Device::layout.trained * std::int64_t{sizeof(Master)};
+  std::int64_t const others = Device::layout.trained * (Device::places.count() - 1);
+  DeviceMemory memory{
+      .parameters = Device::layout.elements * std::int64_t{sizeof(Master)},
+      .versions = others * std::int64_t{sizeof(Master)},
+      .weights = std::is_same_v<Master, Scalar>
+                     ? 0
+                     : (Device::layout.elements + others) * std::int64_t{sizeof(Scalar)},
+      .gradients = trained * buffers,
+      .optimizer_state = trained * states};
+  if (Whole::averaging.has_buffer()) {
+    bool const with_state = Whole::averaging.what == Averaged::weights_and_state;
+    memory.exchange = trained * (1 + (with_state ? states : 0));
+  }
+  int deferred = 1;
+  std::int64_t segment = 0;
+  for (LocalStage const& stage : Device::stages.stage) {
+    int const live = Device::places.rule.on()
+                         ? Device::places.live()
+                         : live_microbatches(Whole::table, Whole::map, stage.id);
+    deferred = std::max(deferred, deferred_microbatches(Whole::table, Whole::map, stage.id));
+    for (int n = stage.first; n < stage.last; ++n) {
+      bool const begins = n == stage.first || Device::segments.of[n] != Device::segments.of[n - 1];
+      segment = begins ? 0 : segment;
+      if (kept.of[n]) {
+        memory.kept += live * sizes.value(n);
+      }
+      if (Device::segments.of[n] >= 0) {
+        segment += sizes.value(n);
+        memory.recomputed = std::max(memory.recomputed, 2 * segment);
+      }
+      memory.activation_gradients += sizes.gradient(n);
+    }
+  }
+  memory.activation_gradients *= deferred;
+  return memory;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/program.hpp
+
+/// @file
+/// Program: a network, a strategy and an element size lowered to everything that an engine runs.
+///
+/// Each step is a constexpr variable of its own, and none is a template argument: three variables
+/// get three budgets of the compiler, and symbols stay short.
+
+// ---- tandem/strategy/device_program.hpp
+
+/// @file
+/// DeviceProgram: what one device of a model replica runs, known to the compiler.
+
+// ---- tandem/strategy/device_graph.hpp
+
+/// @file
+/// device_graph: the part of a network that one device of a model replica computes, as a graph.
+///
+/// A tensor that comes from a stage elsewhere is a node of kind `receive` before its first reader;
+/// one that leaves ends in a node of kind `send` for each device that wants it. The gradient of a
+/// `receive` is what goes back, that of a `send` is what comes back.
+
+namespace tandem {
+
+namespace detail {
+
+/// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
+/// listed once, so that the walk is about linear in the edges.
+template <GraphSize Whole, class Map>
+struct DeviceCutter {
+  Graph<Whole> const& network;
+  Partition<Whole.nodes> const& partition;
+  Map const& map;
+  int device;
+  bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
+  GraphSize size{};
+  std::int16_t local[Whole.nodes] = {};    // of the copy at work: index here plus one, or 0
+  int reader[Whole.edges + 1] = {};        // of an edge
+  int first_reading[Whole.nodes] = {};     // of a node: the first edge that carries its output …
+  int next_reading[Whole.edges + 1] = {};  // … and of an edge: the next one, or -1
+
+  template <class G>
+  constexpr void cut(G* graph) {
+    list_readings();
+    for (int copy = 0; copy < map.copies; ++copy) {
+      for (std::int16_t& index : local) {
+        index = 0;
+      }
+      for (int n = 0; n < Whole.nodes; ++n) {
+        if (device_of(copy, n) == device) {
+          add_inputs(graph, copy, n);
+          add_node(graph, copy, n);
+          add_sends(graph, copy, n);
+        }
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] constexpr int stage_of(int copy, int n) const {
+    return copy * map.parts() + partition.part[n];
+  }
+  [[nodiscard]] constexpr int device_of(int copy, int n) const {
+    return map.device[stage_of(copy, n)];
+  }
+  [[nodiscard]] static constexpr bool is_input(Node const& node) {
+    return node.kind == NodeKind::input;
+  }
+
+  constexpr void list_readings() {
+    for (int& first : first_reading) {
+      first = -1;
+    }
+    for (int n = Whole.nodes - 1; n >= 0; --n) {
+      for (int e = network.node[n].first_edge + network.node[n].edges - 1;
+           e >= network.node[n].first_edge; --e) {
+        reader[e] = n;
+        next_reading[e] = first_reading[network.source[e]];
+        first_reading[network.source[e]] = e;
+      }
+    }
+  }
+
+  template <class G>
+  constexpr int add(G* graph, Node node, int stage, int edges) {
+    node.stage = stage;
+    node.first_edge = size.edges;
+    node.edges = edges;
+    if (graph != nullptr) {
+      graph->node[size.nodes] = node;
+    }
+    return size.nodes++;
+  }
+  template <class G>
+  constexpr void add_edge(G* graph, int source, int origin) {
+    if (graph != nullptr) {
+      graph->source[size.edges] = source;
+      graph->edge_origin[size.edges] = origin;
+    }
+    ++size.edges;
+  }
+
+  // What node n reads and is not here yet, in ascending order: as it is sent.
+  template <class G>
+  constexpr void add_inputs(G* graph, int copy, int n) {
+    Node const& node = network.node[n];
+    for (int left = node.edges; left > 0; --left) {
+      int source = Whole.nodes;
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const here = local[network.source[e]] != 0;
+        source = !here && network.source[e] < source ? network.source[e] : source;
+      }
+      if (source == Whole.nodes) {
+        return;
+      }
+      Node end = network.node[source];
+      if (!is_input(end)) {
+        end = transfer(NodeKind::receive, end, stage_of(copy, source));
+      }
+      local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
+    }
+  }
+
+  template <class G>
+  constexpr void add_node(G* graph, int copy, int n) {
+    Node node = network.node[n];
+    node.first_parameter = size.parameters;
+    for (int p = 0; p < node.parameters; ++p, ++size.parameters) {
+      if (graph != nullptr) {
+        graph->parameter[size.parameters] = network.parameter[network.node[n].first_parameter + p];
+        graph->parameter[size.parameters].node = size.nodes;
+      }
+    }
+    local[n] = static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
+    for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
+      add_edge(graph, local[network.source[e]] - 1, e);
+    }
+    if (graph != nullptr && n == Whole.nodes - 1) {
+      graph->result = local[n] - 1;
+    }
+  }
+
+  // To each device that reads the output of n, in ascending order.
+  template <class G>
+  constexpr void add_sends(G* graph, int copy, int n) {
+    for (int last = -1; !is_input(network.node[n]);) {
+      int to = map.devices;
+      for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
+        int const there = device_of(copy, reader[e]);
+        to = there != device && there > last && there < to ? there : to;
+      }
+      if (to == map.devices) {
+        return;
+      }
+      add_send(graph, copy, n, to);
+      last = to;
+    }
+  }
+  template <class G>
+  constexpr void add_send(G* graph, int copy, int n, int to) {
+    int edges = 0;
+    int first = -1;
+    for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
+      if (device_of(copy, reader[e]) == to) {
+        first = edges++ == 0 ? e : first;
+      }
+    }
+    edges = apart ? edges : 1;
+    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, reader[first])),
+        stage_of(copy, n), edges);
+    for (int e = first; edges > 0; e = next_reading[e]) {
+      if (device_of(copy, reader[e]) == to) {
+        add_edge(graph, local[n] - 1, e);
+        --edges;
+      }
+    }
+  }
+
+  static constexpr Node transfer(NodeKind kind, Node const& of, int peer) {
+    Node end{.kind = kind, .needs_gradient = of.needs_gradient, .top = of.top};
+    end.origin = of.origin;
+    end.peer = peer;
+    end.in = end.out = of.out;
+    end.name = kind == NodeKind::send ? "Send" : "Receive";
+    end.path = of.path;
+    return end;
+  }
+};
+
+}  // namespace detail
+
+/// How large the graph of @p device is. See device_graph().
+template <GraphSize Whole, class Map>
+constexpr GraphSize device_graph_size(Graph<Whole> const& network,
+                                      Partition<Whole.nodes> const& partition, Map const& map,
+                                      int device, bool apart) {
+  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  cutter.cut(static_cast<Graph<Whole>*>(nullptr));
+  return cutter.size;
+}
+
+/// The graph of one device: its stages' nodes, copy by copy, each in the network's order.
+/// @param apart  the gradients that several readers on one device give a tensor from another are
+///               sent one by one, so that they are added in the network's order
+template <GraphSize Own, GraphSize Whole, class Map>
+constexpr Graph<Own> device_graph(Graph<Whole> const& network,
+                                  Partition<Whole.nodes> const& partition, Map const& map,
+                                  int device, bool apart) {
+  Graph<Own> graph;
+  graph.tops = network.tops;
+  graph.result = -1;
+  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  cutter.cut(&graph);
+  return graph;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
+/// one.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
+  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+  return wanted;
+}
+
+constexpr bool rewrites_anything(Rewrites r) {
+  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat;
+}
+
+/// A device's part of the network before rewrites; of one that has all of it, the network itself.
+template <class Program, int D>
+struct CutGraph {
+  static constexpr GraphSize size = device_graph_size(
+      Program::network, Program::partition, Program::map, D, Program::batching.reproducible);
+  static constexpr auto graph = device_graph<size>(Program::network, Program::partition,
+                                                   Program::map, D, Program::batching.reproducible);
+};
+template <class Program, int D>
+  requires(Program::map.stages == 1)
+struct CutGraph<Program, D> {
+  static constexpr auto const& graph = Program::network;
+};
+
+template <class Program, int D, bool Rewrites>
+struct RewrittenGraph : CutGraph<Program, D> {};
+template <class Program, int D>
+struct RewrittenGraph<Program, D, true> {
+  static constexpr auto graph = rewrite(CutGraph<Program, D>::graph,
+                                        allowed(Program::rewrites, Program::batching.reproducible));
+};
+
+}  // namespace detail
+
+/// What device @p D of each replica does. Each step is a constexpr variable of its own, and none is
+/// a template argument.
+template <class ProgramType, int D>
+struct DeviceProgram {
+  using Program = ProgramType;
+  using Network = typename Program::Network;
+  static constexpr int device = D;
+  static constexpr Batching batching = Program::batching;
+  static constexpr auto const& graph =
+      detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
+  static constexpr auto stages =
+      detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
+  static constexpr auto layout = lay_out_parameters(
+      graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
+  /// its own.
+  static constexpr int gradient_replicas =
+      batching.replicas * (Program::averaging.keeps_two() ? 1 : Program::map.copies);
+  /// Copies of the device's weights; an asynchronous pipeline has stage k on device k.
+  static constexpr WeightPlaces places{.rule = Program::asynchrony, .stage = D};
+  static constexpr bool has_result = graph.result >= 0;
+  static constexpr bool has_input = [] {
+    bool has = false;
+    for (int n = 0; n < graph.nodes; ++n) {
+      has = has || graph.node[n].kind == NodeKind::input;
+    }
+    return has;
+  }();
+  /// Worked out once: a compiler's memory would grow with each question about a graph.
+  static constexpr auto gives_input_gradient = input_gradients(graph);
+  /// Of a node: which run of its stage's nodes is computed again together before their backward
+  /// pass.
+  static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/hybrid.hpp
+
+/// @file
+/// Hybrid: a strategy within a strategy, on the product of their devices.
+
+// ---- tandem/strategy/hybrid_checks.hpp
+
+/// @file
+/// The sentences for strategies that cannot stand within each other.
+
+namespace tandem {
+
+namespace detail {
+
+/// Cuts the model.
+template <class S>
+concept CutsModel = requires {
+  typename S::Model;
+  { S::devices } -> std::convertible_to<int>;
+};
+
+/// A pipeline that is never emptied between steps.
+template <class S>
+concept TrainsAsynchronously = requires {
+  S::asynchrony;
+};
+
+/// Can be in several replicas.
+template <class S>
+concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
+
+template <int N, class... Options>
+concept ReplicatesModels = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) &&
+                           !counts_microbatches<Options...>;
+
+/// A DataParallel; not looked into, since alone it may not be sound.
+template <class S>
+struct Outer {
+  static constexpr bool is = false;
+  static constexpr bool counts = false;
+  static constexpr bool sound = true;
+};
+template <int N, class... Options>
+struct Outer<DataParallel<N, Options...>> {
+  static constexpr bool is = true;
+  static constexpr bool counts = counts_microbatches<Options...>;
+  static constexpr bool sound = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...);
+};
+
+template <class... Parts>
+struct HybridIsNested {
+  static constexpr bool value = true;
+  static_assert(sizeof...(Parts) >= 2,
+                "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
+                "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
+};
+
+template <class Part, bool Last>
+struct HybridPart {
+  static constexpr bool value = true;
+  static_assert(Last || Outer<Part>::is,
+                "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
+                "outside, and the model that is cut inside");
+  static_assert(!Last || !Outer<Part>::is,
+                "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
+                "replicas of a whole model write DataParallel alone");
+  static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
+                "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
+                "ModelParallel or Pipeline");
+  static_assert(!Last || !TrainsAsynchronously<Part>,
+                "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
+                "wait for each other at every update; take a synchronous schedule inside, or the "
+                "asynchronous pipeline alone");
+  static_assert(Last || !Outer<Part>::counts,
+                "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
+                "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
+};
+
+/// A DataParallel whose own arguments are at fault has its own sentence.
+template <class Part, bool Sound = Outer<Part>::sound>
+struct OuterIsSound {
+  static constexpr bool value = true;
+};
+template <class Part>
+struct OuterIsSound<Part, false> {
+  static constexpr bool value = true;
+  static constexpr int ranks = Part::ranks;
+  static_assert(ranks >= 1);
+};
+
+/// One sentence: of the first part at fault, from the outermost on.
+template <bool Goes, class... Parts>
+struct PartsAreNested {
+  static constexpr bool value = true;
+};
+template <class First, class... Rest>
+struct PartsAreNested<true, First, Rest...> {
+  static constexpr bool value = true;
+  static constexpr bool last = sizeof...(Rest) == 0;
+  static constexpr bool goes = Outer<First>::is && !Outer<First>::counts && Outer<First>::sound;
+  static_assert(HybridPart<First, last>::value);
+  static_assert(last || OuterIsSound<First>::value);
+  static_assert(PartsAreNested < goes && !last, Rest... > ::value);
+};
+
+template <class First, class Second, class... Rest>
+struct HybridIsNested<First, Second, Rest...> {
+  static constexpr bool value = true;
+  static_assert(PartsAreNested<true, First, Second, Rest...>::value);
+};
+
+template <int Replicas, int Weights>
+struct WeighsEachReplica {
+  static constexpr bool value = true;
+  static_assert(Weights == 0 || Weights == Replicas,
+                "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the "
+                "model (WeighsEachReplica names the replicas and the weights)");
+};
+
+template <bool Rounds, bool Reproducible>
+struct HybridIsExact {
+  static constexpr bool value = true;
+  static_assert(!Rounds || !Reproducible,
+                "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way "
+                "changes the bits with the number of devices; leave one of the two out");
+};
+
+template <int Replicas, int Weights, bool Rounds, bool Reproducible>
+struct HybridIsSound {
+  static constexpr Batching checked(Batching const& batching) { return batching; }
+  static_assert(WeighsEachReplica<Replicas, Weights>::value);
+  static_assert(HybridIsExact<Rounds, Reproducible>::value);
+};
+
+/// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
+template <bool KeepsTwo, bool IsReproducible>
+struct TwoModelsAreSound {
+  static constexpr bool value = true;
+  static_assert(!KeepsTwo || !IsReproducible,
+                "Hybrid<DataParallel<N, Reproducible<>>, CrossModelParallel<Rule, ...>>: this rule "
+                "keeps two models, whose gradients are never added; leave Reproducible out, or "
+                "average gradients");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What a strategy around a model says of its two models, if it has two.
+template <class Inner>
+struct KeepsTogether {};
+template <class Inner>
+  requires requires { Inner::averaging; }
+struct KeepsTogether<Inner> {
+  static constexpr Averaging averaging = Inner::averaging;
+};
+
+template <class Inner>
+inline constexpr bool keeps_two_models = false;
+template <class Inner>
+  requires requires { Inner::averaging; }
+inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
+
+}  // namespace detail
+
+/// Replicas of a model that is itself cut over devices.
+///
+///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>
+///
+///   rank 0 | replica 0, device 0        rank 2 | replica 1, device 0
+///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
+///
+/// The first part is the slowest in the order of the ranks. Several DataParallels multiply. The
+/// gradients of a part of the model are summed over the ranks that have it. Options of DataParallel
+/// but Microbatches, which goes to the model inside; as many weights as there are replicas.
+/// Source: Pal et al. 2019. The primary template is the error path.
+template <class... Parts>
+struct Hybrid : detail::NoModel {
+  static_assert(detail::HybridIsNested<Parts...>::value);
+};
+
+template <int N, class... Options, class Inner>
+  requires detail::ReplicatesModels<N, Options...> && detail::Replicable<Inner>
+struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner> {
+  using Model = Inner;
+  static constexpr int devices = Inner::devices;
+  static constexpr int copies = Inner::copies;
+  static constexpr int ranks = N * Inner::ranks;
+  static constexpr CheckpointRule checkpoint = Inner::checkpoint;
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for =
+      Inner::template batching_for<N * Replicas, Options..., More...>;
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, copies>::
+          checked(detail::HybridIsSound<batching_for<1>.replicas, batching_for<1>.shards,
+                                        batching_for<1>.wire != WireFormat::exact,
+                                        batching_for<1>.reproducible>::checked(batching_for<1>));
+  static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
+                                          batching_for<1>.reproducible>::value);
+
+  template <class Net>
+  using Cut = typename Inner::template Cut<Net>;
+};
+
+template <int N, class... Options, class Second, class... Rest>
+  requires detail::ReplicatesModels<N, Options...> &&(sizeof...(Rest) >= 1) &&
+      detail::Replicable<Hybrid<Second, Rest...>> struct Hybrid<DataParallel<N, Options...>, Second,
+                                                                Rest...>
+      : Hybrid<DataParallel<N, Options...>, Hybrid<Second, Rest...>> {
+  };
+
+}  // namespace tandem
+
+// ---- tandem/strategy/model_parallel.hpp
+
+/// @file
+/// ModelParallel: one model cut over several devices, one microbatch at a time.
+
+namespace tandem {
+
+namespace detail {
+
+// How is a TopSplits, an Auto or a Placed.
+template <class How, int Microbatches>
+struct SequentialModel {
+  static constexpr int devices = How::parts;
+  static constexpr int copies = 1;
+
+  template <class Net>
+  struct Cut {
+    static constexpr auto partition = How::template partition<Net>();
+    static constexpr auto map = chain_map<devices>();
+    static constexpr auto table =
+        lower(sequential_table<devices, 2 * Microbatches>(map, Microbatches), map);
+  };
+};
+template <IsPlacement How, int Microbatches>
+struct SequentialModel<How, Microbatches> : PlacedModel<How, Microbatches> {};
+
+}  // namespace detail
+
+/// The model is cut; each device has a part of it, and one of them works at a time.
+///
+///   device 0 | layers 0 … a-1 | F0             B0 | F1 …
+///   device 1 | the rest       |    F0       B0    |
+///
+/// How: ModelParallel<Split<a>, Split<b>, …> by consecutive top-level layers, the counts adding up
+/// to the network's; ModelParallel<Auto<M>> likewise, the compiler balancing static costs;
+/// ModelParallel<Placed<table>> any node on any device, so that branches run at the same time.
+/// Options behind it: Microbatches, Reproducible, Checkpoint, BucketBytes.
+/// Memory: a device has the parameters and the activations of its part only.
+/// Comm: each tensor that crosses, and its gradient, once a microbatch.
+/// The primary template is the error path.
+template <class... Arguments>
+struct ModelParallel : detail::NoModel {
+  static_assert(detail::ModelArgumentsAreSound<Arguments...>::value);
+};
+
+template <class... Arguments>
+  requires detail::ModelArguments<Arguments...>
+struct ModelParallel<Arguments...>
+    : detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
+                              detail::gather_batching<1, Arguments...>().microbatches> {
+  using Model = detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
+                                        detail::gather_batching<1, Arguments...>().microbatches>;
+  static constexpr int ranks = Model::devices;
+  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
+  /// In so many replicas, with options of the strategy around it.
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for =
+      detail::gather_batching<Replicas, Arguments..., More...>();
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, 1>::checked(batching_for<1>);
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace detail {
@@ -17884,6 +19827,39 @@ constexpr bool synchronizes_statistics(Graph<Size> const& graph) {
     any = any || graph.node[n].synchronizes;
   }
   return any;
+}
+
+/// Whether a table has input gradients and weight gradients apart.
+template <class Table>
+constexpr bool splits_backward(Table const& table) {
+  for (int device = 0; device < devices_of(table); ++device) {
+    for (Action const& action : row_of(table, device)) {
+      if (action.kind == ActionKind::weight_gradient) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+/// How a strategy keeps two models together; only those that train two say so.
+template <class S>
+constexpr Averaging averaging_of() {
+  if constexpr (requires { S::averaging; }) {
+    return S::averaging;
+  } else {
+    return {};
+  }
+}
+
+/// How an asynchronous strategy trains; the others are silent.
+template <class S>
+constexpr Asynchrony asynchrony_of() {
+  if constexpr (requires { S::asynchrony; }) {
+    return S::asynchrony;
+  } else {
+    return {};
+  }
 }
 
 template <bool Synchronizes, bool IsReproducible, int Replicas, int Copies>
@@ -17912,12 +19888,16 @@ struct Program {
   static constexpr Rewrites rewrites = R;
   static constexpr Batching batching = S::batching;
   static constexpr CheckpointRule checkpoint = S::checkpoint;
+  static constexpr Averaging averaging = detail::averaging_of<S>();
+  static constexpr Asynchrony asynchrony = detail::asynchrony_of<S>();
   static constexpr int ranks = S::ranks;
   static constexpr int devices = S::devices;  ///< of one replica of the model
   static constexpr auto const& network = tandem::graph<Net>;
   static constexpr auto const& partition = Cut::partition;
   static constexpr auto const& map = Cut::map;
   static constexpr auto const& table = Cut::table;
+  /// Only then are a stage's gradients compiled apart.
+  static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(
       detail::StatisticsAreSound<detail::synchronizes_statistics(network), batching.reproducible,
                                  batching.replicas, map.copies>::value);
@@ -18112,6 +20092,11 @@ NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {
 /// @file
 /// checked(): TrainerOptions that are within their bounds.
 
+// ---- tandem/train/check_asynchrony.hpp
+
+/// @file
+/// What an asynchronous pipeline asks of its backend and of a trainer's options.
+
 // ---- tandem/train/options.hpp
 
 /// @file
@@ -18237,6 +20222,18 @@ struct Evaluation {
   std::int64_t samples = 0;
 };
 
+/// Adds a batch; mean() makes means of the sums.
+inline void add(Evaluation& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.samples;
+  sum.accuracy += batch.metric * batch.samples;
+  sum.samples += batch.samples;
+}
+/// @pre there are samples
+inline Evaluation mean(Evaluation const& sum) {
+  auto const samples = static_cast<double>(sum.samples);
+  return {sum.loss / samples, sum.accuracy / samples, sum.samples};
+}
+
 /// Which epoch of how many.
 struct Epoch {
   std::int64_t index = 0;
@@ -18275,14 +20272,71 @@ constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
 
 namespace tandem {
 
-/// @throws ContractError  an option is out of range, or a parameter group matches nothing
-template <GraphSize Size>
-TrainerOptions checked(TrainerOptions options, Graph<Size> const& graph) {
+namespace detail {
+
+template <class Backend>
+constexpr bool is_host() {
+  if constexpr (requires { typename Backend::Device; }) {
+    return std::is_same_v<typename Backend::Device, host::Device>;
+  } else {
+    return false;
+  }
+}
+
+template <bool Asynchronous, class Backend>
+struct AsynchronyRuns {
+  static constexpr bool value = true;
+  static_assert(!Asynchronous || is_host<Backend>(),
+                "Trainer: asynchronous pipelines (PipeDream and its kin) run on Host; take Host, "
+                "or a synchronous schedule such as OneFOneB");
+};
+
+}  // namespace detail
+
+/// @throws ContractError  an option that asynchronous training cannot have
+template <class = void>  // compiled where it is called, not by every include
+void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
+  if (!asynchrony.on()) {
+    return;
+  }
+  expects(options.rows.empty(),
+          "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
+          "of one step; leave them out");
+  Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
+  expects(asynchrony.weights != WeightRule::predicted || (sgd != nullptr && sgd->states() > 0),
+          "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "
+          "Sgd{.momentum = 0.9F}, or another schedule");
+}
+
+/// @throws ContractError  steps are not apart from each other
+template <class = void>
+void check_traceable(Asynchrony const& asynchrony) {
+  expects(!asynchrony.on(),
+          "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
+          "each device is at another one; take a synchronous schedule");
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
+/// group matches nothing
+template <class Program>
+TrainerOptions checked(TrainerOptions options) {
   expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
   expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
   expects(options.threads_per_device >= 0,
           "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-  check_groups(graph, options.groups);
+  expects(options.clip_norm == 0.0 || !Program::averaging.keeps_two(),
+          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
+          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
+  expects(options.clip_norm == 0.0 || !Program::asynchrony.on(),
+          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
+          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
+          "take a synchronous schedule");
+  check_groups(Program::network, options.groups);
+  check_asynchrony(Program::asynchrony, options);
   return options;
 }
 
@@ -18297,7 +20351,9 @@ TrainerOptions checked(TrainerOptions options, Graph<Size> const& graph) {
 /// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
 /// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
 /// (samples of the epoch already trained on), tandem.seed. Shapes are those of PyTorch's layers of
-/// the same name.
+/// the same name. Of two models that may differ the second one's parameters are there, too, their
+/// names behind "second."; a strategy with one model reads the mean of both, and one with two gives
+/// both what a file has for one.
 
 // ---- tandem/train/safetensors.hpp
 
@@ -19452,6 +21508,87 @@ void write_safetensors(std::string const& path, std::span<TensorView const> tens
 
 }  // namespace tandem
 
+// ---- tandem/train/two_models.hpp
+
+/// @file
+/// Parameters of strategies that train two models: their names in files, and the mean of both.
+
+namespace tandem {
+
+/// What stands before the names of the second model's parameters.
+inline constexpr std::string_view second_model = "second.";
+
+/// Names those of the second model so.
+template <class T>
+std::vector<NamedParameter<T>> with_prefix(std::vector<NamedParameter<T>> list) {
+  for (NamedParameter<T>& p : list) {
+    p.name = (p.copy == 0 ? "" : std::string{second_model}) + p.name;
+  }
+  return list;
+}
+
+/// One model's parameters under the names of the second one's.
+template <class T>
+std::vector<NamedParameter<T>> as_second(std::vector<NamedParameter<T>> list) {
+  for (NamedParameter<T>& p : list) {
+    p.name = std::string{second_model} + p.name;
+  }
+  return list;
+}
+
+/// The names as those of one model.
+template <class T>
+std::vector<NamedParameter<T>> without_prefix(std::vector<NamedParameter<T>> list) {
+  for (NamedParameter<T>& p : list) {
+    if (std::string_view{p.name}.substr(0, second_model.size()) == second_model) {
+      p.name.erase(0, second_model.size());
+    }
+  }
+  return list;
+}
+
+/// The mean of two models' parameters and statistics, in memory of its own; no optimizer states.
+template <class T>
+class MeanModel {
+ public:
+  MeanModel(std::vector<NamedParameter<T>> const& first,
+            std::vector<NamedParameter<T>> const& second) {
+    for (std::size_t p = 0; p < first.size(); ++p) {
+      std::vector<T>& mean = memory_.emplace_back(first[p].value.begin(), first[p].value.end());
+      for (std::size_t i = 0; i < mean.size(); ++i) {
+        mean[i] = (mean[i] + second[p].value[i]) / T{2};
+      }
+      NamedParameter<T> own = first[p];
+      own.value = mean;
+      own.states.clear();
+      parameters_.push_back(std::move(own));
+    }
+  }
+  MeanModel(MeanModel const&) = delete;
+  MeanModel& operator=(MeanModel const&) = delete;
+
+  [[nodiscard]] std::vector<NamedParameter<T>> const& parameters() const { return parameters_; }
+
+ private:
+  std::vector<std::vector<T>> memory_;
+  std::vector<NamedParameter<T>> parameters_;
+};
+
+/// @p to becomes the mean of two tensors of its type and size.
+template <class T>
+void take_mean(std::byte const* to, TensorView const& first, TensorView const& second) {
+  for (std::size_t at = 0; at + sizeof(T) <= first.data.size(); at += sizeof(T)) {
+    T a{};
+    T b{};
+    std::memcpy(&a, first.data.data() + at, sizeof(T));
+    std::memcpy(&b, second.data.data() + at, sizeof(T));
+    a = (a + b) / T{2};
+    std::memcpy(const_cast<std::byte*>(to) + at, &a, sizeof(T));
+  }
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Where training stands. Random numbers need nothing else.
@@ -19534,6 +21671,22 @@ inline void copy_into(TensorView const& wanted, TensorView const& from) {
   std::memcpy(const_cast<std::byte*>(wanted.data.data()), from.data.data(), from.data.size());
 }
 
+template <class = void>
+void take(std::vector<TensorView> const& wanted, Safetensors const& file) {
+  for (TensorView const& own : wanted) {
+    copy_into(own, *file.find(own.name));
+  }
+}
+
+// Of each tensor and the second model's.
+template <class T>
+void take_means(std::vector<TensorView> const& wanted, std::vector<TensorView> const& second,
+                Safetensors const& file) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    take_mean<T>(wanted[i].data.data(), *file.find(wanted[i].name), *file.find(second[i].name));
+  }
+}
+
 }  // namespace detail
 
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
@@ -19553,7 +21706,7 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
 
 /// Reads a checkpoint into @p ranks, the parameters of every rank. All is checked first: on an
 /// error nothing has changed.
-/// @param whole  all parameters of the network
+/// @param whole  all parameters of the network, of both models if they may differ
 /// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
 /// shape
 template <class T>
@@ -19568,7 +21721,15 @@ TrainingPosition load_checkpoint(std::string const& path,
     throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
                               "; load_weights() reads the parameters alone"};
   }
-  std::vector<TensorView> const wanted = detail::checkpoint_tensors(whole, state_names);
+  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
+  std::vector<TensorView> wanted =
+      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
+  bool const mean = two && whole.back().copy == 0;
+  if (mean) {
+    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
+      wanted.push_back(tensor);
+    }
+  }
   for (TensorView const& tensor : wanted) {
     static_cast<void>(detail::matching(file, path, tensor));
   }
@@ -19595,11 +21756,22 @@ TrainingPosition load_checkpoint(std::string const& path,
     }
   }
   for (auto const& rank : ranks) {
-    for (TensorView const& own : detail::checkpoint_tensors(rank, state_names)) {
-      detail::copy_into(own, *file.find(own.name));
+    detail::take(detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names), file);
+    if (mean) {
+      detail::take_means<T>(detail::checkpoint_tensors(rank, state_names),
+                            detail::checkpoint_tensors(as_second(rank), state_names), file);
     }
   }
   return position;
+}
+
+/// Writes parameters and statistics alone; a file of that name is replaced only when the new one is
+/// whole and synced.
+/// @throws FileError  anything fails; the old file is untouched
+template <class T>
+void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters) {
+  write_safetensors(path, detail::checkpoint_tensors(parameters, {}),
+                    {{"format", "tandem"}, {"version", "1"}});
 }
 
 /// Reads parameters and statistics only, whoever wrote the file; other tensors are ignored.
@@ -19609,15 +21781,27 @@ void load_parameters(std::string const& path, std::vector<NamedParameter<T>> con
                      std::vector<std::vector<NamedParameter<T>>> const& ranks) {
   Safetensors const file = Safetensors::read(path);
   std::vector<std::string> const no_states;
-  for (TensorView const& tensor : detail::checkpoint_tensors(whole, no_states)) {
+  for (TensorView const& tensor : detail::checkpoint_tensors(without_prefix(whole), no_states)) {
     static_cast<void>(detail::matching(file, path, tensor));
   }
   for (auto const& rank : ranks) {
-    for (TensorView const& own : detail::checkpoint_tensors(rank, no_states)) {
-      detail::copy_into(own, *file.find(own.name));
-    }
+    detail::take(detail::checkpoint_tensors(without_prefix(rank), no_states), file);
   }
 }
+
+}  // namespace tandem
+
+// ---- tandem/train/default_metric.hpp
+
+/// @file
+/// DefaultMetric: what a trainer counts unless it is told otherwise.
+
+namespace tandem {
+
+/// Accuracy where targets are labels, nothing otherwise.
+template <class LossType>
+using DefaultMetric =
+    std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;
 
 }  // namespace tandem
 
@@ -19693,6 +21877,10 @@ std::string to_string(Verdict const& v) {
       return at + action +
              " is neither a pass nor a message of weight version 0; leave reductions and updates "
              "out of the table";
+    case Flaw::foreign_update:
+      return at + action +
+             " is neither a pass, a message nor an update of this table; leave reductions out, "
+             "exchanges where no weights are averaged, and versions of anything but passes";
     case Flaw::unknown_stage:
       return at + action + " is of a stage that does not exist; stages are 0 to " +
              std::to_string(v.count - 1);
@@ -19726,6 +21914,18 @@ std::string to_string(Verdict const& v) {
     case Flaw::out_of_fifo_order:
       return at + action + " is not the next message of its link, which is that of " + other +
              "; receive in the order of the sends";
+    case Flaw::wrong_version:
+      return at + action + " must read version " + std::to_string(v.count) +
+             " of the weights; so the schedule says";
+    case Flaw::version_to_come:
+      return at + action + " reads weights that are not there yet: its stage has had " +
+             std::to_string(v.count) + (v.count == 1 ? " update" : " updates");
+    case Flaw::version_gone:
+      return at + action + " reads weights that are overwritten: its stage has had " +
+             std::to_string(v.count) + (v.count == 1 ? " update" : " updates");
+    case Flaw::exchanged_otherwise:
+      return at + action + " stands where " + peer + " has " + other +
+             "; two devices must exchange their stages in one order";
     case Flaw::deadlock:
       return at + action + " waits for " + other + ", but " + peer + " waits at " +
              to_string(v.waiting) + ": a deadlock with " + std::to_string(v.depth) +
@@ -19760,12 +21960,19 @@ ImportedTable import_table(ActionRows const& rows) {
                         " devices; give a row for each"};
   }
   bool lowered = false;
+  bool splits = false;
   for (auto const& row : rows) {
     for (Action const& action : row) {
       table.microbatches = std::max(table.microbatches, action.index + 1);
+      splits = splits || action.kind == ActionKind::weight_gradient;
       lowered = lowered || (action.kind >= ActionKind::send_forward &&
                             action.kind <= ActionKind::receive_backward);
     }
+  }
+  if (splits && !Program::splits_backward) {
+    throw ContractError{
+        "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
+        "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
   }
   table.rows = lowered ? rows : lower(rows, map);
   Verdict const verdict = verify(table.rows, map, std::max(table.microbatches, 1));
@@ -19786,6 +21993,28 @@ ImportedTable import_table(ActionRows const& rows) {
                         std::to_string(batching.leaves) + " leaves; take a multiple"};
   }
   return table;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/make_rank_options.hpp
+
+/// @file
+/// What the ranks of a trainer are made for, from its options.
+
+namespace tandem {
+
+/// @param table  outlives the ranks' construction
+template <class Program>
+RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
+  Batching const batching = batching_with<Program>(table.microbatches);
+  return {.largest_microbatch = largest_microbatch(options.batch, batching),
+          .device = {.threads = options.threads_per_device},
+          .optimizer = options.optimizer,
+          .groups = options.groups,
+          .rows = table.microbatches > 0 ? &table.rows : nullptr,
+          .microbatches = table.microbatches,
+          .record = options.record};
 }
 
 }  // namespace tandem
@@ -19816,16 +22045,18 @@ void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span
   }
 }
 
-/// The network's @p all parameters in its order, from those of each device of a replica; where
-/// several have one, the first counts.
-/// @param of  of(device): the device's parameters
+/// The network's @p all parameters in its order, from those of each device of a replica.
+/// @param of    of(device): the device's parameters
+/// @param copy  of the model, where there are two
 template <class F>
-auto gather(int all, int devices, F const& of) {
+auto gather(int all, int devices, F const& of, int copy = 0) {
   std::vector<typename std::invoke_result_t<F const&, int>::value_type> list(
       static_cast<std::size_t>(all));
   for (int device = devices - 1; device >= 0; --device) {
     for (auto& own : of(device)) {
-      list[static_cast<std::size_t>(own.index)] = std::move(own);
+      if (own.copy == copy) {
+        list[static_cast<std::size_t>(own.index)] = std::move(own);
+      }
     }
   }
   return list;
@@ -19893,6 +22124,41 @@ class ProgressLine {
 
 }  // namespace tandem
 
+// ---- tandem/train/stand_in.hpp
+
+/// @file
+/// StandIn: which of two models an evaluation computes with.
+
+namespace tandem {
+
+/// For as long as it lives both copies of each stage have the weights of one model, or the average;
+/// nothing where a strategy trains one model.
+/// @tparam Two  the strategy trains two that may differ
+template <class Workers, bool Two>
+class [[nodiscard]] StandIn {
+ public:
+  using RankType = typename Workers::RankType;
+
+  /// @param workers  outlives this
+  StandIn(Workers& workers, WhichModel which) : workers_{workers} {
+    if constexpr (Two) {
+      workers_.run([&](RankType& rank) { rank.stand_in(which); });
+    }
+  }
+  StandIn(StandIn const&) = delete;
+  StandIn& operator=(StandIn const&) = delete;
+  ~StandIn() {
+    if constexpr (Two) {
+      workers_.try_run([](RankType& rank) { rank.restore(); });
+    }
+  }
+
+ private:
+  Workers& workers_;
+};
+
+}  // namespace tandem
+
 // ---- tandem/train/step_queue.hpp
 
 /// @file
@@ -19908,7 +22174,6 @@ class StepQueue {
  public:
   using RankType = typename Workers::RankType;
   using Batch = typename RankType::Batch;
-  using Verb = void (RankType::*)(StepState const&, Batch const&);
   /// Steps that may wait: one more, and a device would have to keep a third batch.
   static constexpr std::size_t most = Workers::steps_in_flight;
 
@@ -19919,13 +22184,13 @@ class StepQueue {
 
   /// Queues one step on every rank. @pre !full()
   void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            Batch const& batch, Verb verb = &RankType::queue_training) {
+            Batch const& batch, bool traced = false) {
     StepState const state{.seed = options.seed,
                           .step = position.step,
                           .learning_rate = learning_rate_of(options.optimizer) *
                                            options.schedule.factor(position.step),
                           .clip_norm = options.clip_norm};
-    workers.run([&](RankType& rank) { (rank.*verb)(state, batch); });
+    workers.queue(state, batch, traced);
     before_.push_back(position);
     ++position.step;
   }
@@ -19933,7 +22198,7 @@ class StepQueue {
   /// The result of the oldest step. @pre !empty()
   /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
   StepResult pop(Workers& workers, TrainingPosition& position) {
-    StepResult const result = workers.run([](RankType& rank) { return rank.collect(); });
+    StepResult const result = workers.collect();
     if (result.non_finite >= 0) {
       position = before_.front();
       before_.clear();
@@ -20006,7 +22271,728 @@ struct Trace {
 // ---- tandem/train/worker_group.hpp
 
 /// @file
-/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep.
+/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of an
+/// asynchronous pipeline one after another.
+
+// ---- tandem/engine/asynchronous_rank.hpp
+
+/// @file
+/// AsynchronousRank: one device's program in an asynchronous pipeline: round after round, without
+/// a barrier between steps. All memory is allocated by the constructor; a round allocates nothing.
+
+// ---- tandem/engine/asynchronous_passes.hpp
+
+/// @file
+/// AsynchronousPasses: what the passes and messages of a rank of an asynchronous pipeline do, with
+/// microbatches of several steps at work.
+
+namespace tandem {
+
+/// One stage, the only one of its device and the only one of its part. Microbatches are numbered
+/// through from the beginning of a stream.
+/// @tparam Program  a DeviceProgram
+template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricType, Communicator> {
+  using Base = RankPasses<Program, Backend, LossType, MetricType, Communicator>;
+
+ public:
+  using typename Base::Batch;
+  using typename Base::FeedType;
+  using typename Base::Memory;
+  using typename Base::PassType;
+  using typename Base::Table;
+  using typename Base::Whole;
+  static constexpr auto const& places = Program::places;
+  static constexpr auto const& rule = Program::places.rule;
+  static constexpr LocalStage stage = Program::stages.stage[0];
+
+ protected:
+  using Base::device_;
+  using Base::feed_;
+  using Base::links_;
+  using Base::memory_;
+  using Base::microbatches_;
+  using Base::ops_;
+  using Base::plan_;
+  using Base::sums_;
+  using Passes = typename Base::template Passes<0>;
+
+  template <class Connect>
+  AsynchronousPasses(RankOptions const& options, Connect const& connect) : Base{options, connect} {
+    for (int step = 0; step < rule.late_steps(places.stage); ++step) {
+      others_.push_back({FeedType{device_, this->feed_sizes(options)}, microbatches_});
+    }
+  }
+
+  /// One step's data on this rank.
+  struct Step {
+    FeedType& feed;
+    RankMicrobatches& microbatches;
+    bool training = true;
+  };
+  /// As many steps have a place of their own as have microbatches here at once.
+  [[nodiscard]] Step step_of(std::int64_t step) {
+    auto const place = static_cast<std::size_t>(step) % (others_.size() + 1);
+    if (place == 0) {
+      return {feed_, microbatches_};
+    }
+    return {others_[place - 1].feed, others_[place - 1].microbatches};
+  }
+
+  template <class Wait>
+  void begin(Step const& step, StepState const& state, Batch const& batch, Wait const& wait) {
+    step.microbatches.split(batch.size);
+    step.feed.begin(device_, state, batch, step.microbatches, wait);
+    step.feed.load(device_, step.microbatches);
+  }
+
+  [[nodiscard]] static int table_of(std::int64_t g) {
+    return static_cast<int>(g % places.tables());
+  }
+  static int in_step(std::int64_t g) { return static_cast<int>(g % rule.microbatches); }
+  [[nodiscard]] Step step_at(std::int64_t g) { return step_of(g / rule.microbatches); }
+  [[nodiscard]] std::int64_t size_of(std::int64_t g) {
+    return step_at(g).microbatches[in_step(g)].size;
+  }
+
+  /// Microbatch @p m of a step, in the memory and with the weights of @p table, whose number is
+  /// @p t.
+  void pass_forward(Step const& step, int m, Table const& table, int t) {
+    Microbatch const& own = step.microbatches[m];
+    links_.await_forward(device_, stage.id, step.training);
+    if constexpr (stage.has_input) {
+      memory_.set_input(t, step.feed.input(own));
+    }
+    PassType const p = pass(step, own);
+    Passes::forward(*this, p, table);
+    if constexpr (stage.has_result) {
+      Batch const& batch = step.feed.batch();
+      if (batch.targets != nullptr) {
+        ops_.loss.forward(p, table.output, step.feed.targets(own), sums_.loss(m));
+        ops_.metric.count(p, table.output, step.feed.targets(own), sums_.metric(m));
+      }
+      if (batch.outputs != nullptr) {
+        step.feed.store(device_, table.output, own);
+      }
+    }
+  }
+
+  void pass_backward(std::int64_t g) {
+    Step const step = step_at(g);
+    Microbatch const& own = step.microbatches[in_step(g)];
+    Table const& table = memory_.backward_table(table_of(g));
+    PassType const p = pass(step, own);
+    links_.await_backward(device_, stage.id);
+    if constexpr (stage.has_result) {
+      ops_.loss.gradient(p, table.output, step.feed.targets(own), 1.0 / own.total,
+                         table.loss_gradient);
+    }
+    if constexpr (stage.needs_gradient) {
+      Passes::backward(*this, p, table, own.finishes);
+    }
+  }
+
+  using Base::run_message;
+  void run_message(Action action, std::int64_t g) {
+    run_message(action, size_of(g), memory_.table(table_of(g)));
+  }
+
+  [[nodiscard]] std::int64_t feed_bytes() const {
+    std::int64_t sum = feed_.bytes();
+    for (Place const& place : others_) {
+      sum += place.feed.bytes();
+    }
+    return sum;
+  }
+
+  /// After the weights in @p place have changed. @p t is a table whose forward pass, or backward
+  /// pass, reads them.
+  void pack_place(int place) {
+    for (int t = 0; t < places.tables(); ++t) {
+      if (places.forward(t) == place) {
+        Passes::pack(*this, memory_.table(t));
+        return;
+      }
+      if (places.backward(t) == place) {
+        Passes::pack(*this, memory_.backward_table(t));
+        return;
+      }
+    }
+  }
+
+  /// The first table whose B reads the weights of place 0: what evaluation computes with.
+  static int table_at_rest() {
+    int t = 0;
+    while (places.backward(t) != 0) {
+      ++t;
+    }
+    return t;
+  }
+
+ private:
+  struct Place {
+    FeedType feed;
+    RankMicrobatches microbatches;
+  };
+
+  [[nodiscard]] PassType pass(Step const& step, Microbatch const& own) {
+    return {.device = device_,
+            .batch = own.size,
+            .first_sample = own.first,
+            .share = static_cast<double>(own.size) / own.total,
+            .state = step.feed.state(),
+            .training = step.training,
+            .accumulate = own.adds};
+  }
+
+  std::vector<Place> others_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/asynchronous_tick.hpp
+
+/// @file
+/// each_action: what a stage of an asynchronous pipeline does in one round, derived from its rule.
+
+namespace tandem {
+
+/// f(action) for each action of round @p g, in order: F(g), then B of the microbatch that is
+/// delay(stage) earlier, with the messages around both, then the update if that B ends its step.
+/// Rounds from @p all on, the number of microbatches, have no F: they drain the stage.
+///
+/// An index is a microbatch's number in the stream, and a version that of its weights, as far as
+/// their types reach. asynchronous_table() has the same rows as a table.
+template <class F>
+constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, std::int64_t all,
+                           F const& f) {
+  auto const act = [&](ActionKind kind, std::int64_t index, std::int64_t version = 0) {
+    f(Action{.kind = kind,
+             .version = static_cast<std::uint8_t>(version > 0 ? version : 0),
+             .stage = static_cast<std::int16_t>(stage),
+             .index = static_cast<std::int32_t>(index)},
+      index);
+  };
+  bool const first = stage == 0;
+  bool const last = stage + 1 == rule.devices;
+  if (g < all) {
+    if (!first) {
+      act(ActionKind::receive_forward, g);
+    }
+    act(ActionKind::forward, g, rule.forward_version(stage, g));
+    if (!last) {
+      act(ActionKind::send_forward, g);
+    }
+  }
+  std::int64_t const late = g - rule.delay(stage);
+  if (late < 0 || late >= all) {
+    return;
+  }
+  if (!last) {
+    act(ActionKind::receive_backward, late);
+  }
+  act(ActionKind::backward, late, rule.backward_version(stage, late));
+  if (!first) {
+    act(ActionKind::send_backward, late);
+  }
+  if ((late + 1) % rule.microbatches == 0) {
+    f(Action{.kind = ActionKind::update, .stage = static_cast<std::int16_t>(stage)}, late);
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/step_stream.hpp
+
+/// @file
+/// StepStream: the steps on their way from the program to the ranks of an asynchronous pipeline,
+/// and their results on the way back.
+///
+/// A ring. The program's thread copies a batch into a place, each rank takes the steps in their
+/// order when it comes to them, and a place is free again when all ranks are done with it.
+
+namespace tandem {
+
+/// What a StepStream must have room for.
+struct StreamSizes {
+  int steps = 1;  ///< places
+  int ranks = 1;
+  std::int64_t samples = 0;  ///< of the largest batch
+  std::int64_t inputs = 0;   ///< of a sample
+  std::int64_t targets = 0;  ///< of a sample
+};
+
+/// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
+template <class P, class Target>
+class StepStream {
+ public:
+  using Batch = StepBatch<P, Target>;
+
+  explicit StepStream(StreamSizes const& sizes)
+      : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
+    auto const samples = static_cast<std::size_t>(sizes.samples);
+    for (Place& place : places_) {
+      place.x = host::Buffer{samples * static_cast<std::size_t>(sizes.inputs) * sizeof(P)};
+      place.targets =
+          host::Buffer{samples * static_cast<std::size_t>(sizes.targets) * sizeof(Target)};
+    }
+  }
+
+  /// Bytes of the batches.
+  [[nodiscard]] std::int64_t bytes() const {
+    std::size_t sum = 0;
+    for (Place const& place : places_) {
+      sum += place.x.bytes() + place.targets.bytes();
+    }
+    return static_cast<std::int64_t>(sum);
+  }
+
+  // Of the program's thread.
+
+  /// @pre no rank is at work
+  void open() {
+    std::lock_guard const lock{mutex_};
+    pushed_ = collected_ = finished_ = 0;
+    closed_ = aborted_ = false;
+    first_bad_ = none;
+  }
+
+  /// Copies a batch, when there is a place for it; whether there was one, or else the stream was
+  /// aborted. @pre collect() leaves fewer results waiting than there are places
+  bool push(StepState const& state, Batch const& batch) {
+    std::unique_lock lock{mutex_};
+    Place& place = at(pushed_);
+    auto const count = static_cast<std::int64_t>(places_.size());
+    program_.wait(lock,
+                  [&] { return aborted_ || pushed_ < count || place.released == sizes_.ranks; });
+    if (aborted_) {
+      return false;
+    }
+    lock.unlock();  // nobody else knows of it yet
+    P* const x = place.x.template as<P>();
+    auto* const y = place.targets.template as<Target>();
+    std::copy_n(batch.x, batch.size * sizes_.inputs, x);
+    std::copy_n(batch.targets, batch.size * sizes_.targets, y);
+    place.state = state;
+    place.batch = {.x = x, .targets = y, .size = batch.size};
+    lock.lock();
+    place.released = 0;
+    ++pushed_;
+    lock.unlock();
+    stage_.notify_all();
+    return true;
+  }
+
+  /// Waits for the result of the oldest step that has not been collected; false if the stream was
+  /// aborted before there was one.
+  bool collect(StepResult& result) {
+    std::unique_lock lock{mutex_};
+    program_.wait(lock, [&] { return aborted_ || finished_ > collected_; });
+    if (finished_ == collected_) {
+      return false;
+    }
+    result = at(collected_++).result;
+    return true;
+  }
+
+  /// No step comes any more.
+  void close() {
+    {
+      std::lock_guard const lock{mutex_};
+      closed_ = true;
+    }
+    stage_.notify_all();
+  }
+
+  /// Wakes everybody who waits here, since a rank has failed; on any thread.
+  void abort() noexcept {
+    {
+      std::lock_guard const lock{mutex_};
+      aborted_ = true;
+    }
+    stage_.notify_all();
+    program_.notify_all();
+  }
+
+  // Of the ranks.
+
+  /// Waits for a step as long as it takes; false where none comes any more.
+  /// @throws AbortedError  another rank has failed
+  bool await(std::int64_t step) {
+    std::unique_lock lock{mutex_};
+    stage_.wait(lock, [&] { return aborted_ || closed_ || pushed_ > step; });
+    if (aborted_) {
+      throw AbortedError{"another rank has failed"};
+    }
+    return pushed_ > step;
+  }
+
+  /// @pre await(step), and the rank has not released it
+  [[nodiscard]] StepState const& state(std::int64_t step) const { return at(step).state; }
+  [[nodiscard]] Batch const& batch(std::int64_t step) const { return at(step).batch; }
+
+  /// The rank's last word on a step.
+  void release(std::int64_t step) {
+    bool free = false;
+    {
+      std::lock_guard const lock{mutex_};
+      free = ++at(step).released == sizes_.ranks;
+    }
+    if (free) {
+      program_.notify_one();
+    }
+  }
+
+  /// By the last stage, step by step, before it sends the gradient of the step's last microbatch:
+  /// so every stage knows before its update whether there is one.
+  void finish(StepResult const& result) {
+    {
+      std::lock_guard const lock{mutex_};
+      if (result.non_finite >= 0 && first_bad_.load() == none) {
+        first_bad_.store(finished_);
+      }
+      at(finished_++).result = result;
+    }
+    program_.notify_one();
+  }
+
+  /// Whether the losses of this step and of all before it were finite.
+  /// @pre the caller has the gradient of its last microbatch
+  [[nodiscard]] bool updates(std::int64_t step) const { return step < first_bad_.load(); }
+
+ private:
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+
+  struct Place {
+    host::Buffer x;
+    host::Buffer targets;
+    StepState state{};
+    Batch batch{};
+    StepResult result{};
+    int released = 0;  // ranks that are done with it
+  };
+
+  Place& at(std::int64_t step) { return places_[static_cast<std::size_t>(step) % places_.size()]; }
+  [[nodiscard]] Place const& at(std::int64_t step) const {
+    return places_[static_cast<std::size_t>(step) % places_.size()];
+  }
+
+  StreamSizes sizes_;
+  std::vector<Place> places_;
+  std::mutex mutex_;  // guards all below; a place that was pushed does not change until it is free
+  std::condition_variable stage_;    // ranks wait here
+  std::condition_variable program_;  // and the program's thread here
+  std::int64_t pushed_ = 0;          // steps since open()
+  std::int64_t finished_ = 0;
+  std::int64_t collected_ = 0;
+  bool closed_ = false;
+  bool aborted_ = false;
+  std::atomic<std::int64_t> first_bad_{none};
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/version_update.hpp
+
+/// @file
+/// VersionUpdate: the optimizer of one stage whose weights have several versions, and the
+/// prediction of weights to come.
+
+namespace tandem {
+
+/// Weights as they will be after some more updates in the direction of the momentum: y = w -
+/// distance v, where the distance is their number times the learning rate.
+///
+/// Source: Chen, Yang, Cheng, arXiv:1809.02839 (SpecTrain), equation 4
+template <class T>
+struct PredictElement {
+  T const* weight;
+  T const* momentum;
+  T* y;
+  T distance;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = weight[i] - distance * momentum[i];
+  }
+};
+
+/// Without clipping: a stage's update comes before other stages have their gradients.
+template <class Backend>
+class VersionUpdate {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  /// @param parameters  of the device, a run each
+  VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> const& parameters)
+      : optimizer_{std::move(optimizer)}, runs_{merged(parameters)} {}
+
+  /// The weights in place @p from, updated, in place @p to; no allocation.
+  /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
+  template <class Memory>
+  void run(Device& device, Memory const& memory, StepState const& state, int from, int to) const {
+    if (from != to) {
+      memory.copy_version(device, from, to);
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            update_run(device, memory, state, optimizer, r, memory.version(to));
+          }
+        },
+        optimizer_);
+  }
+
+  /// What the weights in place @p from will be @p updates later, in place @p to.
+  /// @pre the optimizer is Sgd with momentum
+  template <class Memory>
+  void predict(Device& device, Memory const& memory, StepState const& state, int updates, int from,
+               int to) const {
+    P const* const weights = memory.version(from);
+    P* const predicted = memory.version(to);
+    for (UpdateRun const& r : runs_) {
+      if (r.frozen || r.role == Role::statistic) {  // as they were when the stream began
+        continue;
+      }
+      double const rate = state.learning_rate * double{r.learning_rate_scale};
+      Verbs<Backend>::each(
+          device, r.end - r.begin,
+          PredictElement<P>{weights + r.begin, memory.state(0) + r.begin, predicted + r.begin,
+                            static_cast<P>(rate * static_cast<double>(updates))});
+    }
+  }
+
+ private:
+  template <class Memory, class O>
+  static void update_run(Device& device, Memory const& memory, StepState const& state,
+                         O const& optimizer, UpdateRun const& r, P* weights) {
+    if (r.frozen) {
+      return;
+    }
+    ParameterRun<P> run{.parameter = weights + r.begin, .gradient = memory.gradients() + r.begin};
+    if (r.role == Role::statistic) {
+      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<P>{run, static_cast<P>(r.rate)});
+      return;
+    }
+    for (int s = 0; s < optimizer.states(); ++s) {
+      run.state[s] = memory.state(s) + r.begin;
+    }
+    UpdateSettings const settings{
+        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
+        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .step = state.step + 1};
+    Verbs<Backend>::each(device, r.end - r.begin, make_update<P>(optimizer, settings, run));
+  }
+
+  Optimizer optimizer_;
+  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Between streams place 0 has the weights. At the beginning of one every place gets them; during
+/// it version v of the weights, after v updates, is in the place of v.
+/// @tparam Program  a DeviceProgram
+template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+class AsynchronousRank final
+    : public StreamedRank<typename Backend::Master, typename LossType::Target>,
+      public AsynchronousPasses<Program, Backend, LossType, MetricType, Communicator> {
+  using Base = AsynchronousPasses<Program, Backend, LossType, MetricType, Communicator>;
+
+ public:
+  using typename Base::Batch;
+  using typename Base::P;
+  using typename Base::Step;
+  using typename Base::Whole;
+  using Stream = StepStream<P, typename LossType::Target>;
+  using Base::places;
+  using Base::rule;
+  using Base::stage;
+
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  template <class Connect>
+  AsynchronousRank(RankOptions const& options, Connect const& connect)
+      : Base{options, connect},
+        update_{options.optimizer, parameter_runs(Program::graph, Program::layout, options.groups,
+                                                  Whole::map.parts())},
+        mirror_{states_of(options.optimizer)},
+        states_{states_of(options.optimizer)} {}
+
+  void run_stream(Stream& stream) override {
+    fill_places();
+    std::int64_t steps = 0;
+    for (; stream.await(steps); ++steps) {
+      this->begin(this->step_of(steps), stream.state(steps), stream.batch(steps), watch_.waiter());
+      for (int i = 0; i < rule.microbatches; ++i) {
+        round(stream, steps * rule.microbatches + i, endless);
+      }
+    }
+    std::int64_t const all = steps * rule.microbatches;
+    for (std::int64_t g = all; g < all + rule.delay(places.stage); ++g) {
+      round(stream, g, all);
+    }
+    rest();
+  }
+
+  StepResult forward(StepState const& state, Batch const& batch) override {
+    Step step = this->step_of(0);
+    step.training = false;
+    this->begin(step, state, batch, watch_.waiter());
+    sums_.clear(device_);
+    for (int m = 0; m < rule.microbatches; ++m) {
+      if (step.microbatches[m].size > 0) {
+        evaluate(step, m);
+      }
+    }
+    if constexpr (Whole::ranks > 1) {
+      at({.kind = ActionKind::reduce_loss, .stage = static_cast<std::int16_t>(stage.id)});
+      gradients_.reduce_sums(device_, sums_.all());
+      gradients_.await_sums(device_);
+    }
+    links_.await_all(device_);
+    StepResult result;
+    sums_.finish(device_, batch.size, &result);
+    return result;
+  }
+
+  [[nodiscard]] MemoryReport memory_report() const override {
+    MemoryReport report = memory_.report();
+    report.feed = this->feed_bytes();
+    report.wire = gradients_.wire_bytes();
+    return report;
+  }
+  std::vector<NamedParameter<P>> parameters() override {
+    return named_parameters<Program>(mirror_, states_);
+  }
+  void download() override { mirror_.download(device_, memory_); }
+  void upload() override {
+    mirror_.upload(device_, memory_);
+    this->pack_place(0);
+  }
+  void share_with(DeviceSpec const& other) override { device_.share_with(other); }
+  void report_progress_to(std::atomic<std::uint64_t>* board) override {
+    progress_ = board != nullptr ? board : &nowhere_;
+  }
+  void watch_with(Watch watch) override { watch_ = watch; }
+  void settle() override {
+    device_.settle();
+    links_.settle(device_);
+  }
+
+ private:
+  using Base::device_;
+  using Base::gradients_;
+  using Base::links_;
+  using Base::memory_;
+  using Base::sums_;
+
+  static constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
+
+  void at(Action action) { progress_->store(pack(action), std::memory_order_relaxed); }
+
+  void round(Stream& stream, std::int64_t g, std::int64_t all) {
+    each_action(rule, places.stage, g, all, [&](Action action, std::int64_t microbatch) {
+      at(action);
+      switch (action.kind) {
+        case ActionKind::forward:
+          forward(stream, microbatch);
+          break;
+        case ActionKind::backward:
+          this->pass_backward(microbatch);
+          break;
+        case ActionKind::update:
+          update(stream, microbatch / rule.microbatches);
+          break;
+        default:
+          this->run_message(action, microbatch);
+      }
+    });
+  }
+
+  void forward(Stream& stream, std::int64_t g) {
+    Step const step = this->step_at(g);
+    if constexpr (places.predicts()) {
+      predict(*step.feed.state(), g);
+    }
+    int const t = this->table_of(g);
+    int const m = this->in_step(g);
+    this->pass_forward(step, m, memory_.table(t), t);
+    if constexpr (stage.has_result) {
+      if (m + 1 == rule.microbatches) {
+        sums_.finish(device_, step.feed.batch().size, step.feed.result());
+        stream.finish(*step.feed.result());
+      }
+    }
+  }
+
+  // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
+  void predict(StepState const& state, std::int64_t g) {
+    std::int64_t const delay = rule.delay(places.stage);
+    int const ahead = static_cast<int>(g < delay ? g : delay);
+    update_.predict(device_, memory_, state, ahead, places.of_version(updates_),
+                    places.prediction());
+    this->pack_place(places.prediction());
+  }
+
+  void update(Stream& stream, std::int64_t step) {
+    if (stream.updates(step)) {
+      int const to = places.of_version(updates_ + 1);
+      update_.run(device_, memory_, *this->step_of(step).feed.state(), places.of_version(updates_),
+                  to);
+      this->pack_place(to);
+      ++updates_;
+    }
+    stream.release(step);
+  }
+
+  void fill_places() {
+    updates_ = 0;
+    for (int place = 1; place < places.count(); ++place) {
+      memory_.copy_version(device_, 0, place);
+      this->pack_place(place);
+    }
+  }
+  void rest() {
+    if (int const place = places.of_version(updates_); place != 0) {
+      memory_.copy_version(device_, place, 0);
+      this->pack_place(0);
+    }
+  }
+
+  // The messages of evaluation have one buffer: what was sent before must have left it.
+  void evaluate(Step const& step, int m) {
+    int const t = this->table_at_rest();
+    auto const& table = memory_.backward_table(t);
+    std::int64_t const size = step.microbatches[m].size;
+    Action action{.stage = static_cast<std::int16_t>(stage.id), .index = m};
+    auto const message = [&](ActionKind kind) {
+      action.kind = kind;
+      at(action);
+      this->run_message(action, size, table);
+    };
+    if constexpr (places.stage > 0) {
+      links_.await_forward(device_, stage.id, false);
+      message(ActionKind::receive_forward);
+    }
+    action.kind = ActionKind::forward;
+    at(action);
+    this->pass_forward(step, m, table, t);
+    if constexpr (places.stage + 1 < Whole::devices) {
+      message(ActionKind::send_forward);
+    }
+  }
+
+  VersionUpdate<Backend> update_;
+  ParameterMirror<Program, Backend> mirror_;
+  std::int64_t updates_ = 0;  // of this stream
+  std::atomic<std::uint64_t> nowhere_{};
+  std::atomic<std::uint64_t>* progress_ = &nowhere_;
+  Watch watch_{};
+  int states_;
+};
+
+}  // namespace tandem
 
 // ---- tandem/train/launch.hpp
 
@@ -20072,15 +23058,28 @@ class RankThreads {
   /// @throws RankError  a rank has thrown
   template <class F>
   void run(F&& f) {
-    std::unique_lock lock{mutex_};
+    start(f);
+    wait();
+  }
+
+  /// Begins what run() does, and returns at once. @p f lives until wait() has returned.
+  /// @pre the last start() was awaited
+  template <class F>
+  void start(F& f) {
+    std::lock_guard const lock{mutex_};
     f_ = const_cast<void*>(static_cast<void const*>(std::addressof(f)));
-    call_ = [](void* object, int rank) {
-      (*static_cast<std::remove_reference_t<F>*>(object))(rank);
-    };
+    call_ = [](void* object, int rank) { (*static_cast<F*>(object))(rank); };
     error_told_ = false;
     running_ = size();
     ++runs_;
     start_.notify_all();
+  }
+
+  /// Waits for what start() has begun.
+  /// @throws RankError  a rank has thrown
+  template <class = void>
+  void wait() {
+    std::unique_lock lock{mutex_};
     end_.wait(lock, [this] { return running_ == 0; });
     if (error_ != nullptr) {
       rethrow(first_rank_ + error_rank_, std::exchange(error_, nullptr));
@@ -20179,6 +23178,104 @@ class RankThreads {
 
 }  // namespace tandem
 
+// ---- tandem/train/rank_stream.hpp
+
+/// @file
+/// RankStream: the ranks of an asynchronous pipeline at work on a StepStream, and their end.
+
+namespace tandem {
+
+/// The ranks run from the first push() until finish(), and know no steps' ends but their own.
+template <class P, class Target>
+class RankStream {
+ public:
+  using Rank = StreamedRank<P, Target>;
+  using Batch = StepBatch<P, Target>;
+  using Ranks = std::vector<std::unique_ptr<Rank>>;
+
+  /// @param ranks  outlive this, and are not moved
+  RankStream(Ranks const& ranks, StreamSizes const& sizes)
+      : run_{&ranks, &stream_}, stream_{sizes} {}
+
+  RankStream(RankStream const&) = delete;
+  RankStream& operator=(RankStream const&) = delete;
+
+  [[nodiscard]] std::int64_t bytes() const { return stream_.bytes(); }
+
+  /// Hands over a step. False if a rank has failed: then finish() says what happened.
+  bool push(RankThreads& threads, StepState const& state, Batch const& batch) {
+    if (!std::exchange(running_, true)) {
+      stream_.open();
+      threads.start(run_);
+    }
+    return stream_.push(state, batch);
+  }
+
+  /// Waits for the result of the oldest step that has not been collected; false as of push().
+  bool collect(StepResult& result) { return stream_.collect(result); }
+
+  /// Lets the ranks finish all steps that were pushed.
+  /// @throws RankError  a rank has thrown
+  void finish(RankThreads& threads) {
+    if (std::exchange(running_, false)) {
+      stream_.close();
+      threads.wait();
+    }
+  }
+
+  /// A rank has failed: nobody waits for another step. On any thread.
+  void abort() noexcept { stream_.abort(); }
+
+ private:
+  struct Run {
+    Ranks const* ranks;
+    StepStream<P, Target>* stream;
+    void operator()(int local) const {
+      (*ranks)[static_cast<std::size_t>(local)]->run_stream(*stream);
+    }
+  };
+
+  Run run_;
+  StepStream<P, Target> stream_;
+  bool running_ = false;
+};
+
+/// What ranks have in its place that run in lockstep.
+struct NoStream {
+  template <class Ranks>
+  NoStream(Ranks const& /*ranks*/, StreamSizes const& /*sizes*/) {}
+  static constexpr std::int64_t bytes() { return 0; }
+  static void abort() noexcept {}
+};
+
+namespace detail {
+
+template <bool Streams, class P, class Target>
+struct SelectStream {
+  using type = NoStream;
+};
+template <class P, class Target>
+struct SelectStream<true, P, Target> {
+  using type = RankStream<P, Target>;
+};
+
+}  // namespace detail
+
+template <bool Streams, class P, class Target>
+using StreamOf = typename detail::SelectStream<Streams, P, Target>::type;
+
+/// The sizes for a program and its ranks.
+template <class Program, class LossType>
+StreamSizes stream_sizes(RankOptions const& options, int steps) {
+  return {.steps = steps,
+          .ranks = Program::ranks,
+          .samples = std::int64_t{options.largest_microbatch} * Program::batching.microbatches,
+          .inputs = Program::network.node[0].out.elements(),
+          .targets = LossType::targets(Program::network.output().out)};
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
@@ -20190,14 +23287,24 @@ class WorkerGroup {
   static constexpr int ranks = Program::ranks;
   using TransportType = Transport<ranks>;
   using Communicator = typename TransportType::Communicator;
-  using RankType = RankInterface<typename Backend::Master, typename LossType::Target>;
+  using P = typename Backend::Master;
+  using Target = typename LossType::Target;
+  using Batch = StepBatch<P, Target>;
+  /// Whether the ranks run without a barrier between steps.
+  static constexpr bool streams = Program::asynchrony.on();
+  using RankType = std::conditional_t<streams, StreamedRank<P, Target>, SteppedRank<P, Target>>;
   /// The rank that is device @p D of its replica.
   template <int D>
-  using RankOf =
-      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>;
+  using RankOf = std::conditional_t<
+      streams,
+      AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
+                       Communicator>,
+      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
 
-  /// Steps that may be queued before the result of the first is collected.
-  static constexpr int steps_in_flight = RankOf<0>::FeedType::steps_in_flight;
+  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
+  /// filled: those that the first stage has not finished, and the next one.
+  static constexpr int steps_in_flight =
+      streams ? Program::asynchrony.late_steps(0) + 2 : RankOf<0>::FeedType::steps_in_flight;
 
   /// @param options    of every rank but for the field `rank`, and of its device the ordinal
   /// @param transport  but for describe_progress
@@ -20206,7 +23313,8 @@ class WorkerGroup {
         batching_{batching_with<Program>(options.microbatches)},
         transport_{described(std::move(transport))},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
-        threads_{transport_.local_ranks(), abort_on_error(transport_), transport_.first_rank()} {
+        stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight)},
+        threads_{transport_.local_ranks(), on_error(), transport_.first_rank()} {
     expects(
         transport_.local_ranks() % Program::devices == 0,
         "a process must have all devices of a replica, since it reads and writes the whole model: "
@@ -20230,11 +23338,92 @@ class WorkerGroup {
     });
   }
 
+  WorkerGroup(WorkerGroup const&) = delete;
+  WorkerGroup& operator=(WorkerGroup const&) = delete;
+
+  ~WorkerGroup() { try_drain(); }
+
+  /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
+  /// @param traced  walked, and stamped: not in a pipeline that stays filled
+  void queue(StepState const& state, Batch const& batch, bool traced = false) {
+    if constexpr (streams) {
+      check_usable();
+      if (!stream_.push(threads_, state, batch)) {
+        drain();
+      }
+    } else {
+      auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
+      run([&](RankType& rank) { (rank.*verb)(state, batch); });
+    }
+  }
+
+  /// The result of the oldest step that was queued. If its loss was not finite, the steps behind it
+  /// are dropped: they have changed nothing.
+  StepResult collect() {
+    if constexpr (streams) {
+      StepResult result;
+      if (!stream_.collect(result)) {
+        drain();
+        check_usable();
+      } else if (result.non_finite >= 0) {
+        drain();
+      }
+      return result;
+    } else {
+      return run([](RankType& rank) { return rank.collect(); });
+    }
+  }
+
+  /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
+  /// @throws RankError  a rank has failed meanwhile
+  void drain() {
+    if constexpr (streams) {
+      guarded([this] { stream_.finish(threads_); });
+    }
+  }
+
+  /// The same where nobody can be told of an error.
+  void try_drain() noexcept {
+    try {
+      drain();
+    } catch (...) {  // the group refuses further work
+    }
+  }
+
+  /// What rank number @p local of this process has allocated; batches that all ranks read are the
+  /// first one's.
+  [[nodiscard]] MemoryReport memory(int local) const {
+    MemoryReport report = rank(local).memory_report();
+    report.feed += local == 0 ? stream_.bytes() : 0;
+    return report;
+  }
+
+  /// When each action of the traced step that was collected last began and ended, on all ranks.
+  [[nodiscard]] Trace traced() const {
+    Trace trace;
+    if constexpr (!streams) {
+      for (auto const& rank : ranks_) {
+        std::vector<TraceEvent> const own = rank->traced();
+        trace.events.insert(trace.events.end(), own.begin(), own.end());
+      }
+    }
+    return trace;
+  }
+
   /// f(rank) on every rank's thread; gives the result of the first, if any. No allocation.
   /// @throws RankError  the first error of a rank; the group is unusable afterwards
   template <class F>
   auto run(F const& f) {
     return run_where([](int) { return true; }, f);
+  }
+
+  /// The same where nobody can be told of an error.
+  template <class F>
+  void try_run(F const& f) noexcept {
+    try {
+      run(f);
+    } catch (...) {  // the group refuses further work
+    }
   }
 
   /// f(rank) on the thread of rank number @p local of this process only.
@@ -20262,35 +23451,47 @@ class WorkerGroup {
  private:
   template <class Chosen, class F>
   auto run_where(Chosen const& chosen, F const& f) {
+    drain();
+    check_usable();
+    using Result = std::invoke_result_t<F const&, RankType&>;
+    std::conditional_t<std::is_void_v<Result>, char, Result> result{};
+    auto const work = [&](int local) {
+      if (!chosen(local)) {
+        return;
+      }
+      RankType& own = rank(local);
+      if constexpr (std::is_void_v<Result>) {
+        f(own);
+      } else {
+        Result const value = f(own);
+        if (local == 0) {
+          result = value;
+        }
+      }
+    };
+    guarded([&] { threads_.run(work); });
+    if constexpr (!std::is_void_v<Result>) {
+      return result;
+    }
+  }
+
+  void check_usable() const {
     expects(!failed_,
             "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
             "load a checkpoint");
-    using Result = std::invoke_result_t<F const&, RankType&>;
-    std::conditional_t<std::is_void_v<Result>, char, Result> result{};
-    failed_ = true;
+  }
+
+  // Nothing more is done after an error.
+  template <class F>
+  void guarded(F const& f) {
+    bool const failed = std::exchange(failed_, true);
     try {
-      threads_.run([&](int local) {
-        if (!chosen(local)) {
-          return;
-        }
-        RankType& own = rank(local);
-        if constexpr (std::is_void_v<Result>) {
-          f(own);
-        } else {
-          Result const value = f(own);
-          if (local == 0) {
-            result = value;
-          }
-        }
-      });
+      f();
     } catch (...) {
       settle();
       throw;
     }
-    failed_ = false;
-    if constexpr (!std::is_void_v<Result>) {
-      return result;
-    }
+    failed_ = failed;
   }
 
   // No task may still read a rank's memory when the first rank goes.
@@ -20318,6 +23519,15 @@ class WorkerGroup {
     return made;
   }
 
+  // A rank has failed: nobody waits for it, or for a step.
+  OnError on_error() {
+    return {[](void* group, int rank, char const* what) {
+              static_cast<WorkerGroup*>(group)->transport_.abort(rank, what);
+              static_cast<WorkerGroup*>(group)->stream_.abort();
+            },
+            this};
+  }
+
   static TransportOptions described(TransportOptions options) {
     options.groups = RankGroups<Program>::list();
     options.describe_progress = [](int /*rank*/, std::uint64_t action) {
@@ -20334,17 +23544,13 @@ class WorkerGroup {
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
   bool failed_ = false;
+  StreamOf<streams, P, Target> stream_;
   RankThreads threads_;  // last: joined before anything that it uses goes
 };
 
 }  // namespace tandem
 
 namespace tandem {
-
-/// Accuracy where targets are labels, nothing otherwise.
-template <class LossType>
-using DefaultMetric =
-    std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;
 
 /// Trains Net under strategy S on Backend.
 ///
@@ -20359,6 +23565,7 @@ template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntr
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
   static_assert(BackendIsIncluded<Backend>::value);
+  static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
 
  public:
   /// Of parameters and of the data that the caller passes.
@@ -20374,9 +23581,9 @@ class Trainer {
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked(std::move(options), graph)},
+      : options_{checked<ProgramType>(std::move(options))},
         table_{import_table<ProgramType>(options_.rows)},
-        workers_{rank_options(options_, table_),
+        workers_{make_rank_options<ProgramType>(options_, table_),
                  {.timeout = options_.timeout, .world = options_.world}} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
     for (auto const& rank : all_parameters()) {
@@ -20432,6 +23639,7 @@ class Trainer {
     while (!queue_.empty()) {
       collect();
     }
+    workers_.drain();
     position_.epoch = epoch.index + 1;
     position_.position = 0;
     line.finish(mean(result));
@@ -20439,25 +23647,24 @@ class Trainer {
   }
 
   /// Loss and accuracy on @p data, in its order and without random augmentation.
+  /// @param which  of two models, where the strategy trains two
   /// @throws ContractError  data does not fit the network, or is empty
   template <Dataset D>
-  Evaluation evaluate(D const& data) {
+  Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
+    StandIn<Workers, has_two> const stand_in{workers_, which};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<T, Target> const& batch) {
       check_labels<LossType, MetricType>(targets_of(batch.y, batch.size), output.elements());
-      StepResult const r = forward({.x = batch.x, .targets = batch.y, .size = batch.size});
-      sum.loss += r.loss * r.samples;
-      sum.accuracy += r.metric * r.samples;
-      sum.samples += r.samples;
+      add(sum, forward({.x = batch.x, .targets = batch.y, .size = batch.size}));
     });
-    auto const samples = static_cast<double>(sum.samples);
-    return {sum.loss / samples, sum.accuracy / samples, sum.samples};
+    return mean(sum);
   }
 
   /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output).
   template <Dataset D>
-  std::vector<float> predict(D const& data) {
+  std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
+    StandIn<Workers, has_two> const stand_in{workers_, which};
     std::vector<float> outputs;
     std::vector<T> memory(static_cast<std::size_t>(options_.batch * output.elements()));
     for_batches(data, [&](Batch<T, Target> const& batch) {
@@ -20480,16 +23687,12 @@ class Trainer {
   /// One step like step(), and when each action and collective of every rank of this process began
   /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
   Trace trace_step(std::span<T const> x, std::span<Target const> targets) {
+    check_traceable(ProgramType::asynchrony);
     int const samples =
         check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
-    queue_step(x.data(), targets.data(), samples, &RankType::queue_traced);
+    queue_step(x.data(), targets.data(), samples, true);
     collect_step();
-    Trace trace;
-    for (int local = 0; local < workers_.size(); ++local) {
-      std::vector<TraceEvent> const own = workers_.rank(local).traced();
-      trace.events.insert(trace.events.end(), own.begin(), own.end());
-    }
-    return trace;
+    return workers_.traced();
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
@@ -20498,15 +23701,23 @@ class Trainer {
     if (!leads()) {
       return;
     }
-    save_checkpoint(path, parameters(), state_names(options_.optimizer), position_,
+    save_checkpoint(path, all_of_replica(), state_names(options_.optimizer), position_,
                     optimizer_name(options_.optimizer));
+  }
+
+  /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
+  /// strategy trains two, the mean of both.
+  void export_model(std::string const& path) const {
+    if (leads()) {
+      save_parameters(path, MeanModel<T>{parameters(), parameters(0, copies - 1)}.parameters());
+    }
   }
 
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error nothing has changed.
   void load(std::string const& path) {
     position_ =
-        load_checkpoint(path, parameters(), all_parameters(), state_names(options_.optimizer),
+        load_checkpoint(path, all_of_replica(), all_parameters(), state_names(options_.optimizer),
                         optimizer_name(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     upload();
@@ -20521,43 +23732,32 @@ class Trainer {
   /// The parameters of replica number @p local of this process (all replicas have the same), in the
   /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
-  /// next call for this replica.
-  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0) const {
-    return gather(graph.parameters, ProgramType::devices,
-                  [&](int device) { return parameters_of(local * ProgramType::devices + device); });
+  /// next call for this replica. @p copy 1 is the second model, where the strategy trains two.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
+    return gather(
+        graph.parameters, ProgramType::devices,
+        [&](int device) { return parameters_of(local * ProgramType::devices + device); }, copy);
   }
 
   /// Memory of one rank's tensors, as planned and allocated.
-  [[nodiscard]] MemoryReport memory(int rank = 0) const {
-    return workers_.rank(rank).memory_report();
-  }
+  [[nodiscard]] MemoryReport memory(int rank = 0) const { return workers_.memory(rank); }
 
   [[nodiscard]] TrainingPosition const& position() const { return position_; }
   [[nodiscard]] TrainerOptions const& options() const { return options_; }
   [[nodiscard]] Workers& workers() { return workers_; }
 
  private:
-  static RankOptions rank_options(TrainerOptions const& options, ImportedTable const& table) {
-    Batching const batching = batching_with<ProgramType>(table.microbatches);
-    return {.largest_microbatch = largest_microbatch(options.batch, batching),
-            .device = {.threads = options.threads_per_device},
-            .optimizer = options.optimizer,
-            .groups = options.groups,
-            .rows = table.microbatches > 0 ? &table.rows : nullptr,
-            .microbatches = table.microbatches,
-            .record = options.record};
-  }
+  static constexpr int copies = ProgramType::map.copies;
+  // Whether a checkpoint has two models.
+  static constexpr bool has_two = !ProgramType::averaging.ends_equal();
 
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
-  using Verb = typename StepQueue<Workers>::Verb;
-
   /// Queues one step; its result comes from collect_step(), in order.
-  void queue_step(T const* x, Target const* targets, int size,
-                  Verb verb = &RankType::queue_training) {
+  void queue_step(T const* x, Target const* targets, int size, bool traced = false) {
     check_labels<LossType, MetricType>(targets_of(targets, size), output.elements());
-    queue_.push(workers_, options_, position_, {.x = x, .targets = targets, .size = size}, verb);
+    queue_.push(workers_, options_, position_, {.x = x, .targets = targets, .size = size}, traced);
   }
   StepResult collect_step() { return queue_.pop(workers_, position_); }
 
@@ -20594,7 +23794,16 @@ class Trainer {
   [[nodiscard]] auto all_parameters() const {
     std::vector<std::vector<NamedParameter<T>>> list;
     for (int local = 0; local < workers_.size(); ++local) {
-      list.push_back(parameters_of(local));
+      list.push_back(has_two ? with_prefix(parameters_of(local)) : parameters_of(local));
+    }
+    return list;
+  }
+  // Of the first replica: of both models if they may differ.
+  [[nodiscard]] std::vector<NamedParameter<T>> all_of_replica() const {
+    std::vector<NamedParameter<T>> list = parameters();
+    if (has_two) {
+      std::vector<NamedParameter<T>> const second = with_prefix(parameters(0, 1));
+      list.insert(list.end(), second.begin(), second.end());
     }
     return list;
   }

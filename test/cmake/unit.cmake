@@ -2,10 +2,13 @@
 
 # One executable `<prefix>_<folder>`, and one test of that name, for each folder of test/unit; they see the headers
 # through `library`. Sets `<prefix>_programs` to their names; more arguments are compile options. Sources in
-# the list `<prefix>_left_out` are left out.
+# the list `<prefix>_left_out` are left out, and folders that are not in `<prefix>_folders` where that is set.
 function(tandem_add_unit_tests prefix library)
   file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true RELATIVE ${PROJECT_SOURCE_DIR}/test/unit
        ${PROJECT_SOURCE_DIR}/test/unit/*)
+  if(DEFINED ${prefix}_folders)
+    set(folders ${${prefix}_folders})
+  endif()
   set(programs "")
   foreach(folder ${folders})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/unit/${folder}/*_test.cpp)

@@ -14,7 +14,9 @@ import xml.dom.minidom
 
 PROGRAM = ""
 SCHEDULES = [("sequential", 1), ("gpipe", 1), ("one_f_one_b", 1), ("interleaved", 2),
-             ("zero_bubble_h1", 1), ("chimera", 1)]
+             ("zero_bubble_h1", 1), ("chimera", 1), ("cross_model", 1)]
+ASYNCHRONOUS = ["pipedream", "pipedream_vertical_sync", "pipedream_2bw", "delayed_gradient",
+                "weight_prediction", "features_replay", "pmp"]
 
 
 def run(*arguments):
@@ -59,12 +61,49 @@ class Schedule(unittest.TestCase):
                     text = self.made(name, chunks, form)
                     self.assertEqual(text.count("\n"), 4)
                     check = ("--check", self.file(text), "--schedule", name, "--depth", 2)
-                    stages = 8 if name in ("interleaved", "chimera") else 4
+                    stages = 8 if name in ("interleaved", "chimera", "cross_model") else 4
                     lines = self.output(*check).splitlines()
                     self.assertEqual(lines[0], f"valid: 4 ranks, {stages} stages, 8 microbatches")
                     self.assertEqual(len(lines), 1 + stages)
                     self.assertIn("live at most", lines[1])
                     self.assertEqual(self.output(*check, "--format", form), text)
+
+    def test_asynchronous_tables(self):
+        for name in ASYNCHRONOUS:
+            each = 4 if name == "pipedream_2bw" else 1
+            size = ("--schedule", name, "--stages", 3, "--microbatches", each)
+            for form in ("csv", "csv-lowered"):
+                with self.subTest(name=name, form=form):
+                    text = self.output(*size, "--steps", 5, "--format", form)
+                    self.assertEqual(text.count("0U"), 5)
+                    check = ("--check", self.file(text), "--schedule", name)
+                    lines = self.output(*check).splitlines()
+                    self.assertEqual(lines[0], f"valid: 3 ranks, 3 stages, {5 * each} microbatches")
+                    self.assertIn("stage 2: a gradient is 0 microbatches late", "\n".join(lines))
+                    self.assertEqual(self.output(*check, "--format", form), text)
+            picture = xml.dom.minidom.parseString(self.output(*size, "--format", "svg"))
+            self.assertGreater(len(picture.getElementsByTagName("title")), 27)
+        text = self.output("--schedule", "pipedream", "--stages", 3, "--microbatches", 1)
+        self.assertIn("pipedream: 3 ranks, 3 stages, 4 microbatches", text)
+        self.assertIn("stage 0 on rank 0: 3 microbatches live at most", text)
+        self.assertIn("stage 0: a gradient is 2 microbatches late, 3 versions of its weights", text)
+
+    def test_averaging(self):
+        for rule, last in (("gradients", "0B0,0U"), ("weights", "0U,0X,5X"),
+                           ("overlapped", "0X,5X,5U,0B0,0U")):
+            text = self.output("--schedule", "cross_model", "--stages", 3, "--microbatches", 2,
+                               "--averaging", rule, "--format", "csv")
+            self.assertTrue(text.splitlines()[0].endswith(last), text)
+            check = ("--check", self.file(text), "--schedule", "cross_model")
+            self.assertIn("valid: 3 ranks, 6 stages, 2", self.output(*check))
+            self.assertEqual(self.output(*check, "--format", "csv"), text)
+
+    def test_a_wrong_version(self):
+        path = self.file("0F0,0B0,0U,0F1,0B1,0U\n")
+        self.assertTrue(self.sentence("--check", path, "--schedule", "pipedream").endswith(
+            "table.csv:1:12: rank 0: 0F1 must read version 1 of the weights; so the schedule says"))
+        self.assertIn("valid: 1 rank, 1 stage, 1", self.output(
+            "--check", self.file("0F0,0B0,0U\n"), "--schedule", "features_replay"))
 
     def test_csv(self):
         text = self.output("--schedule", "one_f_one_b", "--stages", 2, "--microbatches", 2,
@@ -121,6 +160,15 @@ class Schedule(unittest.TestCase):
                 (("--schedule", "gpipe", "--stages", 1000, "--microbatches", 1001), "at most"),
                 (("--schedule", "one_f_one_b", "--depth", 0, *size), "give a larger --depth"),
                 (("--check", "table.csv", *size), "do not go with --check"),
+                (("--check", "table.csv", "--steps", 2), "do not go with --check"),
+                (("--schedule", "pipedream", *size), "cannot run 8 microbatches a step"),
+                (("--schedule", "gpipe", "--steps", 2, *size), "goes with asynchronous schedules"),
+                (("--schedule", "pmp", "--steps", 256, *size), "--steps takes a whole number from"),
+                (("--schedule", "gpipe", "--averaging", "weights", *size), "cross_model only"),
+                (("--schedule", "pmp", "--averaging", "gradients", *size), "synchronous schedules"),
+                (("--averaging", "sum"), "--averaging takes gradients, weights or overlapped"),
+                (("--schedule", "pipedream_2bw", "--stages", 100, "--microbatches", 60000,
+                  "--steps", 200), "1000000 at most"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assertIn(expected, self.sentence(*arguments))

@@ -69,6 +69,9 @@ class Feed {
   [[nodiscard]] StepState const* state() const { return &state_; }
   [[nodiscard]] StepResult* result() { return &result_; }
 
+  /// Of the step at work.
+  [[nodiscard]] Batch const& batch() const { return batch_; }
+
   /// What is queued first in every step.
   void load(Device& device, RankMicrobatches const& own) {
     if constexpr (converts_input) {

@@ -18,6 +18,7 @@
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/float16.hpp>
 #include <tandem/engine/parameter_memory.hpp>
+#include <tandem/engine/rank_plan.hpp>
 #include <tandem/engine/tracer.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/strategy/options.hpp>
@@ -36,8 +37,10 @@ inline constexpr bool sums_in_order = [] {
 
 /// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
 /// stages. Buckets are reduced in the order in which backward closes them, on the communication
-/// stream, while it goes on; where a stage's copies are on devices with different rows, in the
-/// order of the model's parts when all are whole, so that no two ranks wait for each other.
+/// stream, while it goes on. Where a stage's copies are on devices with different rows, that must
+/// be from the last part of the model to the first, or else they are reduced in this order when all
+/// are whole, so that no two ranks wait for each other. Of two copies on one device the first has
+/// the sum.
 template <class Program, class Backend, class Communicator>
 class GradientReduction {
  public:
@@ -50,7 +53,6 @@ class GradientReduction {
   static constexpr Batching batching = Whole::batching;
   static constexpr auto const& layout = Program::layout;
   static constexpr int replicas = Program::gradient_replicas;
-  static constexpr bool overlaps = Whole::map.copies == 1;
   /// What is sent: the gradients themselves, or rounded to 16 bits.
   using Wire =
       std::conditional_t<batching.wire == WireFormat::bfloat16, BFloat16,
@@ -62,13 +64,14 @@ class GradientReduction {
 
   /// @param all     the group of all ranks
   /// @param stages  of each local stage: the group of its replicas
-  /// @param plan    microbatches and leaves
+  /// @param plan    microbatches, leaves, and the order in which the stages end
   /// @param tracer  outlives this
   GradientReduction(Device& device, Communicator all, std::vector<Communicator> stages,
-                    Batching const& plan, Tracer<Device>& tracer)
+                    RankPlan const& plan, Tracer<Device>& tracer)
       : communicator_{std::move(all)},
         stages_{std::move(stages)},
-        leaves_{plan.leaves_of_copy(Whole::map.copies)},
+        overlaps_{Whole::map.copies == 1 || (plan.ends_from_last && !has_twins)},
+        leaves_{plan.batching.leaves_of_copy(Whole::map.copies)},
         tracer_{&tracer},
         synchronized_{device.make_mark()},
         ordered_{device, order_bytes()},
@@ -85,8 +88,8 @@ class GradientReduction {
       auto const [begin, count] = range(bucket);
       join_tree(device, memory, leaf, begin, count);
     }
-    if constexpr (replicas > 1 && overlaps) {
-      if (leaf == leaves_ - 1) {
+    if constexpr (replicas > 1) {
+      if (overlaps_ && leaf == leaves_ - 1) {
         begin(device, memory, bucket);
       }
     }
@@ -94,14 +97,23 @@ class GradientReduction {
 
   /// What is computed from now on reads the sum of @p bucket over all replicas.
   void await(Device& device, Memory const& memory, int bucket) {
-    if constexpr (!overlaps) {
-      begin_in_order(device, memory, bucket);
+    if (!overlaps_ && bucket == 0) {
+      begin_in_order(device, memory);
     }
-    device.await(marks_[static_cast<std::size_t>(bucket)]);
-    if constexpr (rounds) {
-      auto const [begin, count] = range(bucket);
-      Verbs<Backend>::cast(device, wire_.template as<Wire>() + begin, memory.gradients() + begin,
-                           count);
+    if (is_second_twin(bucket)) {  // gets its sum from the first
+      return;
+    }
+    auto const [begin, count] = range(bucket);
+    P* const sum = memory.gradients() + begin;
+    if constexpr (!has_twins || batching.replicas > 1) {
+      device.await(marks_[static_cast<std::size_t>(bucket)]);
+      if constexpr (rounds) {
+        Verbs<Backend>::cast(device, wire_.template as<Wire>() + begin, sum, count);
+      }
+    }
+    if constexpr (has_twins) {
+      std::int64_t const second = layout.bucket_begin[bucket - layout.buckets / 2];
+      Verbs<Backend>::copy(device, sum, memory.gradients() + second, count);
     }
   }
 
@@ -131,6 +143,16 @@ class GradientReduction {
     std::int64_t begin;
     std::int64_t count;
   };
+  // Whether the device has both copies of a part whose gradients are summed.
+  static constexpr bool has_twins = !Whole::averaging.keeps_two() && Whole::map.copies == 2 &&
+                                    Whole::devices % 2 == 1 &&
+                                    Program::device == Whole::devices / 2;
+
+  // The buckets of two copies are alike, and those of the second come before.
+  static constexpr bool is_second_twin(int bucket) {
+    return has_twins && bucket < layout.buckets / 2;
+  }
+
   static Range range(int bucket) {
     std::int64_t const begin = layout.bucket_begin[bucket];
     return {begin, layout.bucket_begin[bucket + 1] - begin};
@@ -152,10 +174,13 @@ class GradientReduction {
   }
 
   void begin(Device& device, Memory const& memory, int bucket) {
+    if constexpr (has_twins && batching.replicas == 1) {
+      return;
+    }
     auto const [first, count] = range(bucket);
     Label const label{"bucket", bucket};
     Mark& mark = marks_[static_cast<std::size_t>(bucket)];
-    Communicator& group = communicator(local_stage(layout.bucket_stage[bucket]));
+    Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
     if constexpr (rounds) {
       Wire* const sent = wire_.template as<Wire>() + first;
       Verbs<Backend>::cast(device, memory.gradients() + first, sent, count);
@@ -165,22 +190,24 @@ class GradientReduction {
     }
   }
 
-  // All buckets, when the first is awaited: part by part.
-  void begin_in_order(Device& device, Memory const& memory, int bucket) {
-    for (int part = 0; bucket == 0 && part < Whole::map.parts(); ++part) {
+  // All buckets, from the last part of the model to the first.
+  void begin_in_order(Device& device, Memory const& memory) {
+    for (int part = Whole::map.parts() - 1; part >= 0; --part) {
       for (int b = 0; b < layout.buckets; ++b) {
-        if (layout.bucket_stage[b] % Whole::map.parts() == part) {
+        if (layout.bucket_stage[b] % Whole::map.parts() == part && !is_second_twin(b)) {
+          add_twin(device, memory, b);
           begin(device, memory, b);
         }
       }
     }
   }
-  static int local_stage(int id) {
-    int local = 0;
-    while (Program::stages.stage[local].id != id) {
-      ++local;
+  // Those of the second copy on this device join those of the first.
+  void add_twin(Device& device, Memory const& memory, int bucket) {
+    if constexpr (has_twins) {
+      auto const [begin, count] = range(bucket - layout.buckets / 2);
+      Verbs<Backend>::add(device, memory.gradients() + begin,
+                          memory.gradients() + layout.bucket_begin[bucket], count);
     }
-    return local;
   }
 
   template <class E>
@@ -213,6 +240,7 @@ class GradientReduction {
 
   Communicator communicator_;
   std::vector<Communicator> stages_;
+  bool overlaps_;
   int leaves_;  // of a stage's copy
   Tracer<Device>* tracer_;
   std::vector<Mark> marks_;  // of each bucket's reduction, then of the losses'

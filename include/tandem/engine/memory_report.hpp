@@ -17,8 +17,10 @@ struct MemoryReport {
   std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
   std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
   std::int64_t scratch = 0;
-  std::int64_t weights = 0;  ///< parameters as products read them, where that is another form
-  std::int64_t wire = 0;     ///< gradients rounded for the way, where the strategy asks for that
+  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
+  std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
+  std::int64_t exchange = 0;  ///< averages of two models on their way
+  std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
   std::int64_t feed =
       0;  ///< batches and results on their way, where the device has a memory of its own
   std::int64_t tables = 0;   ///< of the update, and sums of losses, likewise
@@ -27,7 +29,7 @@ struct MemoryReport {
 
   [[nodiscard]] std::int64_t total() const {
     return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
-           weights + wire + feed + tables;
+           versions + weights + exchange + wire + feed + tables;
   }
 };
 

@@ -18,6 +18,7 @@ template <class T>
 struct NamedParameter {
   std::string name;
   int index = 0;  ///< in the network's order
+  int copy = 0;   ///< of the model, where the strategy has two
   Shape shape{};
   Role role = Role::weight;
   bool frozen = false;
@@ -35,12 +36,14 @@ auto named_parameters(Mirror& mirror, int states) {
     GraphParameter const& own = Program::graph.parameter[p];
     auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
     std::int64_t const at = Program::layout.offset[p];
-    NamedParameter<T> named{.name = parameter_name(Program::graph, p),
-                            .index = own.origin,
-                            .shape = own.parameter.shape,
-                            .role = own.parameter.role,
-                            .frozen = own.frozen,
-                            .value = {mirror.parameters() + at, count}};
+    NamedParameter<T> named{
+        .name = parameter_name(Program::graph, p),
+        .index = own.origin,
+        .copy = Program::graph.node[own.node].stage / Program::Program::map.parts(),
+        .shape = own.parameter.shape,
+        .role = own.parameter.role,
+        .frozen = own.frozen,
+        .value = {mirror.parameters() + at, count}};
     if (!own.frozen) {
       named.gradient = {mirror.gradients() + at, count};
       for (int s = 0; named.role == Role::weight && s < states; ++s) {

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/ops/verbs.hpp>
 #include <tandem/strategy/options.hpp>
+#include <tandem/strategy/weight_places.hpp>
 
 namespace tandem {
 
@@ -36,16 +38,38 @@ class ParameterMemory {
   static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
   static constexpr auto const& graph = Program::graph;
   static constexpr auto const& layout = Program::layout;
+  static constexpr auto const& places = Program::places;
+  static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
 
   /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
   ParameterMemory(Device& device, int states, int leaves)
       : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
         parameters_{device, bytes(layout.elements)},
+        versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
         gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
         states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
 
   [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
+  [[nodiscard]] P* version(int place) const {
+    return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
+  }
+  /// Frozen parameters have no versions.
+  [[nodiscard]] P* parameter(int p, int place) const {
+    return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
+  }
+  /// The same as products read it; null where ops pack it.
+  [[nodiscard]] T const* weight(int p, int place) const {
+    if constexpr (std::is_same_v<T, P>) {
+      return parameter(p, place);
+    } else {
+      return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
+    }
+  }
+  void copy_version(Device& device, int from, int to) const {
+    Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
+  }
   /// The parameters as products read them; where the types agree, the parameters themselves. Null
   /// where ops pack them.
   [[nodiscard]] T* weights() const {
@@ -68,6 +92,7 @@ class ParameterMemory {
  protected:
   static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
   [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
+  [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
   [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
   [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
   [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
@@ -79,6 +104,7 @@ class ParameterMemory {
 
   int waiting_leaves_;
   Buffer parameters_;
+  Buffer versions_;
   Buffer weights_;
   Buffer gradients_;
   Buffer states_;

@@ -11,6 +11,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/engine/mirror.hpp>
+#include <tandem/engine/model_exchange.hpp>
 #include <tandem/engine/rank_interface.hpp>
 #include <tandem/engine/rank_passes.hpp>
 #include <tandem/engine/step_runner.hpp>
@@ -21,7 +22,7 @@ namespace tandem {
 
 /// @tparam Program  a DeviceProgram
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-class Rank final : public RankInterface<typename Backend::Master, typename LossType::Target>,
+class Rank final : public SteppedRank<typename Backend::Master, typename LossType::Target>,
                    public RankPasses<Program, Backend, LossType, MetricType, Communicator> {
   using Base = RankPasses<Program, Backend, LossType, MetricType, Communicator>;
 
@@ -29,6 +30,7 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
   using typename Base::Batch;
   using typename Base::P;
   using typename Base::Whole;
+  static constexpr bool keeps_two = Whole::averaging.keeps_two();
   /// Whether a walk over the actions may be recorded once and replayed.
   static constexpr bool recordable = Whole::ranks == 1 || is_capturable<Communicator>;
 
@@ -42,6 +44,8 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
                 parameter_runs(Program::graph, Program::layout, options.groups, Whole::map.parts()),
                 Whole::devices == 1 || Base::replica_of(options) == 0,
                 Whole::network.parameters},
+        exchange_{device_, Base::replica_of(options), connect, states_of(options.optimizer),
+                  tracer_},
         mirror_{states_of(options.optimizer)},
         runner_{recordable && options.record},
         rank_{options.rank},
@@ -97,6 +101,7 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = memory_.report();
     report.feed = feed_.bytes();
+    report.exchange = exchange_.bytes();
     report.wire = gradients_.wire_bytes();
     report.tables = update_.bytes() + sums_.bytes();
     return report;
@@ -107,8 +112,15 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
   void download() override { mirror_.download(device_, memory_); }
   void upload() override {
     mirror_.upload(device_, memory_);
-    update_.refresh(device_);
-    this->pack();
+    refresh_all();
+  }
+  void stand_in(WhichModel which) override {
+    exchange_.stand_in(device_, memory_, which);
+    refresh_all();
+  }
+  void restore() override {
+    exchange_.restore(device_, memory_);
+    refresh_all();
   }
   void share_with(DeviceSpec const& other) override { device_.share_with(other); }
   void report_progress_to(std::atomic<std::uint64_t>* board) override {
@@ -135,9 +147,24 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
   template <class R>
   friend bool act(Action, R&);
 
+  // The weights as products read them.
+  void refresh_all() {
+    update_.refresh(device_);
+    this->pack();
+  }
+
   void training_step() {
     feed_.load(device_, microbatches_);
+    if constexpr (keeps_two) {
+      finished_ = false;
+      if (key_.exchanges && Whole::averaging.overlapped) {
+        exchange_.begin_all(device_, memory_);
+      }
+    }
     run(plan_.training.data());
+    if constexpr (keeps_two) {
+      links_.await_all(device_);
+    }
   }
 
   void run(Action const* row) {
@@ -167,16 +194,24 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
     int const m = action.index;
     switch (action.kind) {
       case ActionKind::input_gradient:
-        this->template run_backward<BackwardPart::input_gradient>(action);
+        if constexpr (Whole::splits_backward) {
+          this->template run_backward<BackwardPart::input_gradient>(action);
+        }
         break;
       case ActionKind::weight_gradient:
-        this->template run_backward<BackwardPart::weight_gradient>(action);
+        if constexpr (Whole::splits_backward) {
+          this->template run_backward<BackwardPart::weight_gradient>(action);
+        }
         break;
       case ActionKind::reduce_gradient:
         gradients_.await(device_, memory_, action.index);
         break;
       case ActionKind::reduce_loss:
-        if constexpr (Base::sums_losses_late) {
+        if (action.index == RankPlan::begins_reduction) {
+          gradients_.reduce_sums(device_, sums_.all());
+          break;
+        }
+        if (Base::sums_losses_late && !(plan_.sums_early && key_.training)) {
           gradients_.reduce_sums(device_, sums_.all());
         }
         gradients_.await_sums(device_);
@@ -191,9 +226,19 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
         if (Whole::devices == 1 && key_.clips) {
           update_.sum_squares(device_, memory_);
         }
-        links_.await_all(device_);
-        update_.run(device_, memory_, feed_.state(), sums_, key_, feed_.result());
-        this->pack();
+        if constexpr (keeps_two) {
+          update_model(action.stage);
+        } else {
+          links_.await_all(device_);
+          update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
+          update_.apply(device_, memory_, feed_.state());
+          this->pack();
+        }
+        break;
+      case ActionKind::exchange:
+        if constexpr (keeps_two) {
+          average(action.stage);
+        }
         break;
       case ActionKind::end:
         return false;
@@ -205,7 +250,38 @@ class Rank final : public RankInterface<typename Backend::Master, typename LossT
     return true;
   }
 
+  // One stage of one of two models, on its own gradient; one whose model has no samples stays.
+  void update_model(int stage) {
+    finish_once();
+    int const first = StageMapView{Whole::map}.first_microbatch(stage, plan_.batching.microbatches);
+    if (microbatches_[first].total > 0) {
+      update_.apply(device_, memory_, feed_.state(), stage);
+    }
+    if (key_.exchanges && !Whole::averaging.overlapped) {
+      exchange_.begin(device_, memory_, local_stage(Program::stages, stage));
+    } else {
+      this->pack(stage);
+    }
+  }
+  void average(int stage) {
+    finish_once();
+    if (key_.exchanges) {
+      exchange_.await(device_, memory_, local_stage(Program::stages, stage), update_.stopped());
+      if (!Whole::averaging.overlapped) {
+        update_.refresh(device_);
+        this->pack(stage);
+      }
+    }
+  }
+  void finish_once() {
+    if (!std::exchange(finished_, true)) {
+      update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
+    }
+  }
+
   Update<Backend> update_;
+  ModelExchange<Program, Backend, Communicator> exchange_;
+  bool finished_ = false;  // the step's result
   ParameterMirror<Program, Backend> mirror_;
   StepRunner<Backend> runner_;
   std::atomic<std::uint64_t> nowhere_{};

@@ -3,7 +3,8 @@
 
 /// @file
 /// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
-/// ranks that have it, and for each link and direction its two ends.
+/// ranks that have it, for each link and direction its two ends, and where two models are averaged
+/// the two ranks that have the same parts of them.
 
 #include <string>
 #include <vector>
@@ -22,11 +23,14 @@ class RankGroups {
   template <class = void>  // compiled where it is called, not by every include
   static std::vector<RankSet> list() {
     std::vector<RankSet> groups;
-    for (int part = 0; reduces() && part < map().parts(); ++part) {
-      RankSet set{.ranks = {}, .name = "stage " + std::to_string(part)};
+    for (int stage = 0; stage < reduced(); ++stage) {
+      RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
       for (int replica = 0; replica < replicas(); ++replica) {
-        for (int copy = 0; copy < map().copies; ++copy) {
-          set.ranks.push_back(rank_of(replica, copy * map().parts() + part));
+        for (int s = stage; s < map().stages; s += reduced()) {
+          int const rank = rank_of(replica, s);
+          if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
+            set.ranks.push_back(rank);
+          }
         }
       }
       groups.push_back(set);
@@ -42,22 +46,43 @@ class RankGroups {
         groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
       }
     }
+    for (int replica = 0; replica < replicas(); ++replica) {
+      for (int pair = 0; pair < pairs(); ++pair) {
+        int const first = replica * Program::devices + pair;
+        int const second = (replica + 1) * Program::devices - 1 - pair;
+        groups.push_back({.ranks = {first, second}, .name = "models " + std::to_string(pair)});
+      }
+    }
     return groups;
   }
 
-  /// Of the ranks that have this part of the model.
-  static int of_part(int part) { return reduces() ? part : all; }
+  /// Of the ranks over which the gradients of this stage are summed.
+  static int of_stage(int stage) { return reduced() > 0 ? stage % reduced() : all; }
 
   /// Of the ends of a link; the sender is its first rank.
   static int of_link(int replica, int link, bool forward) {
-    return (reduces() ? map().parts() : 0) + 2 * (replica * map().links + link) + (forward ? 0 : 1);
+    return reduced() + 2 * (replica * map().links + link) + (forward ? 0 : 1);
+  }
+
+  /// Of device @p device and the one that has the same parts of the other model; `all` stands for
+  /// none, also of the one in the middle, which has both.
+  static int of_pair(int replica, int device) {
+    int const pair = device < pairs() ? device : Program::devices - 1 - device;
+    return pair < pairs() ? reduced() + 2 * replicas() * map().links + replica * pairs() + pair
+                          : all;
   }
 
  private:
   static constexpr StageMapView map() { return Program::map; }
   static constexpr int replicas() { return Program::batching.replicas; }
-  // Where each device has the whole model, its group is that of all.
-  static constexpr bool reduces() { return Program::devices > 1 && replicas() * map().copies > 1; }
+  static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
+  // Stages whose gradients have a group each. Where each device has the whole model, its group is
+  // that of all.
+  static constexpr int reduced() {
+    bool const reduces = replicas() * (keeps_two() ? 1 : map().copies) > 1;
+    return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
+  }
+  static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
   static constexpr int rank_of(int replica, int stage) {
     return replica * Program::devices + map().device[stage];
   }

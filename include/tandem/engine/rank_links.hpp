@@ -173,10 +173,7 @@ class RankLinks {
     return Whole::batching.reproducible ? readers : 1;
   }
   Label label(int id, int verb, int microbatch) const {
-    int local = 0;
-    while (Program::stages.stage[local].id != id) {
-      ++local;
-    }
+    int const local = local_stage(Program::stages, id);
     return {names_[static_cast<std::size_t>(4 * local + verb)].c_str(), microbatch};
   }
 

@@ -29,6 +29,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
  public:
   using Base::graph;
   using Base::layout;
+  using Base::places;
   using typename Base::Buffer;
   using typename Base::Device;
   using typename Base::P;
@@ -50,24 +51,31 @@ class RankMemory : public ParameterMemory<Program, Backend> {
         recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
         transient_{device, static_cast<std::size_t>(arenas_.transient_bytes())},
         scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
-        packed_{device, packed_bytes(ops.needs())} {
-    point_parameters();
-    point_packed(ops.needs());
-    int const count = arenas_.tables();
+        packed_{device, packed_bytes(ops.needs()) * static_cast<std::size_t>(places.count())} {
+    for (int place = 0; place < places.count(); ++place) {
+      point_parameters(place);
+      point_packed(ops.needs(), place);
+    }
+    int const count = places.rule.on() ? places.tables() : arenas_.tables();
     tables_.reserve(static_cast<std::size_t>(count));
     for (int t = 0; t < count; ++t) {
       tables_.push_back(std::make_unique<Storage>());
       point_activations(t, *tables_.back());
     }
-    for (int m = 0; m < task.microbatches; ++m) {
+    for (int m = 0; m < std::max(count, task.microbatches); ++m) {
       of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
     }
   }
 
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
 
-  /// The operands for microbatch @p m of the replica.
+  /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),
+  /// for m up to places.tables().
   [[nodiscard]] Table const& table(int m) const { return storage(m).table; }
+  /// The same for B(m), whose weights are others only where F's are predicted.
+  [[nodiscard]] Table const& backward_table(int m) const {
+    return places.predicts() ? storage(m).backward : storage(m).table;
+  }
 
   /// Points every edge that carries the network's input to @p x, for microbatch @p m.
   void set_input(int m, T const* x) {
@@ -95,6 +103,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
             .recomputed = Base::size(recomputed_),
             .transient = Base::size(transient_),
             .scratch = Base::size(scratch_),
+            .versions = Base::version_bytes(),
             .weights = Base::weight_bytes() + Base::size(packed_),
             .logical = plan_.logical_bytes};
   }
@@ -121,6 +130,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     std::vector<std::size_t> first_fork;
     std::vector<T*> gradient;
     std::vector<Operands<T, P>> operands;
+    Table backward{};  // where its weights are others
+    std::vector<Operands<T, P>> backward_operands{};
   };
   static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
 
@@ -156,10 +167,10 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                                          plan_.value[root] + plan_.slice[n]);
   }
 
-  void point_parameters() {
+  void point_parameters(int place) {
     for (int p = 0; p < graph.parameters; ++p) {
-      parameter_.push_back(this->parameters() + layout.offset[p]);
-      weight_.push_back(this->weights() != nullptr ? this->weights() + layout.offset[p] : nullptr);
+      parameter_.push_back(this->parameter(p, place));
+      weight_.push_back(this->weight(p, place));
       gradient_.push_back(graph.parameter[p].frozen ? nullptr
                                                     : this->gradients() + layout.offset[p]);
     }
@@ -190,11 +201,11 @@ class RankMemory : public ParameterMemory<Program, Backend> {
              .y = value_of(n, t),
              .dy = own.gradient.back(),
              .dx = own.edge_gradient.data() + node.first_edge,
-             .parameter = parameter_.data() + node.first_parameter,
-             .weight = weight_.data() + node.first_parameter,
+             .parameter = parameter_.data() + first_parameter(n, places.forward(t)),
+             .weight = weight_.data() + first_parameter(n, places.forward(t)),
              .gradient = gradient_.data() + node.first_parameter,
              .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
-             .packed = packed_at_[i]});
+             .packed = packed_at(n, places.forward(t))});
       }
     }
     own.table = {.operands = own.operands.data(),
@@ -203,6 +214,28 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                  .gradient = own.gradient.data(),
                  .output = graph.result >= 0 ? value_of(graph.result, t) : nullptr,
                  .loss_gradient = gradient(t, plan_.loss_gradient)};
+    if constexpr (places.predicts()) {
+      point_backward(places.backward(t), own);
+    }
+  }
+
+  // The same, but for the weights.
+  void point_backward(int place, Storage& own) const {
+    own.backward_operands = own.operands;
+    for (int n = 0; n < graph.nodes; ++n) {
+      Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
+      operands.parameter = parameter_.data() + first_parameter(n, place);
+      operands.weight = weight_.data() + first_parameter(n, place);
+      operands.packed = packed_at(n, place);
+    }
+    own.backward = own.table;
+    own.backward.operands = own.backward_operands.data();
+  }
+  static int first_parameter(int n, int place) {
+    return place * graph.parameters + graph.node[n].first_parameter;
+  }
+  [[nodiscard]] std::byte* packed_at(int n, int place) const {
+    return packed_at_[static_cast<std::size_t>(place * graph.nodes + n)];
   }
 
   // The gradients of the edges that carry a node's output, in the order of the network's edges.
@@ -230,8 +263,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
     return static_cast<std::size_t>(sum);
   }
-  void point_packed(std::vector<OpNeeds> const& needs) {
-    std::byte* next = packed_.data();
+  void point_packed(std::vector<OpNeeds> const& needs, int place) {
+    std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
     for (OpNeeds const& need : needs) {
       packed_at_.push_back(next);
       next += detail::aligned(need.packed_bytes);
@@ -246,7 +279,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   Buffer transient_;  // what is sent, then values and gradients
   Buffer scratch_;
   Buffer packed_;
-  std::vector<P*> parameter_;
+  std::vector<P*> parameter_;  // of one of the places behind those of another
   std::vector<T const*> weight_;
   std::vector<P*> gradient_;
   std::vector<std::byte*> packed_at_;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/engine/asynchronous_plan.hpp>
+#include <tandem/engine/at_stage.hpp>
 #include <tandem/engine/feed.hpp>
 #include <tandem/engine/gradient_reduction.hpp>
 #include <tandem/engine/microbatches.hpp>
@@ -64,10 +66,10 @@ class RankPasses {
         memory_{device_, ops_, states_of(options.optimizer), plan_task(options),
                 plan_.batching.leaves_of_copy(Whole::map.copies)},
         feed_{device_, feed_sizes(options)},
-        gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_.batching,
-                   tracer_},
+        gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_, tracer_},
         links_{device_, replica_of(options), connect, tracer_},
-        microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
+        microbatches_{plan_.batching, replica_of(options), Whole::map.copies,
+                      Whole::averaging.keeps_two()},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
     device_.scratch_bytes = ops_.scratch_bytes();
@@ -81,6 +83,7 @@ class RankPasses {
             .training = training,
             .targets = batch.targets != nullptr,
             .outputs = batch.outputs != nullptr,
+            .exchanges = training && Whole::averaging.takes_place(state.step),
             .clips = state.clip_norm > 0.0};
     microbatches_.split(batch.size);
     feed_.begin(device_, state, batch, microbatches_, wait);
@@ -94,7 +97,7 @@ class RankPasses {
         links_.await_forward(device_, action.stage, key_.training);
       }
       Table const& table = memory_.table(m);
-      at_stage(action.stage, [&](auto s) {
+      at_stage<Program>(action.stage, [&](auto s) {
         if constexpr (Program::stages.stage[s].has_input) {
           memory_.set_input(m, feed_.input(own));
         }
@@ -107,7 +110,7 @@ class RankPasses {
       if (Program::has_result) {
         sums_.clear(device_, microbatches_.global(m));
       }
-      at_stage(action.stage, [&](auto s) {
+      at_stage<Program>(action.stage, [&](auto s) {
         if (Passes<s>::synchronizes && key_.training) {
           Passes<s>::forward(*this, pass(own), memory_.table(m));
         }
@@ -124,7 +127,7 @@ class RankPasses {
   void run_backward(Action action) {
     int const m = action.index;
     Microbatch const& own = microbatches_[m];
-    at_stage(action.stage, [&](auto s) {
+    at_stage<Program>(action.stage, [&](auto s) {
       constexpr LocalStage stage = Program::stages.stage[s];
       if (own.size > 0 || Passes<s>::synchronizes) {
         PassType const p = pass(own);
@@ -134,7 +137,7 @@ class RankPasses {
             links_.await_backward(device_, action.stage);
           }
           if constexpr (Program::stages.stage[s].has_result) {
-            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / key_.samples,
+            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / own.total,
                                table.loss_gradient);
           }
         }
@@ -148,8 +151,10 @@ class RankPasses {
   }
 
   void run_message(Action action, std::int64_t size) {
+    run_message(action, size, memory_.table(action.index));
+  }
+  void run_message(Action action, std::int64_t size, Table const& table) {
     int const m = action.index;
-    Table const& table = memory_.table(m);
     switch (action.kind) {
       case ActionKind::send_forward:
         links_.send_forward(device_, table, action.stage, m, size);
@@ -167,8 +172,23 @@ class RankPasses {
 
   void pack() {
     for (LocalStage const& stage : Program::stages.stage) {
-      at_stage(stage.id, [this](auto s) { Passes<s>::pack(*this, memory_.table(0)); });
+      pack(stage.id);
     }
+  }
+  void pack(int stage) {
+    at_stage<Program>(stage, [this](auto s) { Passes<s>::pack(*this, memory_.table(0)); });
+  }
+
+  /// The passes of local stage @p S.
+  template <int S>
+  using Passes = Stage<RankPasses, Program, Backend, Program::stages.stage[S].first,
+                       Program::stages.stage[S].last>;
+
+  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
+    std::int64_t const samples =
+        std::int64_t{options.largest_microbatch} * plan_.batching.microbatches;
+    return {.samples = Program::has_input || Program::has_result ? samples : 0,
+            .targets_per_sample = LossType::targets(Whole::network.output().out)};
   }
 
   RankPlan plan_;
@@ -187,12 +207,11 @@ class RankPasses {
   template <class, class, class, int, int>
   friend struct Stage;
 
-  template <int S>
-  using Passes = Stage<RankPasses, Program, Backend, Program::stages.stage[S].first,
-                       Program::stages.stage[S].last>;
-
   static RankPlan make_plan(RankOptions const& options) {
     Batching const batching = batching_with<Whole>(options.microbatches);
+    if constexpr (Whole::asynchrony.on()) {
+      return make_asynchronous_plan<Program>(batching);
+    }
     return options.rows != nullptr ? make_rank_plan<Program>(*options.rows, batching)
                                    : make_rank_plan<Program>(Whole::table, batching);
   }
@@ -208,30 +227,11 @@ class RankPasses {
   static std::vector<Communicator> stage_groups(Connect const& connect) {
     std::vector<Communicator> groups;
     for (LocalStage const& stage : Program::stages.stage) {
-      groups.push_back(connect(RankGroups<Whole>::of_part(stage.part)));
+      groups.push_back(connect(RankGroups<Whole>::of_stage(stage.id)));
     }
     return groups;
   }
-  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
-    std::int64_t const samples =
-        std::int64_t{options.largest_microbatch} * plan_.batching.microbatches;
-    return {.samples = Program::has_input || Program::has_result ? samples : 0,
-            .targets_per_sample = LossType::targets(Whole::network.output().out)};
-  }
 
-  // Calls f with the index of a local stage, as a type.
-  template <class F>
-  static void at_stage(int id, F const& f) {
-    if constexpr (Program::stages.count == 1) {
-      f(std::integral_constant<int, 0>{});
-    } else {
-      [&]<int... S>(std::integer_sequence<int, S...>) {
-        (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
-               ...);
-      }
-      (std::make_integer_sequence<int, Program::stages.count>{});
-    }
-  }
   void bucket_ready(int bucket, int leaf) {
     if (leaf >= 0) {
       gradients_.leaf_ready(device_, memory_, bucket, leaf);
@@ -261,7 +261,7 @@ class RankPasses {
     return {.device = device_,
             .batch = own.size,
             .first_sample = own.first,
-            .share = static_cast<double>(own.size) / key_.samples,
+            .share = static_cast<double>(own.size) / own.total,
             .state = feed_.state(),
             .training = key_.training,
             .accumulate = own.adds};

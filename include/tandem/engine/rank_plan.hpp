@@ -4,25 +4,34 @@
 /// @file
 /// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <tandem/engine/memory_plan.hpp>
 #include <tandem/strategy/action_table.hpp>
 #include <tandem/strategy/live_microbatches.hpp>
 #include <tandem/strategy/local_stage.hpp>
+#include <tandem/strategy/lower_table.hpp>
 #include <tandem/strategy/options.hpp>
 #include <tandem/strategy/stage_map_view.hpp>
+#include <tandem/strategy/timeline.hpp>
 
 namespace tandem {
 
 /// What a rank does in a step. Made at start-up from the strategy's table, or from one that was
 /// imported.
 struct RankPlan {
+  /// Index of a REDUCE_LOSS that begins the sum, which another one awaits.
+  static constexpr int begins_reduction = 1;
+
   Batching batching{};
   std::vector<Action> training{};  ///< ends with an `end`
   std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
-  Action last_forward{};           ///< of a training step; the losses are summed behind it
-  Action last_evaluation{};
+  Action last_forward{};           ///< of a training step
+  bool sums_early = false;     ///< in training the losses are summed behind it, as an action says
+  bool ends_from_last = true;  ///< later parts of the model end their backward before others
   std::vector<StageLife> stages{};
 };
 
@@ -39,42 +48,186 @@ Batching batching_with(int microbatches) {
   return batching;
 }
 
+namespace detail {
+
+/// Whether on every device all forward passes stand before all backward passes.
+template <class Table>
+bool goes_forward_first(Table const& table) {
+  for (int device = 0; device < devices_of(table); ++device) {
+    bool back = false;
+    for (Action const& action : row_of(table, device)) {
+      if (back && action.kind == ActionKind::forward) {
+        return false;
+      }
+      back = back || is_backward_pass(action.kind);
+    }
+  }
+  return true;
+}
+
+/// Whether the i-th action is a pass, and the last one of its stage.
+inline bool ends_stage(ActionSpan row, int i) {
+  bool ends = is_compute(row[i].kind);
+  for (int next = i + 1; ends && next < row.size; ++next) {
+    ends = !is_compute(row[next].kind) || row[next].stage != row[i].stage;
+  }
+  return ends;
+}
+
+/// Whether a device ends later parts of the model before others.
+template <class Table>
+bool ends_from_last(Table const& table, StageMapView const& map, int device) {
+  ActionSpan const row = row_of(table, device);
+  int last = map.parts();
+  for (int i = 0; i < row.size; ++i) {
+    if (ends_stage(row, i)) {
+      int const part = row[i].stage % map.parts();
+      if (part > last) {
+        return false;
+      }
+      last = part;
+    }
+  }
+  return true;
+}
+
+/// Writes the rows of device @p Program::device.
+template <class Program>
+class RankPlanner {
+ public:
+  using Whole = typename Program::Program;
+  static constexpr bool keeps_two = Whole::averaging.keeps_two();
+
+  template <class Table>
+  RankPlan plan(Table const& table, Batching const& batching) {
+    plan_.batching = batching;
+    plan_.ends_from_last = ends_from_last(table, Whole::map, Program::device);
+    plan_.sums_early = updates_early(table);
+    ActionSpan const row = row_of(table, Program::device);
+    for (int i = 0; i < row.size; ++i) {
+      Action const action = row[i];
+      plan_.training.push_back(action);
+      bool const is_forward = action.kind == ActionKind::forward;
+      if (is_forward || action.kind == ActionKind::send_forward ||
+          action.kind == ActionKind::receive_forward) {
+        plan_.forward.push_back(action);
+      }
+      plan_.last_forward = is_forward ? action : plan_.last_forward;
+      if (plan_.sums_early) {
+        add_behind(row, i);
+      }
+    }
+    end();
+    return std::move(plan_);
+  }
+
+ private:
+  // What stands behind the i-th action: or, if that is a pass whose result is sent, behind the
+  // message, so that the receiver does not wait.
+  void add_behind(ActionSpan row, int i) {
+    last_forward_ = row[i].kind == ActionKind::forward ? is_last_forward(row, i) : last_forward_;
+    ended_ = ends_stage(row, i) ? row[i].stage : ended_;
+    bool const sends = i + 1 < row.size && row[i + 1].stage == row[i].stage &&
+                       (row[i + 1].kind == ActionKind::send_forward ||
+                        row[i + 1].kind == ActionKind::send_backward);
+    if (!sends && std::exchange(last_forward_, false) && Whole::ranks > 1) {
+      add(ActionKind::reduce_loss, first_stage, RankPlan::begins_reduction);
+    }
+    if (!sends && ended_ >= 0) {
+      reduce_losses();
+      update(std::exchange(ended_, -1));
+    }
+  }
+  static bool is_last_forward(ActionSpan row, int i) {
+    for (int next = i + 1; next < row.size; ++next) {
+      if (row[next].kind == ActionKind::forward) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether stages are updated as they end: all losses are known by then, no gradient of replicas
+  // is on its way, and the two ends of an exchange begin them in one order.
+  template <class Table>
+  static bool updates_early(Table const& table) {
+    bool early = keeps_two && Program::gradient_replicas == 1 && goes_forward_first(table);
+    for (int device = 0; device < Whole::devices; ++device) {
+      early = early && ends_from_last(table, Whole::map, device);
+    }
+    return early;
+  }
+
+  void add(std::vector<Action>& row, ActionKind kind, int stage, int index = 0) {
+    row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
+  }
+  void add(ActionKind kind, int stage, int index = 0) { add(plan_.training, kind, stage, index); }
+
+  void reduce_losses() {
+    if (Whole::ranks > 1 && !reduces_losses_) {
+      add(ActionKind::reduce_loss, first_stage);
+      reduces_losses_ = true;
+    }
+  }
+
+  void update(int stage) {
+    if (Whole::averaging.overlapped) {
+      add(ActionKind::exchange, stage);
+    }
+    add(ActionKind::update, stage);
+    updated_.push_back(stage);
+  }
+
+  void end() {
+    for (int bucket = 0; Program::gradient_replicas > 1 && bucket < Program::layout.buckets;
+         ++bucket) {
+      add(ActionKind::reduce_gradient, Program::layout.bucket_stage[bucket], bucket);
+    }
+    reduce_losses();
+    if (Whole::devices > 1 && !keeps_two) {
+      add(ActionKind::reduce_norm, first_stage);
+    }
+    if (!keeps_two) {
+      add(ActionKind::update, first_stage);
+    }
+    for (int part = Whole::map.parts() - 1; keeps_two && !plan_.sums_early && part >= 0; --part) {
+      for (LocalStage const& own : Program::stages.stage) {
+        if (own.part == part) {
+          update(own.id);
+        }
+      }
+    }
+    for (std::size_t i = 0; !Whole::averaging.overlapped && i < updated_.size(); ++i) {
+      add(ActionKind::exchange, updated_[i]);
+    }
+    add(ActionKind::end, first_stage);
+    if (Whole::ranks > 1) {
+      add(plan_.forward, ActionKind::reduce_loss, first_stage);
+    }
+    add(plan_.forward, ActionKind::end, first_stage);
+  }
+
+  static constexpr int first_stage = Program::stages.stage[0].id;
+  RankPlan plan_;
+  bool reduces_losses_ = false;
+  bool last_forward_ = false;  // was the last pass
+  int ended_ = -1;             // the stage of which the last pass was the last, or -1
+  std::vector<int> updated_;   // stages, in the order of their updates
+};
+
+}  // namespace detail
+
 /// The plan of device @p Program::device: the passes and messages of its row, then the reductions
 /// and the update. Evaluation does the forward passes in the same order.
+///
+/// Where two models are averaged each stage has an update of its own, as soon as it can, behind
+/// which the exchange of its weights begins; it is awaited at the end, or, overlapped, before the
+/// next step's update.
 /// @param batching  with as many microbatches as @p table has
 template <class Program, class Table>
 RankPlan make_rank_plan(Table const& table, Batching const& batching) {
   using Whole = typename Program::Program;
-  RankPlan plan{.batching = batching};
-  for (Action const& action : row_of(table, Program::device)) {
-    plan.training.push_back(action);
-    bool const is_forward = action.kind == ActionKind::forward;
-    if (is_forward || action.kind == ActionKind::send_forward ||
-        action.kind == ActionKind::receive_forward) {
-      plan.forward.push_back(action);
-    }
-    plan.last_forward = is_forward ? action : plan.last_forward;
-  }
-  plan.last_evaluation = plan.last_forward;
-  auto const add = [](std::vector<Action>& row, ActionKind kind, int stage, int index) {
-    row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
-  };
-  int const stage = Program::stages.stage[0].id;
-  if (Program::gradient_replicas > 1) {
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      add(plan.training, ActionKind::reduce_gradient, Program::layout.bucket_stage[bucket], bucket);
-    }
-  }
-  if (Whole::ranks > 1) {
-    add(plan.training, ActionKind::reduce_loss, stage, 0);
-    add(plan.forward, ActionKind::reduce_loss, stage, 0);
-  }
-  if (Whole::devices > 1) {
-    add(plan.training, ActionKind::reduce_norm, stage, 0);
-  }
-  add(plan.training, ActionKind::update, stage, 0);
-  add(plan.training, ActionKind::end, stage, 0);
-  add(plan.forward, ActionKind::end, stage, 0);
+  RankPlan plan = detail::RankPlanner<Program>{}.plan(table, batching);
   StageMapView const map{Whole::map};
   for (LocalStage const& own : Program::stages.stage) {
     plan.stages.push_back(

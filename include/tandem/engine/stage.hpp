@@ -69,15 +69,16 @@ struct Stage {
     forward_blocks(rank, pass, table, Blocks{});
   }
 
-  /// What was not kept is computed again, run by run, and then goes backward: once, so both
-  /// gradients are computed when a schedule that has them apart wants the first.
+  /// What was not kept is computed again, run by run, and then goes backward, both gradients at
+  /// once.
   /// @param leaf  the leaf that this microbatch finishes, or -1
   template <BackwardPart P = BackwardPart::whole>
   TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass, Table const& table,
                                        int leaf) {
     if constexpr (Program::segments.of[First] < 0) {
       backward_blocks<P>(rank, pass, table, leaf, Blocks{});
-    } else if constexpr (P != BackwardPart::weight_gradient) {
+    } else {
+      static_assert(P == BackwardPart::whole);
       recompute_and_back<Last>(rank, pass, table, leaf);
     }
   }
@@ -197,7 +198,7 @@ struct Stage {
       if (!is_empty(pass)) {
         add_forks<I>(rank, pass, table);
       }
-      if constexpr (gives_input_gradient(graph, I)) {
+      if constexpr (Program::gives_input_gradient.of[I]) {
         auto& op = rank.ops_.template get<I>();
         if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
           add_over_replicas(rank, pass, op.sums(operands),

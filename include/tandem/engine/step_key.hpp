@@ -12,7 +12,8 @@ struct StepKey {
   bool training = false;
   bool targets = false;
   bool outputs = false;
-  bool clips = false;  ///< the gradient may be scaled down to a largest norm
+  bool exchanges = false;  ///< two models are averaged
+  bool clips = false;      ///< the gradient may be scaled down to a largest norm
 
   friend bool operator==(StepKey const&, StepKey const&) = default;
 };

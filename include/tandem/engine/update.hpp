@@ -20,8 +20,11 @@
 
 namespace tandem {
 
-/// Every replica runs it on the same summed gradients and gets the same parameters. The primary
-/// template is for devices that share the host's memory.
+/// Stands for every stage of a device.
+inline constexpr int all_stages = -1;
+
+/// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
+/// and gets the same parameters. The primary template is for devices that share the host's memory.
 template <class Backend>
 class Update {
  public:
@@ -55,17 +58,42 @@ class Update {
     return squares_;
   }
 
-  /// Finishes *result and, if every loss is finite, updates all parameters; no allocation.
+  /// Finishes *result; if a loss was not finite, apply() does nothing until the next call.
   /// @pre where clipping is on, sum_squares() was called
-  /// Cost: one pass over parameters, gradients and states.
   template <class Memory>
-  void run(Device& device, Memory const& memory, StepState const* state,
-           StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
+  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
+              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
     sums.finish(device, key.samples, result);
-    if (result->non_finite < 0) {
-      result->gradient_norm = update(device, memory, *state);
+    stopped_ = result->non_finite < 0 ? 0 : 1;
+    scale_ = 1.0;
+    if (state->clip_norm > 0.0 && stopped_ == 0) {
+      double const norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
+      scale_ = norm > state->clip_norm ? state->clip_norm / norm : 1.0;
+      result->gradient_norm = norm;
     }
   }
+
+  /// Updates the trained parameters of one stage, or of all; no allocation.
+  /// Cost: one pass over parameters, gradients and states.
+  template <class Memory>
+  void apply(Device& device, Memory const& memory, StepState const* state,
+             int stage = all_stages) const {
+    if (stopped_ != 0) {
+      return;
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            if (stage == all_stages || stage == r.stage) {
+              update_run(device, memory, *state, optimizer, r);
+            }
+          }
+        },
+        optimizer_);
+  }
+
+  /// Where the device says that nothing may change, as a loss was not finite.
+  [[nodiscard]] int const* stopped() const { return &stopped_; }
 
   /// After parameters were written by the host.
   void refresh(Device& /*device*/) {}
@@ -77,27 +105,9 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
-  template <class Memory>
-  double update(Device& device, Memory const& memory, StepState const& state) const {
-    double norm = 0.0;
-    double scale = 1.0;
-    if (state.clip_norm > 0.0) {
-      norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
-      scale = norm > state.clip_norm ? state.clip_norm / norm : 1.0;
-    }
-    std::visit(
-        [&](auto const& optimizer) {
-          for (UpdateRun const& r : runs_) {
-            update_run(device, memory, state, scale, optimizer, r);
-          }
-        },
-        optimizer_);
-    return norm;
-  }
-
   template <class Memory, class O>
-  void update_run(Device& device, Memory const& memory, StepState const& state, double scale,
-                  O const& optimizer, UpdateRun const& r) const {
+  void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
+                  UpdateRun const& r) const {
     if (r.frozen) {
       return;
     }
@@ -113,7 +123,7 @@ class Update {
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
-        .gradient_scale = scale,
+        .gradient_scale = scale_,
         .step = state.step + 1};
     Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
   }
@@ -122,6 +132,8 @@ class Update {
   std::vector<UpdateRun> parameters_;
   std::vector<UpdateRun> runs_;  // neighbours that are updated alike
   bool counted_;
+  int stopped_ = 0;
+  double scale_ = 1.0;  // of the step's gradients, by clipping
   std::vector<double> squares_;
 };
 

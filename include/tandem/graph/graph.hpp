@@ -158,6 +158,22 @@ constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
   return wanted && node.kind != NodeKind::add && node.computes();
 }
 
+/// A flag for each node of a graph.
+template <int Nodes>
+struct NodeFlags {
+  bool of[Nodes] = {};
+};
+
+/// The same of all nodes.
+template <GraphSize Size>
+constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
+  NodeFlags<Size.nodes> flags;
+  for (int n = 0; n < Size.nodes; ++n) {
+    flags.of[n] = gives_input_gradient(graph, n);
+  }
+  return flags;
+}
+
 /// The node whose memory has the output of @p n: through views, and the homes of slices.
 template <GraphSize Size>
 constexpr int root_of(Graph<Size> const& graph, int n) {

@@ -30,7 +30,8 @@ struct ParameterGroup {
 struct UpdateRun {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  int origin = 0;       ///< of the first one: its index in the network's graph
+  int origin = 0;  ///< of the first one: its index in the network's graph
+  int stage = 0;
   bool counted = true;  ///< in the norm of the gradient: of a stage's copies only the first is
   Role role = Role::weight;
   float rate = 0.0F;  ///< of a statistic
@@ -39,7 +40,7 @@ struct UpdateRun {
   bool frozen = false;
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
-    return role == other.role && rate == other.rate &&
+    return stage == other.stage && role == other.role && rate == other.rate &&
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
            frozen == other.frozen;
   }
@@ -108,6 +109,7 @@ std::vector<UpdateRun> parameter_runs(Graph<Size> const& graph,
       UpdateRun run{.begin = layout.offset[p],
                     .end = layout.offset[p] + parameter.shape.elements(),
                     .origin = graph.parameter[p].origin,
+                    .stage = node.stage,
                     .counted = node.stage < parts,
                     .role = parameter.role,
                     .rate = parameter.rate};

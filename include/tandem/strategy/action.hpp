@@ -7,8 +7,10 @@
 /// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
 /// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
 /// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
-/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update. Every action has a name, so
-/// that an error can say which one was not reached.
+/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update, "0X" awaits the average of the
+/// stage's weights with those of its other copy. "0F3@2" reads weights that have had two updates,
+/// in asynchronous pipelines. Every action has a name, so that an error can say which one was not
+/// reached.
 
 #include <bit>
 #include <cstdint>
@@ -29,6 +31,7 @@ enum class ActionKind : std::uint8_t {
   reduce_loss,
   reduce_norm,
   update,
+  exchange,
   end,  ///< stands behind a row, so that a rank need not count
 };
 
@@ -36,7 +39,7 @@ enum class ActionKind : std::uint8_t {
 /// Eight bytes without a gap, so that a rank reports one with a single store.
 struct Action {
   ActionKind kind = ActionKind::forward;
-  std::uint8_t version = 0;  ///< of the weights, 0 in synchronous strategies
+  std::uint8_t version = 0;  ///< updates that the weights have had, 0 in synchronous strategies
   std::int16_t stage = 0;
   std::int32_t index = 0;
 
@@ -62,15 +65,17 @@ constexpr ActionName name_of(ActionKind kind) {
                                   {"REDUCE_LOSS", false},
                                   {"REDUCE_NORM", false},
                                   {"U", false},
+                                  {"X", false},
                                   {"END", false}};
   return names[static_cast<int>(kind)];
 }
 
-/// "0F3", "0REDUCE_GRAD1", "0U".
+/// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
 inline std::string to_string(Action const& action) {
   ActionName const name = name_of(action.kind);
   return std::to_string(action.stage) + name.text +
-         (name.numbered ? std::to_string(action.index) : std::string{});
+         (name.numbered ? std::to_string(action.index) : std::string{}) +
+         (action.version > 0 ? "@" + std::to_string(action.version) : std::string{});
 }
 
 /// An action in one word, for a progress board that other threads read.

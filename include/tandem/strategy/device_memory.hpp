@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/strategy/averaging.hpp>
 #include <tandem/strategy/checkpoint_rule.hpp>
 #include <tandem/strategy/live_microbatches.hpp>
 #include <tandem/strategy/local_stage.hpp>
@@ -23,16 +24,18 @@ namespace tandem {
 /// Bytes; upper bounds.
 struct DeviceMemory {
   std::int64_t parameters = 0;
-  std::int64_t weights = 0;    ///< their copy in the type of products, where that is another
+  std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late
+  std::int64_t weights = 0;    ///< copies in the type of products, where that is another
   std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
   std::int64_t optimizer_state = 0;
+  std::int64_t exchange = 0;              ///< averages of two models on their way
   std::int64_t kept = 0;                  ///< activations of all live microbatches
   std::int64_t recomputed = 0;            ///< of one run of layers: in its first pass, and again
   std::int64_t activation_gradients = 0;  ///< of one backward pass, or of those not yet retired
 
   [[nodiscard]] constexpr std::int64_t total() const {
-    return parameters + weights + gradients + optimizer_state + kept + recomputed +
-           activation_gradients;
+    return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
+           recomputed + activation_gradients;
   }
 };
 
@@ -115,16 +118,25 @@ constexpr DeviceMemory device_memory(int batch, int states) {
     ++buffers;
   }
   std::int64_t const trained = Device::layout.trained * std::int64_t{sizeof(Master)};
-  DeviceMemory memory{.parameters = Device::layout.elements * std::int64_t{sizeof(Master)},
-                      .weights = std::is_same_v<Master, Scalar>
-                                     ? 0
-                                     : Device::layout.elements * std::int64_t{sizeof(Scalar)},
-                      .gradients = trained * buffers,
-                      .optimizer_state = trained * states};
+  std::int64_t const others = Device::layout.trained * (Device::places.count() - 1);
+  DeviceMemory memory{
+      .parameters = Device::layout.elements * std::int64_t{sizeof(Master)},
+      .versions = others * std::int64_t{sizeof(Master)},
+      .weights = std::is_same_v<Master, Scalar>
+                     ? 0
+                     : (Device::layout.elements + others) * std::int64_t{sizeof(Scalar)},
+      .gradients = trained * buffers,
+      .optimizer_state = trained * states};
+  if (Whole::averaging.has_buffer()) {
+    bool const with_state = Whole::averaging.what == Averaged::weights_and_state;
+    memory.exchange = trained * (1 + (with_state ? states : 0));
+  }
   int deferred = 1;
   std::int64_t segment = 0;
   for (LocalStage const& stage : Device::stages.stage) {
-    int const live = live_microbatches(Whole::table, Whole::map, stage.id);
+    int const live = Device::places.rule.on()
+                         ? Device::places.live()
+                         : live_microbatches(Whole::table, Whole::map, stage.id);
     deferred = std::max(deferred, deferred_microbatches(Whole::table, Whole::map, stage.id));
     for (int n = stage.first; n < stage.last; ++n) {
       bool const begins = n == stage.first || Device::segments.of[n] != Device::segments.of[n - 1];

@@ -13,6 +13,7 @@
 #include <tandem/strategy/local_stage.hpp>
 #include <tandem/strategy/options.hpp>
 #include <tandem/strategy/parameter_layout.hpp>
+#include <tandem/strategy/weight_places.hpp>
 
 namespace tandem {
 
@@ -67,8 +68,12 @@ struct DeviceProgram {
       detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
   static constexpr auto layout = lay_out_parameters(
       graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
-  /// Gradients are summed over the replicas of each of the model's copies.
-  static constexpr int gradient_replicas = batching.replicas * Program::map.copies;
+  /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
+  /// its own.
+  static constexpr int gradient_replicas =
+      batching.replicas * (Program::averaging.keeps_two() ? 1 : Program::map.copies);
+  /// Copies of the device's weights; an asynchronous pipeline has stage k on device k.
+  static constexpr WeightPlaces places{.rule = Program::asynchrony, .stage = D};
   static constexpr bool has_result = graph.result >= 0;
   static constexpr bool has_input = [] {
     bool has = false;
@@ -77,6 +82,8 @@ struct DeviceProgram {
     }
     return has;
   }();
+  /// Worked out once: a compiler's memory would grow with each question about a graph.
+  static constexpr auto gives_input_gradient = input_gradients(graph);
   /// Of a node: which run of its stage's nodes is computed again together before their backward
   /// pass.
   static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);

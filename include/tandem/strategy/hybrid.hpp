@@ -4,12 +4,32 @@
 /// @file
 /// Hybrid: a strategy within a strategy, on the product of their devices.
 
+#include <tandem/strategy/averaging.hpp>
 #include <tandem/strategy/data_parallel.hpp>
 #include <tandem/strategy/hybrid_checks.hpp>
 #include <tandem/strategy/model_options.hpp>
 #include <tandem/strategy/model_shape.hpp>
 
 namespace tandem {
+
+namespace detail {
+
+/// What a strategy around a model says of its two models, if it has two.
+template <class Inner>
+struct KeepsTogether {};
+template <class Inner>
+  requires requires { Inner::averaging; }
+struct KeepsTogether<Inner> {
+  static constexpr Averaging averaging = Inner::averaging;
+};
+
+template <class Inner>
+inline constexpr bool keeps_two_models = false;
+template <class Inner>
+  requires requires { Inner::averaging; }
+inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
+
+}  // namespace detail
 
 /// Replicas of a model that is itself cut over devices.
 ///
@@ -28,8 +48,8 @@ struct Hybrid : detail::NoModel {
 };
 
 template <int N, class... Options, class Inner>
-  requires detail::ReplicatesModels<N, Options...> && detail::CutsModel<Inner>
-struct Hybrid<DataParallel<N, Options...>, Inner> {
+  requires detail::ReplicatesModels<N, Options...> && detail::Replicable<Inner>
+struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner> {
   using Model = Inner;
   static constexpr int devices = Inner::devices;
   static constexpr int copies = Inner::copies;
@@ -44,6 +64,8 @@ struct Hybrid<DataParallel<N, Options...>, Inner> {
           checked(detail::HybridIsSound<batching_for<1>.replicas, batching_for<1>.shards,
                                         batching_for<1>.wire != WireFormat::exact,
                                         batching_for<1>.reproducible>::checked(batching_for<1>));
+  static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
+                                          batching_for<1>.reproducible>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
@@ -51,8 +73,8 @@ struct Hybrid<DataParallel<N, Options...>, Inner> {
 
 template <int N, class... Options, class Second, class... Rest>
   requires detail::ReplicatesModels<N, Options...> &&(sizeof...(Rest) >= 1) &&
-      detail::CutsModel<Hybrid<Second, Rest...>> struct Hybrid<DataParallel<N, Options...>, Second,
-                                                               Rest...>
+      detail::Replicable<Hybrid<Second, Rest...>> struct Hybrid<DataParallel<N, Options...>, Second,
+                                                                Rest...>
       : Hybrid<DataParallel<N, Options...>, Hybrid<Second, Rest...>> {
   };
 

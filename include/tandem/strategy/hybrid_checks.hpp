@@ -13,12 +13,22 @@ namespace tandem {
 
 namespace detail {
 
-/// Cuts the model, and can be in several replicas.
+/// Cuts the model.
 template <class S>
 concept CutsModel = requires {
   typename S::Model;
   { S::devices } -> std::convertible_to<int>;
 };
+
+/// A pipeline that is never emptied between steps.
+template <class S>
+concept TrainsAsynchronously = requires {
+  S::asynchrony;
+};
+
+/// Can be in several replicas.
+template <class S>
+concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
 
 template <int N, class... Options>
 concept ReplicatesModels = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) &&
@@ -58,6 +68,10 @@ struct HybridPart {
   static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
                 "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
                 "ModelParallel or Pipeline");
+  static_assert(!Last || !TrainsAsynchronously<Part>,
+                "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
+                "wait for each other at every update; take a synchronous schedule inside, or the "
+                "asynchronous pipeline alone");
   static_assert(Last || !Outer<Part>::counts,
                 "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
                 "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
@@ -117,6 +131,16 @@ struct HybridIsSound {
   static constexpr Batching checked(Batching const& batching) { return batching; }
   static_assert(WeighsEachReplica<Replicas, Weights>::value);
   static_assert(HybridIsExact<Rounds, Reproducible>::value);
+};
+
+/// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
+template <bool KeepsTwo, bool IsReproducible>
+struct TwoModelsAreSound {
+  static constexpr bool value = true;
+  static_assert(!KeepsTwo || !IsReproducible,
+                "Hybrid<DataParallel<N, Reproducible<>>, CrossModelParallel<Rule, ...>>: this rule "
+                "keeps two models, whose gradients are never added; leave Reproducible out, or "
+                "average gradients");
 };
 
 }  // namespace detail

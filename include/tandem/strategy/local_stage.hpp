@@ -27,6 +27,16 @@ struct LocalStages {
   LocalStage stage[Count] = {};
 };
 
+/// Which of a device's stages has this number in the StageMap.
+template <int Count>
+constexpr int local_stage(LocalStages<Count> const& stages, int id) {
+  int local = 0;
+  while (stages.stage[local].id != id) {
+    ++local;
+  }
+  return local;
+}
+
 namespace detail {
 
 template <GraphSize Size>

@@ -31,6 +31,30 @@ struct ParameterLayout {
   std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
 };
 
+/// Elements [begin, end) of the flat arrays.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  [[nodiscard]] constexpr std::int64_t count() const { return end - begin; }
+  [[nodiscard]] constexpr bool has(std::int64_t element) const {
+    return begin <= element && element < end;
+  }
+};
+
+/// Where the trained parameters of a stage are: its buckets are neighbours.
+template <int Nodes, int Parameters>
+constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& layout, int stage) {
+  ElementRange range;
+  for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
+    if (layout.bucket_stage[bucket] == stage) {
+      range.end = range.count() == 0 ? layout.bucket_begin[bucket + 1] : range.end;
+      range.begin = layout.bucket_begin[bucket];
+    }
+  }
+  return range;
+}
+
 /// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
 /// its
 ///                     others

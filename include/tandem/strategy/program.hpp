@@ -9,6 +9,8 @@
 
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/rewrite.hpp>
+#include <tandem/strategy/asynchrony.hpp>
+#include <tandem/strategy/averaging.hpp>
 #include <tandem/strategy/data_parallel.hpp>
 #include <tandem/strategy/device_program.hpp>
 #include <tandem/strategy/hybrid.hpp>
@@ -26,6 +28,39 @@ constexpr bool synchronizes_statistics(Graph<Size> const& graph) {
     any = any || graph.node[n].synchronizes;
   }
   return any;
+}
+
+/// Whether a table has input gradients and weight gradients apart.
+template <class Table>
+constexpr bool splits_backward(Table const& table) {
+  for (int device = 0; device < devices_of(table); ++device) {
+    for (Action const& action : row_of(table, device)) {
+      if (action.kind == ActionKind::weight_gradient) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+/// How a strategy keeps two models together; only those that train two say so.
+template <class S>
+constexpr Averaging averaging_of() {
+  if constexpr (requires { S::averaging; }) {
+    return S::averaging;
+  } else {
+    return {};
+  }
+}
+
+/// How an asynchronous strategy trains; the others are silent.
+template <class S>
+constexpr Asynchrony asynchrony_of() {
+  if constexpr (requires { S::asynchrony; }) {
+    return S::asynchrony;
+  } else {
+    return {};
+  }
 }
 
 template <bool Synchronizes, bool IsReproducible, int Replicas, int Copies>
@@ -54,12 +89,16 @@ struct Program {
   static constexpr Rewrites rewrites = R;
   static constexpr Batching batching = S::batching;
   static constexpr CheckpointRule checkpoint = S::checkpoint;
+  static constexpr Averaging averaging = detail::averaging_of<S>();
+  static constexpr Asynchrony asynchrony = detail::asynchrony_of<S>();
   static constexpr int ranks = S::ranks;
   static constexpr int devices = S::devices;  ///< of one replica of the model
   static constexpr auto const& network = tandem::graph<Net>;
   static constexpr auto const& partition = Cut::partition;
   static constexpr auto const& map = Cut::map;
   static constexpr auto const& table = Cut::table;
+  /// Only then are a stage's gradients compiled apart.
+  static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(
       detail::StatisticsAreSound<detail::synchronizes_statistics(network), batching.reproducible,
                                  batching.replicas, map.copies>::value);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <tandem/strategy/action_table.hpp>
+#include <tandem/strategy/asynchrony.hpp>
 #include <tandem/strategy/live_microbatches.hpp>
 #include <tandem/strategy/stage_map_view.hpp>
 #include <tandem/strategy/timeline_text.hpp>
@@ -26,6 +27,20 @@ std::string live_text(Table const& table, StageMapView const& map) {
                             : std::string{}) +
             " on rank " + std::to_string(map.device[s]) + ": " + std::to_string(live) +
             (live == 1 ? " microbatch" : " microbatches") + " live at most\n";
+  }
+  return text;
+}
+
+/// A line a stage: "stage 0: a gradient is 2 microbatches late, 3 versions of its weights"; nothing
+/// if synchronous.
+inline std::string staleness_text(Asynchrony const& asynchrony) {
+  std::string text;
+  for (int s = 0; s < asynchrony.devices; ++s) {
+    int const delay = asynchrony.delay(s);
+    int const versions = asynchrony.versions(s);
+    text += "stage " + std::to_string(s) + ": a gradient is " + std::to_string(delay) +
+            (delay == 1 ? " microbatch" : " microbatches") + " late, " + std::to_string(versions) +
+            (versions == 1 ? " version" : " versions") + " of its weights\n";
   }
   return text;
 }

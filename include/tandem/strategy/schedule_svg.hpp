@@ -4,8 +4,9 @@
 /// @file
 /// schedule_svg: a timeline as a picture, time from left to right and a row a rank.
 ///
-/// A bar is a pass and bears its microbatch where that fits; it tells its action and times when
-/// pointed at. The picture names no font file and paints its own background.
+/// A bar is a pass and bears its microbatch where that fits, a narrow one an update or an exchange;
+/// it tells its action and times when pointed at. The picture names no font file and paints its own
+/// background.
 
 #include <algorithm>
 #include <string>
@@ -25,9 +26,11 @@ inline constexpr int svg_row = 28;   // from row to row
 inline constexpr int svg_bar_height = 22;
 inline constexpr int svg_digit = 8;  // width of a digit, rounded up
 
-// Light, so that black numbers stand out.
+// Light, so that black numbers stand out; what bears none is dark.
 constexpr char const* svg_colour(ActionKind kind) {
-  return kind == ActionKind::forward          ? "#8db8ea"
+  return kind == ActionKind::update           ? "#b5483f"
+         : kind == ActionKind::exchange       ? "#6f55a8"
+         : kind == ActionKind::forward        ? "#8db8ea"
          : kind == ActionKind::backward       ? "#f0a868"
          : kind == ActionKind::input_gradient ? "#f6cf65"
                                               : "#9fcf9a";
@@ -120,14 +123,32 @@ inline std::string svg_bar(Action const& action, Interval const& time, SvgScale 
   return text;
 }
 
+constexpr bool is_update(ActionKind kind) {
+  return kind == ActionKind::update || kind == ActionKind::exchange;
+}
+
+// Updates take no time; they are seen all the same, as lines at the end of what is before them.
+inline std::string svg_line(Action const& action, Interval const& time, SvgScale const& scale,
+                            Ticks y, int behind_each_other) {
+  Ticks const width = std::max<Ticks>(scale.at(time.end) - scale.at(time.begin), 30);
+  Ticks const left = 10 * svg_left + scale.at(time.begin) - 20 - Ticks{40} * behind_each_other;
+  std::string text = svg_rectangle(left, y, width, svg_bar_height, "fill=\"");
+  return text + svg_colour(action.kind) + "\"><title>" + to_string(action) + ", at " +
+         std::to_string(time.begin) + "</title></rect>\n";
+}
+
 // Which colour is which of the kinds that there are.
 template <class Table>
 std::string svg_legend(Table const& table, bool lighter) {
-  char const* const meaning[] = {"forward", "backward", "input gradient", "weight gradient"};
+  constexpr ActionKind kinds[] = {ActionKind::forward,        ActionKind::backward,
+                                  ActionKind::input_gradient, ActionKind::weight_gradient,
+                                  ActionKind::update,         ActionKind::exchange};
+  char const* const meaning[] = {"forward",         "backward", "input gradient",
+                                 "weight gradient", "update",   "average"};
   std::string text;
   Ticks x = 10 * svg_left;
-  for (int k = 0; k < 4; ++k) {
-    auto const kind = static_cast<ActionKind>(k);
+  for (int k = 0; k < 6; ++k) {
+    ActionKind const kind = kinds[k];
     bool there = false;
     for (int d = 0; d < devices_of(table); ++d) {
       for (Action const& action : row_of(table, d)) {
@@ -186,8 +207,12 @@ std::string schedule_svg(Table const& table, Result const& timeline, std::string
     text += detail::svg_text(10 * (svg_left - 8), y + 15, " text-anchor=\"end\"",
                              "rank " + std::to_string(d));
     int const first_stage = detail::lowest_stage(row);
+    int lines = 0;
     for (int i = 0; i < row.size; ++i) {
-      if (is_compute(row[i].kind)) {
+      if (detail::is_update(row[i].kind)) {
+        text += detail::svg_line(row[i], timeline.action[d][i], scale, y, lines++);
+      } else if (is_compute(row[i].kind)) {
+        lines = 0;
         bool const further = row[i].stage > first_stage;
         text += detail::svg_bar(row[i], timeline.action[d][i], scale, y, further);
         lighter = lighter || further;

@@ -6,13 +6,16 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include <tandem/strategy/lower_table.hpp>
+#include <tandem/strategy/make_schedule.hpp>
 #include <tandem/strategy/stage_map_view.hpp>
 #include <tandem/strategy/table_csv_reader.hpp>
 #include <tandem/strategy/timeline.hpp>
 #include <tandem/strategy/verify.hpp>
 #include <tandem/strategy/verify_message.hpp>
+#include <tandem/strategy/verify_updates.hpp>
 
 namespace tandem {
 
@@ -21,7 +24,8 @@ struct CheckedTable {
   ActionRows passes;
   ActionRows lowered;  ///< with messages: as read, or as lower() puts them
   RuntimeMap map;
-  int microbatches = 0;
+  int microbatches = 0;  ///< of all steps
+  Asynchrony asynchrony;
 };
 
 namespace detail {
@@ -29,8 +33,8 @@ namespace detail {
 template <class = void>
 class TableCheck {
  public:
-  TableCheck(ReadTable const& read, int copies, std::string const& name)
-      : read_{read}, copies_{copies}, name_{name} {}
+  TableCheck(ReadTable const& read, int copies, std::string_view schedule, std::string const& name)
+      : read_{read}, copies_{copies}, schedule_{schedule}, name_{name} {}
 
   CheckedTable run(int depth) {
     CheckedTable table;
@@ -47,7 +51,8 @@ class TableCheck {
       }
     }
     table.lowered = has_messages_ ? read_.rows : lower(read_.rows, table.map);
-    Verdict verdict = verify(table.lowered, table.map, table.microbatches, depth);
+    table.asynchrony = asynchrony(table.microbatches);
+    Verdict verdict = judge(table, depth);
     if (!verdict) {
       TextPlace const place = place_of(verdict, table.lowered);
       name_passes(verdict);
@@ -64,6 +69,10 @@ class TableCheck {
         Action const& action = read_.rows[rank][i];
         ++actions_;
         has_messages_ = has_messages_ || is_message(action.kind);
+        exchanges_ = exchanges_ || action.kind == ActionKind::exchange;
+        bool const updates =
+            action.kind == ActionKind::update || action.kind == ActionKind::exchange;
+        first_update_ = updates && first_update_ == ActionKind::end ? action.kind : first_update_;
         if (action.stage > last_stage_) {
           last_stage_ = action.stage;
           last_stage_at_ = read_.place[rank][i];
@@ -122,6 +131,37 @@ class TableCheck {
     }
   }
 
+  // Of an asynchronous table: a step has as many microbatches as stand in a row for each update.
+  [[nodiscard]] Asynchrony asynchrony(int microbatches) const {
+    int updates = 0;
+    for (Action const& action : read_.rows.front()) {
+      updates += action.kind == ActionKind::update ? 1 : 0;
+    }
+    int const of_step = updates > 0 ? (microbatches + updates - 1) / updates : 1;
+    Asynchrony const found =
+        asynchrony_named(schedule_, static_cast<int>(read_.rows.size()), of_step);
+    if (found.on() && microbatches % of_step != 0) {
+      throw TableError{name_, last_microbatch_at_,
+                       std::to_string(microbatches) + " microbatches are no whole steps of " +
+                           std::to_string(of_step) +
+                           ", as many as there are for each update in the first row"};
+    }
+    return found;
+  }
+
+  [[nodiscard]] Verdict judge(CheckedTable const& table, int depth) const {
+    if (table.asynchrony.on()) {
+      return verify(table.lowered, table.map, table.microbatches, table.asynchrony, depth);
+    }
+    if (first_update_ == ActionKind::end) {
+      return verify(table.lowered, table.map, table.microbatches, depth);
+    }
+    Averaging averaging;
+    averaging.what = exchanges_ ? Averaged::weights : Averaged::gradients;
+    averaging.overlapped = first_update_ == ActionKind::exchange;
+    return verify(table.lowered, table.map, table.microbatches, averaging, depth);
+  }
+
   // Where lower() put the messages, the sentence is about the passes that are in the file, unless
   // it is about who waits for whom.
   void name_passes(Verdict& verdict) const {
@@ -170,9 +210,12 @@ class TableCheck {
 
   ReadTable const& read_;
   int copies_;
+  std::string_view schedule_;
   std::string const& name_;
   long long actions_ = 0;
   bool has_messages_ = false;
+  bool exchanges_ = false;
+  ActionKind first_update_ = ActionKind::end;  // of U and X, in the first row that has either
   int last_stage_ = -1;
   TextPlace last_stage_at_;
   int last_microbatch_ = -1;
@@ -181,14 +224,17 @@ class TableCheck {
 
 }  // namespace detail
 
-/// Lowers a table of passes only, and verifies it; a table with messages is verified as it is.
-/// @param copies  of the pipeline in the table: 2 for Chimera
-/// @param depth   messages of a link and direction that may be on their way
-/// @param name    of the file, for messages
+/// Lowers a table of passes (and updates) only, and verifies it; a table with messages is verified
+/// as it is. U and X of a synchronous table are verified as those of one step.
+/// @param copies    of the pipeline in the table: 2 for Chimera and cross model parallelism
+/// @param depth     messages of a link and direction that may be on their way
+/// @param name      of the file, for messages
+/// @param schedule  the name of an asynchronous schedule, whose versions the passes then read
 /// @throws TableError  the table cannot run: why, and at which action
 template <class = void>  // compiled where it is called, not by every include
-CheckedTable check_table(ReadTable const& table, int copies, int depth, std::string const& name) {
-  return detail::TableCheck<>{table, copies, name}.run(depth);
+CheckedTable check_table(ReadTable const& table, int copies, int depth, std::string const& name,
+                         std::string_view schedule = {}) {
+  return detail::TableCheck<>{table, copies, schedule, name}.run(depth);
 }
 
 }  // namespace tandem

@@ -30,10 +30,10 @@ std::string to_csv(Table const& table) {
 }
 
 /// Columns are times, for tables of passes only: the i-th cell of each line is what its rank does
-/// in slot i, empty where it waits. Each of F, B, I and W takes one slot.
+/// in slot i, empty where it waits. Each of F, B, I, W, U and X takes one slot.
 template <class Table>
 std::string to_csv_by_time(Table const& table, StageMapView const& map) {
-  auto const timeline = simulate(table, map, {.backward = 1});
+  auto const timeline = simulate(table, map, {.backward = 1, .update = 1});
   std::string text;
   for (int device = 0; device < devices_of(table); ++device) {
     ActionSpan const row = row_of(table, device);

@@ -5,6 +5,7 @@
 /// Reads an action table from the CSV form that PyTorch's pipelining schedules use.
 ///
 /// A line is a rank, a cell an action such as 0F3, 1SEND_B0 or 0U; an empty cell is an idle slot.
+/// In asynchronous tables 0F3@2 reads the weights after two updates.
 /// Spaces and quotes around an action do not count. What PyTorch does beyond that is refused with
 /// a sentence: sharded parameters (UNSHARD, RESHARD) and two passes in one cell (OVERLAP_F_B).
 
@@ -89,6 +90,13 @@ std::string parse_action(std::string_view cell, Action& action) {
   std::string_view const word = cell.substr(0, letters);
   cell.remove_prefix(letters);
   std::int64_t const index = take_number(cell, std::numeric_limits<std::int32_t>::max());
+  bool const versioned = !cell.empty() && cell.front() == '@';
+  cell.remove_prefix(versioned ? 1 : 0);
+  std::int64_t const version =
+      versioned ? take_number(cell, std::numeric_limits<std::uint8_t>::max()) : 0;
+  if (version == -2) {
+    return quoted + " has too large a version; versions go to 255";
+  }
   if (stage == -2 || index == -2) {
     return quoted + " has too large a number; stages go to 32767, microbatches to 2147483647";
   }
@@ -100,7 +108,7 @@ std::string parse_action(std::string_view cell, Action& action) {
          word != name_of(static_cast<ActionKind>(kind)).text) {
     ++kind;
   }
-  if (stage < 0 || kind == static_cast<int>(ActionKind::end) || !cell.empty()) {
+  if (stage < 0 || kind == static_cast<int>(ActionKind::end) || version < 0 || !cell.empty()) {
     return quoted + " is no action; " + action_examples;
   }
   action = {static_cast<ActionKind>(kind), 0, static_cast<std::int16_t>(stage), 0};
@@ -111,6 +119,10 @@ std::string parse_action(std::string_view cell, Action& action) {
   if (numbered && index < 0 && action.kind != ActionKind::reduce_gradient) {
     return quoted + " lacks its microbatch; write one behind it, as in '" + to_string(action) + "'";
   }
+  if (versioned && action.kind != ActionKind::forward && action.kind != ActionKind::backward) {
+    return quoted + " takes no version; only F and B read weights of one";
+  }
+  action.version = static_cast<std::uint8_t>(version);
   action.index = index < 0 ? 0 : static_cast<std::int32_t>(index);
   return "";
 }

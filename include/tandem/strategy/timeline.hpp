@@ -14,13 +14,14 @@ namespace tandem {
 /// Time in the unit that the costs are given in. Whole numbers, so that sums are exact.
 using Ticks = std::int64_t;
 
-/// What each action takes. Sends, reductions and updates take no time.
+/// What each action takes. Sends and reductions take no time.
 struct ActionCosts {
   Ticks forward = 1;
   Ticks input_gradient = 1;
   Ticks weight_gradient = 1;
   Ticks transfer = 0;   ///< from a send until its message is there; messages do not delay others
   Ticks backward = -1;  ///< of both gradients in one pass; below 0: the sum of the two
+  Ticks update = 0;     ///< of U, and of X
   ActionCosts const* of_stage = nullptr;  ///< if not null: the passes of each stage, one by one
 
   [[nodiscard]] constexpr Ticks of(Action const& action) const {
@@ -36,6 +37,9 @@ struct ActionCosts {
         return input_gradient;
       case ActionKind::weight_gradient:
         return weight_gradient;
+      case ActionKind::update:
+      case ActionKind::exchange:
+        return update;
       default:
         return 0;
     }

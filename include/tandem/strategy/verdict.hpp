@@ -28,6 +28,11 @@ enum class Flaw : std::uint8_t {
   unmatched_send,        ///< `action` sends, and `other` of `other_rank`, its receive, is not there
   unmatched_receive,     ///< `action` receives, and `other` of `other_rank` is not there
   out_of_fifo_order,     ///< `action` receives, but the next of its link is from `other`
+  foreign_update,        ///< as foreign_action, in a table with updates
+  wrong_version,         ///< `action` reads another version of the weights than `count`, its own
+  version_to_come,       ///< … one that its stage, after `count` updates, does not have yet
+  version_gone,          ///< … one that its stage, after `count` updates, has overwritten
+  exchanged_otherwise,   ///< where `action` stands, `other_rank` exchanges `other`
   deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
 };
 

@@ -19,14 +19,17 @@ namespace tandem {
 
 namespace detail {
 
-template <class Table>
-class Verification : MessageVerification<Table> {
-  using Base = MessageVerification<Table>;
+/// @tparam Rules  those of synchronous training, or of a table with updates
+template <class Table, class Rules = MessageVerification<Table>>
+class Verification : Rules {
+  using Base = Rules;
   using typename Base::Step;
 
  public:
-  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth)
-      : Base{table, map, microbatches, depth} {}
+  template <class... Extra>
+  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
+                         Extra const&... extra)
+      : Base{table, map, microbatches, depth, extra...} {}
 
   constexpr Verdict run() {
     for (int d = 0; d < map_.devices; ++d) {
@@ -69,7 +72,11 @@ class Verification : MessageVerification<Table> {
   using Base::verdict_;
 
   constexpr Step advance(int d, Action const& action) {
-    if (action.kind > ActionKind::receive_backward || action.version != 0) {
+    if constexpr (Rules::has_updates) {
+      if (!this->admits(action)) {
+        return fail(Flaw::foreign_update, d, action);
+      }
+    } else if (action.kind > ActionKind::receive_backward || action.version != 0) {
       return fail(Flaw::foreign_action, d, action);
     }
     int const s = action.stage;
@@ -81,12 +88,27 @@ class Verification : MessageVerification<Table> {
       verdict_.other_rank = map_.device[s];
       return fail(Flaw::wrong_device, d, action);
     }
+    if constexpr (Rules::has_updates) {
+      if (action.kind >= ActionKind::update) {
+        return action.kind == ActionKind::update ? this->update(d, action)
+                                                 : this->exchange(d, action);
+      }
+    }
     int const first = this->first_microbatch(s);
     if (action.index < first || action.index >= first + this->share_) {
       verdict_.first = first;
       verdict_.count = this->share_;
       return fail(Flaw::unknown_microbatch, d, action);
     }
+    if constexpr (Rules::has_updates) {
+      Step const step = pass_or_message(d, action);
+      return step == Step::done ? this->read_weights(d, action) : step;
+    } else {
+      return pass_or_message(d, action);
+    }
+  }
+
+  constexpr Step pass_or_message(int d, Action const& action) {
     switch (action.kind) {
       case ActionKind::forward:
         return this->forward(d, action);
@@ -112,7 +134,7 @@ class Verification : MessageVerification<Table> {
         continue;
       }
       at = d;
-      Action const wanted = awaited(d);
+      Action wanted = awaited(d);
       int const peer = map_.device[wanted.stage];
       if (!in_row(peer, position_[peer], wanted)) {
         Action const action = row_of(table_, d)[position_[d]];
@@ -142,6 +164,11 @@ class Verification : MessageVerification<Table> {
         fail(Flaw::missing, map_.device[s], {ActionKind::backward, 0, stage, backed_[s]});
       } else if (retired_[s] < end) {
         fail(Flaw::missing, map_.device[s], {ActionKind::weight_gradient, 0, stage, retired_[s]});
+      }
+    }
+    if constexpr (Rules::has_updates) {
+      if (verdict_) {
+        this->complete_updates();
       }
     }
     return verdict_;

@@ -33,6 +33,10 @@ std::string to_string(Verdict const& v) {
       return at + action +
              " is neither a pass nor a message of weight version 0; leave reductions and updates "
              "out of the table";
+    case Flaw::foreign_update:
+      return at + action +
+             " is neither a pass, a message nor an update of this table; leave reductions out, "
+             "exchanges where no weights are averaged, and versions of anything but passes";
     case Flaw::unknown_stage:
       return at + action + " is of a stage that does not exist; stages are 0 to " +
              std::to_string(v.count - 1);
@@ -66,6 +70,18 @@ std::string to_string(Verdict const& v) {
     case Flaw::out_of_fifo_order:
       return at + action + " is not the next message of its link, which is that of " + other +
              "; receive in the order of the sends";
+    case Flaw::wrong_version:
+      return at + action + " must read version " + std::to_string(v.count) +
+             " of the weights; so the schedule says";
+    case Flaw::version_to_come:
+      return at + action + " reads weights that are not there yet: its stage has had " +
+             std::to_string(v.count) + (v.count == 1 ? " update" : " updates");
+    case Flaw::version_gone:
+      return at + action + " reads weights that are overwritten: its stage has had " +
+             std::to_string(v.count) + (v.count == 1 ? " update" : " updates");
+    case Flaw::exchanged_otherwise:
+      return at + action + " stands where " + peer + " has " + other +
+             "; two devices must exchange their stages in one order";
     case Flaw::deadlock:
       return at + action + " waits for " + other + ", but " + peer + " waits at " +
              to_string(v.waiting) + ": a deadlock with " + std::to_string(v.depth) +

@@ -27,6 +27,8 @@ class MessageVerification : protected PassVerification<Table> {
   using Base::table_;
   using typename Base::Step;
 
+  static constexpr bool has_updates = false;
+
   constexpr MessageVerification(Table const& table, StageMapView const& map, int microbatches,
                                 int depth)
       : Base{table, map, microbatches, depth},

@@ -58,10 +58,13 @@ class PassVerification {
     return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = action.index};
   }
 
-  constexpr bool in_row(int device, int from, Action const& wanted) const {
+  // Whether it stands there, of whatever version, which it takes on.
+  constexpr bool in_row(int device, int from, Action& wanted) const {
     ActionSpan const row = row_of(table_, device);
     for (int i = from; i < row.size; ++i) {
-      if (row[i] == wanted) {
+      if (row[i].kind == wanted.kind && row[i].stage == wanted.stage &&
+          row[i].index == wanted.index) {
+        wanted.version = row[i].version;
         return true;
       }
     }

@@ -6,18 +6,28 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/optim/parameter_group.hpp>
+#include <tandem/train/check_asynchrony.hpp>
 #include <tandem/train/options.hpp>
 
 namespace tandem {
 
-/// @throws ContractError  an option is out of range, or a parameter group matches nothing
-template <GraphSize Size>
-TrainerOptions checked(TrainerOptions options, Graph<Size> const& graph) {
+/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
+/// group matches nothing
+template <class Program>
+TrainerOptions checked(TrainerOptions options) {
   expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
   expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
   expects(options.threads_per_device >= 0,
           "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-  check_groups(graph, options.groups);
+  expects(options.clip_norm == 0.0 || !Program::averaging.keeps_two(),
+          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
+          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
+  expects(options.clip_norm == 0.0 || !Program::asynchrony.on(),
+          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
+          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
+          "take a synchronous schedule");
+  check_groups(Program::network, options.groups);
+  check_asynchrony(Program::asynchrony, options);
   return options;
 }
 

@@ -8,7 +8,9 @@
 /// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
 /// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
 /// (samples of the epoch already trained on), tandem.seed. Shapes are those of PyTorch's layers of
-/// the same name.
+/// the same name. Of two models that may differ the second one's parameters are there, too, their
+/// names behind "second."; a strategy with one model reads the mean of both, and one with two gives
+/// both what a file has for one.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include <tandem/core/error.hpp>
 #include <tandem/engine/named_parameter.hpp>
 #include <tandem/train/safetensors.hpp>
+#include <tandem/train/two_models.hpp>
 
 namespace tandem {
 
@@ -102,6 +105,22 @@ inline void copy_into(TensorView const& wanted, TensorView const& from) {
   std::memcpy(const_cast<std::byte*>(wanted.data.data()), from.data.data(), from.data.size());
 }
 
+template <class = void>
+void take(std::vector<TensorView> const& wanted, Safetensors const& file) {
+  for (TensorView const& own : wanted) {
+    copy_into(own, *file.find(own.name));
+  }
+}
+
+// Of each tensor and the second model's.
+template <class T>
+void take_means(std::vector<TensorView> const& wanted, std::vector<TensorView> const& second,
+                Safetensors const& file) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    take_mean<T>(wanted[i].data.data(), *file.find(wanted[i].name), *file.find(second[i].name));
+  }
+}
+
 }  // namespace detail
 
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
@@ -121,7 +140,7 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
 
 /// Reads a checkpoint into @p ranks, the parameters of every rank. All is checked first: on an
 /// error nothing has changed.
-/// @param whole  all parameters of the network
+/// @param whole  all parameters of the network, of both models if they may differ
 /// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
 /// shape
 template <class T>
@@ -136,7 +155,15 @@ TrainingPosition load_checkpoint(std::string const& path,
     throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
                               "; load_weights() reads the parameters alone"};
   }
-  std::vector<TensorView> const wanted = detail::checkpoint_tensors(whole, state_names);
+  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
+  std::vector<TensorView> wanted =
+      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
+  bool const mean = two && whole.back().copy == 0;
+  if (mean) {
+    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
+      wanted.push_back(tensor);
+    }
+  }
   for (TensorView const& tensor : wanted) {
     static_cast<void>(detail::matching(file, path, tensor));
   }
@@ -163,11 +190,22 @@ TrainingPosition load_checkpoint(std::string const& path,
     }
   }
   for (auto const& rank : ranks) {
-    for (TensorView const& own : detail::checkpoint_tensors(rank, state_names)) {
-      detail::copy_into(own, *file.find(own.name));
+    detail::take(detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names), file);
+    if (mean) {
+      detail::take_means<T>(detail::checkpoint_tensors(rank, state_names),
+                            detail::checkpoint_tensors(as_second(rank), state_names), file);
     }
   }
   return position;
+}
+
+/// Writes parameters and statistics alone; a file of that name is replaced only when the new one is
+/// whole and synced.
+/// @throws FileError  anything fails; the old file is untouched
+template <class T>
+void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters) {
+  write_safetensors(path, detail::checkpoint_tensors(parameters, {}),
+                    {{"format", "tandem"}, {"version", "1"}});
 }
 
 /// Reads parameters and statistics only, whoever wrote the file; other tensors are ignored.
@@ -177,13 +215,11 @@ void load_parameters(std::string const& path, std::vector<NamedParameter<T>> con
                      std::vector<std::vector<NamedParameter<T>>> const& ranks) {
   Safetensors const file = Safetensors::read(path);
   std::vector<std::string> const no_states;
-  for (TensorView const& tensor : detail::checkpoint_tensors(whole, no_states)) {
+  for (TensorView const& tensor : detail::checkpoint_tensors(without_prefix(whole), no_states)) {
     static_cast<void>(detail::matching(file, path, tensor));
   }
   for (auto const& rank : ranks) {
-    for (TensorView const& own : detail::checkpoint_tensors(rank, no_states)) {
-      detail::copy_into(own, *file.find(own.name));
-    }
+    detail::take(detail::checkpoint_tensors(without_prefix(rank), no_states), file);
   }
 }
 

@@ -39,12 +39,19 @@ ImportedTable import_table(ActionRows const& rows) {
                         " devices; give a row for each"};
   }
   bool lowered = false;
+  bool splits = false;
   for (auto const& row : rows) {
     for (Action const& action : row) {
       table.microbatches = std::max(table.microbatches, action.index + 1);
+      splits = splits || action.kind == ActionKind::weight_gradient;
       lowered = lowered || (action.kind >= ActionKind::send_forward &&
                             action.kind <= ActionKind::receive_backward);
     }
+  }
+  if (splits && !Program::splits_backward) {
+    throw ContractError{
+        "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
+        "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
   }
   table.rows = lowered ? rows : lower(rows, map);
   Verdict const verdict = verify(table.rows, map, std::max(table.microbatches, 1));

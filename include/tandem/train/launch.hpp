@@ -77,15 +77,28 @@ class RankThreads {
   /// @throws RankError  a rank has thrown
   template <class F>
   void run(F&& f) {
-    std::unique_lock lock{mutex_};
+    start(f);
+    wait();
+  }
+
+  /// Begins what run() does, and returns at once. @p f lives until wait() has returned.
+  /// @pre the last start() was awaited
+  template <class F>
+  void start(F& f) {
+    std::lock_guard const lock{mutex_};
     f_ = const_cast<void*>(static_cast<void const*>(std::addressof(f)));
-    call_ = [](void* object, int rank) {
-      (*static_cast<std::remove_reference_t<F>*>(object))(rank);
-    };
+    call_ = [](void* object, int rank) { (*static_cast<F*>(object))(rank); };
     error_told_ = false;
     running_ = size();
     ++runs_;
     start_.notify_all();
+  }
+
+  /// Waits for what start() has begun.
+  /// @throws RankError  a rank has thrown
+  template <class = void>
+  void wait() {
+    std::unique_lock lock{mutex_};
     end_.wait(lock, [this] { return running_ == 0; });
     if (error_ != nullptr) {
       rethrow(first_rank_ + error_rank_, std::exchange(error_, nullptr));

@@ -76,6 +76,18 @@ struct Evaluation {
   std::int64_t samples = 0;
 };
 
+/// Adds a batch; mean() makes means of the sums.
+inline void add(Evaluation& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.samples;
+  sum.accuracy += batch.metric * batch.samples;
+  sum.samples += batch.samples;
+}
+/// @pre there are samples
+inline Evaluation mean(Evaluation const& sum) {
+  auto const samples = static_cast<double>(sum.samples);
+  return {sum.loss / samples, sum.accuracy / samples, sum.samples};
+}
+
 /// Which epoch of how many.
 struct Epoch {
   std::int64_t index = 0;

@@ -35,16 +35,18 @@ void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span
   }
 }
 
-/// The network's @p all parameters in its order, from those of each device of a replica; where
-/// several have one, the first counts.
-/// @param of  of(device): the device's parameters
+/// The network's @p all parameters in its order, from those of each device of a replica.
+/// @param of    of(device): the device's parameters
+/// @param copy  of the model, where there are two
 template <class F>
-auto gather(int all, int devices, F const& of) {
+auto gather(int all, int devices, F const& of, int copy = 0) {
   std::vector<typename std::invoke_result_t<F const&, int>::value_type> list(
       static_cast<std::size_t>(all));
   for (int device = devices - 1; device >= 0; --device) {
     for (auto& own : of(device)) {
-      list[static_cast<std::size_t>(own.index)] = std::move(own);
+      if (own.copy == copy) {
+        list[static_cast<std::size_t>(own.index)] = std::move(own);
+      }
     }
   }
   return list;

@@ -23,7 +23,6 @@ class StepQueue {
  public:
   using RankType = typename Workers::RankType;
   using Batch = typename RankType::Batch;
-  using Verb = void (RankType::*)(StepState const&, Batch const&);
   /// Steps that may wait: one more, and a device would have to keep a third batch.
   static constexpr std::size_t most = Workers::steps_in_flight;
 
@@ -34,13 +33,13 @@ class StepQueue {
 
   /// Queues one step on every rank. @pre !full()
   void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            Batch const& batch, Verb verb = &RankType::queue_training) {
+            Batch const& batch, bool traced = false) {
     StepState const state{.seed = options.seed,
                           .step = position.step,
                           .learning_rate = learning_rate_of(options.optimizer) *
                                            options.schedule.factor(position.step),
                           .clip_norm = options.clip_norm};
-    workers.run([&](RankType& rank) { (rank.*verb)(state, batch); });
+    workers.queue(state, batch, traced);
     before_.push_back(position);
     ++position.step;
   }
@@ -48,7 +47,7 @@ class StepQueue {
   /// The result of the oldest step. @pre !empty()
   /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
   StepResult pop(Workers& workers, TrainingPosition& position) {
-    StepResult const result = workers.run([](RankType& rank) { return rank.collect(); });
+    StepResult const result = workers.collect();
     if (result.non_finite >= 0) {
       position = before_.front();
       before_.clear();

@@ -6,33 +6,29 @@
 
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include <tandem/core/clock.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/loader.hpp>
 #include <tandem/layers/loss.hpp>
-#include <tandem/ops/host/user_layer.hpp>
 #include <tandem/strategy/program.hpp>
 #include <tandem/train/batch_check.hpp>
 #include <tandem/train/check_options.hpp>
 #include <tandem/train/checkpoint.hpp>
+#include <tandem/train/default_metric.hpp>
 #include <tandem/train/default_transport.hpp>
 #include <tandem/train/imported_table.hpp>
+#include <tandem/train/make_rank_options.hpp>
 #include <tandem/train/options.hpp>
 #include <tandem/train/parameters.hpp>
 #include <tandem/train/progress.hpp>
+#include <tandem/train/stand_in.hpp>
 #include <tandem/train/step_queue.hpp>
 #include <tandem/train/trace.hpp>
 #include <tandem/train/worker_group.hpp>
 
 namespace tandem {
-
-/// Accuracy where targets are labels, nothing otherwise.
-template <class LossType>
-using DefaultMetric =
-    std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;
 
 /// Trains Net under strategy S on Backend.
 ///
@@ -47,6 +43,7 @@ template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntr
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
   static_assert(BackendIsIncluded<Backend>::value);
+  static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
 
  public:
   /// Of parameters and of the data that the caller passes.
@@ -62,9 +59,9 @@ class Trainer {
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked(std::move(options), graph)},
+      : options_{checked<ProgramType>(std::move(options))},
         table_{import_table<ProgramType>(options_.rows)},
-        workers_{rank_options(options_, table_),
+        workers_{make_rank_options<ProgramType>(options_, table_),
                  {.timeout = options_.timeout, .world = options_.world}} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
     for (auto const& rank : all_parameters()) {
@@ -120,6 +117,7 @@ class Trainer {
     while (!queue_.empty()) {
       collect();
     }
+    workers_.drain();
     position_.epoch = epoch.index + 1;
     position_.position = 0;
     line.finish(mean(result));
@@ -127,25 +125,24 @@ class Trainer {
   }
 
   /// Loss and accuracy on @p data, in its order and without random augmentation.
+  /// @param which  of two models, where the strategy trains two
   /// @throws ContractError  data does not fit the network, or is empty
   template <Dataset D>
-  Evaluation evaluate(D const& data) {
+  Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
+    StandIn<Workers, has_two> const stand_in{workers_, which};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<T, Target> const& batch) {
       check_labels<LossType, MetricType>(targets_of(batch.y, batch.size), output.elements());
-      StepResult const r = forward({.x = batch.x, .targets = batch.y, .size = batch.size});
-      sum.loss += r.loss * r.samples;
-      sum.accuracy += r.metric * r.samples;
-      sum.samples += r.samples;
+      add(sum, forward({.x = batch.x, .targets = batch.y, .size = batch.size}));
     });
-    auto const samples = static_cast<double>(sum.samples);
-    return {sum.loss / samples, sum.accuracy / samples, sum.samples};
+    return mean(sum);
   }
 
   /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output).
   template <Dataset D>
-  std::vector<float> predict(D const& data) {
+  std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
+    StandIn<Workers, has_two> const stand_in{workers_, which};
     std::vector<float> outputs;
     std::vector<T> memory(static_cast<std::size_t>(options_.batch * output.elements()));
     for_batches(data, [&](Batch<T, Target> const& batch) {
@@ -168,16 +165,12 @@ class Trainer {
   /// One step like step(), and when each action and collective of every rank of this process began
   /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
   Trace trace_step(std::span<T const> x, std::span<Target const> targets) {
+    check_traceable(ProgramType::asynchrony);
     int const samples =
         check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
-    queue_step(x.data(), targets.data(), samples, &RankType::queue_traced);
+    queue_step(x.data(), targets.data(), samples, true);
     collect_step();
-    Trace trace;
-    for (int local = 0; local < workers_.size(); ++local) {
-      std::vector<TraceEvent> const own = workers_.rank(local).traced();
-      trace.events.insert(trace.events.end(), own.begin(), own.end());
-    }
-    return trace;
+    return workers_.traced();
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
@@ -186,15 +179,23 @@ class Trainer {
     if (!leads()) {
       return;
     }
-    save_checkpoint(path, parameters(), state_names(options_.optimizer), position_,
+    save_checkpoint(path, all_of_replica(), state_names(options_.optimizer), position_,
                     optimizer_name(options_.optimizer));
+  }
+
+  /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
+  /// strategy trains two, the mean of both.
+  void export_model(std::string const& path) const {
+    if (leads()) {
+      save_parameters(path, MeanModel<T>{parameters(), parameters(0, copies - 1)}.parameters());
+    }
   }
 
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error nothing has changed.
   void load(std::string const& path) {
     position_ =
-        load_checkpoint(path, parameters(), all_parameters(), state_names(options_.optimizer),
+        load_checkpoint(path, all_of_replica(), all_parameters(), state_names(options_.optimizer),
                         optimizer_name(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     upload();
@@ -209,43 +210,32 @@ class Trainer {
   /// The parameters of replica number @p local of this process (all replicas have the same), in the
   /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
-  /// next call for this replica.
-  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0) const {
-    return gather(graph.parameters, ProgramType::devices,
-                  [&](int device) { return parameters_of(local * ProgramType::devices + device); });
+  /// next call for this replica. @p copy 1 is the second model, where the strategy trains two.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
+    return gather(
+        graph.parameters, ProgramType::devices,
+        [&](int device) { return parameters_of(local * ProgramType::devices + device); }, copy);
   }
 
   /// Memory of one rank's tensors, as planned and allocated.
-  [[nodiscard]] MemoryReport memory(int rank = 0) const {
-    return workers_.rank(rank).memory_report();
-  }
+  [[nodiscard]] MemoryReport memory(int rank = 0) const { return workers_.memory(rank); }
 
   [[nodiscard]] TrainingPosition const& position() const { return position_; }
   [[nodiscard]] TrainerOptions const& options() const { return options_; }
   [[nodiscard]] Workers& workers() { return workers_; }
 
  private:
-  static RankOptions rank_options(TrainerOptions const& options, ImportedTable const& table) {
-    Batching const batching = batching_with<ProgramType>(table.microbatches);
-    return {.largest_microbatch = largest_microbatch(options.batch, batching),
-            .device = {.threads = options.threads_per_device},
-            .optimizer = options.optimizer,
-            .groups = options.groups,
-            .rows = table.microbatches > 0 ? &table.rows : nullptr,
-            .microbatches = table.microbatches,
-            .record = options.record};
-  }
+  static constexpr int copies = ProgramType::map.copies;
+  // Whether a checkpoint has two models.
+  static constexpr bool has_two = !ProgramType::averaging.ends_equal();
 
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
-  using Verb = typename StepQueue<Workers>::Verb;
-
   /// Queues one step; its result comes from collect_step(), in order.
-  void queue_step(T const* x, Target const* targets, int size,
-                  Verb verb = &RankType::queue_training) {
+  void queue_step(T const* x, Target const* targets, int size, bool traced = false) {
     check_labels<LossType, MetricType>(targets_of(targets, size), output.elements());
-    queue_.push(workers_, options_, position_, {.x = x, .targets = targets, .size = size}, verb);
+    queue_.push(workers_, options_, position_, {.x = x, .targets = targets, .size = size}, traced);
   }
   StepResult collect_step() { return queue_.pop(workers_, position_); }
 
@@ -282,7 +272,16 @@ class Trainer {
   [[nodiscard]] auto all_parameters() const {
     std::vector<std::vector<NamedParameter<T>>> list;
     for (int local = 0; local < workers_.size(); ++local) {
-      list.push_back(parameters_of(local));
+      list.push_back(has_two ? with_prefix(parameters_of(local)) : parameters_of(local));
+    }
+    return list;
+  }
+  // Of the first replica: of both models if they may differ.
+  [[nodiscard]] std::vector<NamedParameter<T>> all_of_replica() const {
+    std::vector<NamedParameter<T>> list = parameters();
+    if (has_two) {
+      std::vector<NamedParameter<T>> const second = with_prefix(parameters(0, 1));
+      list.insert(list.end(), second.begin(), second.end());
     }
     return list;
   }

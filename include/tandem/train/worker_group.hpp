@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep.
+/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of an
+/// asynchronous pipeline one after another.
 
 #include <memory>
 #include <string>
@@ -12,8 +13,11 @@
 
 #include <tandem/comm/transport.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/engine/asynchronous_rank.hpp>
 #include <tandem/engine/rank.hpp>
 #include <tandem/train/launch.hpp>
+#include <tandem/train/rank_stream.hpp>
+#include <tandem/train/trace.hpp>
 
 namespace tandem {
 
@@ -26,14 +30,24 @@ class WorkerGroup {
   static constexpr int ranks = Program::ranks;
   using TransportType = Transport<ranks>;
   using Communicator = typename TransportType::Communicator;
-  using RankType = RankInterface<typename Backend::Master, typename LossType::Target>;
+  using P = typename Backend::Master;
+  using Target = typename LossType::Target;
+  using Batch = StepBatch<P, Target>;
+  /// Whether the ranks run without a barrier between steps.
+  static constexpr bool streams = Program::asynchrony.on();
+  using RankType = std::conditional_t<streams, StreamedRank<P, Target>, SteppedRank<P, Target>>;
   /// The rank that is device @p D of its replica.
   template <int D>
-  using RankOf =
-      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>;
+  using RankOf = std::conditional_t<
+      streams,
+      AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
+                       Communicator>,
+      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
 
-  /// Steps that may be queued before the result of the first is collected.
-  static constexpr int steps_in_flight = RankOf<0>::FeedType::steps_in_flight;
+  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
+  /// filled: those that the first stage has not finished, and the next one.
+  static constexpr int steps_in_flight =
+      streams ? Program::asynchrony.late_steps(0) + 2 : RankOf<0>::FeedType::steps_in_flight;
 
   /// @param options    of every rank but for the field `rank`, and of its device the ordinal
   /// @param transport  but for describe_progress
@@ -42,7 +56,8 @@ class WorkerGroup {
         batching_{batching_with<Program>(options.microbatches)},
         transport_{described(std::move(transport))},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
-        threads_{transport_.local_ranks(), abort_on_error(transport_), transport_.first_rank()} {
+        stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight)},
+        threads_{transport_.local_ranks(), on_error(), transport_.first_rank()} {
     expects(
         transport_.local_ranks() % Program::devices == 0,
         "a process must have all devices of a replica, since it reads and writes the whole model: "
@@ -66,11 +81,92 @@ class WorkerGroup {
     });
   }
 
+  WorkerGroup(WorkerGroup const&) = delete;
+  WorkerGroup& operator=(WorkerGroup const&) = delete;
+
+  ~WorkerGroup() { try_drain(); }
+
+  /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
+  /// @param traced  walked, and stamped: not in a pipeline that stays filled
+  void queue(StepState const& state, Batch const& batch, bool traced = false) {
+    if constexpr (streams) {
+      check_usable();
+      if (!stream_.push(threads_, state, batch)) {
+        drain();
+      }
+    } else {
+      auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
+      run([&](RankType& rank) { (rank.*verb)(state, batch); });
+    }
+  }
+
+  /// The result of the oldest step that was queued. If its loss was not finite, the steps behind it
+  /// are dropped: they have changed nothing.
+  StepResult collect() {
+    if constexpr (streams) {
+      StepResult result;
+      if (!stream_.collect(result)) {
+        drain();
+        check_usable();
+      } else if (result.non_finite >= 0) {
+        drain();
+      }
+      return result;
+    } else {
+      return run([](RankType& rank) { return rank.collect(); });
+    }
+  }
+
+  /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
+  /// @throws RankError  a rank has failed meanwhile
+  void drain() {
+    if constexpr (streams) {
+      guarded([this] { stream_.finish(threads_); });
+    }
+  }
+
+  /// The same where nobody can be told of an error.
+  void try_drain() noexcept {
+    try {
+      drain();
+    } catch (...) {  // the group refuses further work
+    }
+  }
+
+  /// What rank number @p local of this process has allocated; batches that all ranks read are the
+  /// first one's.
+  [[nodiscard]] MemoryReport memory(int local) const {
+    MemoryReport report = rank(local).memory_report();
+    report.feed += local == 0 ? stream_.bytes() : 0;
+    return report;
+  }
+
+  /// When each action of the traced step that was collected last began and ended, on all ranks.
+  [[nodiscard]] Trace traced() const {
+    Trace trace;
+    if constexpr (!streams) {
+      for (auto const& rank : ranks_) {
+        std::vector<TraceEvent> const own = rank->traced();
+        trace.events.insert(trace.events.end(), own.begin(), own.end());
+      }
+    }
+    return trace;
+  }
+
   /// f(rank) on every rank's thread; gives the result of the first, if any. No allocation.
   /// @throws RankError  the first error of a rank; the group is unusable afterwards
   template <class F>
   auto run(F const& f) {
     return run_where([](int) { return true; }, f);
+  }
+
+  /// The same where nobody can be told of an error.
+  template <class F>
+  void try_run(F const& f) noexcept {
+    try {
+      run(f);
+    } catch (...) {  // the group refuses further work
+    }
   }
 
   /// f(rank) on the thread of rank number @p local of this process only.
@@ -98,35 +194,47 @@ class WorkerGroup {
  private:
   template <class Chosen, class F>
   auto run_where(Chosen const& chosen, F const& f) {
+    drain();
+    check_usable();
+    using Result = std::invoke_result_t<F const&, RankType&>;
+    std::conditional_t<std::is_void_v<Result>, char, Result> result{};
+    auto const work = [&](int local) {
+      if (!chosen(local)) {
+        return;
+      }
+      RankType& own = rank(local);
+      if constexpr (std::is_void_v<Result>) {
+        f(own);
+      } else {
+        Result const value = f(own);
+        if (local == 0) {
+          result = value;
+        }
+      }
+    };
+    guarded([&] { threads_.run(work); });
+    if constexpr (!std::is_void_v<Result>) {
+      return result;
+    }
+  }
+
+  void check_usable() const {
     expects(!failed_,
             "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
             "load a checkpoint");
-    using Result = std::invoke_result_t<F const&, RankType&>;
-    std::conditional_t<std::is_void_v<Result>, char, Result> result{};
-    failed_ = true;
+  }
+
+  // Nothing more is done after an error.
+  template <class F>
+  void guarded(F const& f) {
+    bool const failed = std::exchange(failed_, true);
     try {
-      threads_.run([&](int local) {
-        if (!chosen(local)) {
-          return;
-        }
-        RankType& own = rank(local);
-        if constexpr (std::is_void_v<Result>) {
-          f(own);
-        } else {
-          Result const value = f(own);
-          if (local == 0) {
-            result = value;
-          }
-        }
-      });
+      f();
     } catch (...) {
       settle();
       throw;
     }
-    failed_ = false;
-    if constexpr (!std::is_void_v<Result>) {
-      return result;
-    }
+    failed_ = failed;
   }
 
   // No task may still read a rank's memory when the first rank goes.
@@ -154,6 +262,15 @@ class WorkerGroup {
     return made;
   }
 
+  // A rank has failed: nobody waits for it, or for a step.
+  OnError on_error() {
+    return {[](void* group, int rank, char const* what) {
+              static_cast<WorkerGroup*>(group)->transport_.abort(rank, what);
+              static_cast<WorkerGroup*>(group)->stream_.abort();
+            },
+            this};
+  }
+
   static TransportOptions described(TransportOptions options) {
     options.groups = RankGroups<Program>::list();
     options.describe_progress = [](int /*rank*/, std::uint64_t action) {
@@ -170,6 +287,7 @@ class WorkerGroup {
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
   bool failed_ = false;
+  StreamOf<streams, P, Target> stream_;
   RankThreads threads_;  // last: joined before anything that it uses goes
 };
 

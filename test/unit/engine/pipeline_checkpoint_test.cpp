@@ -9,7 +9,7 @@ namespace {
 template <class Many>
 void check() {
   for_tables<OneDevice<Reproducible<>>, Many, Host>(
-      {"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"}, {1, 4, 8}, parity_options(),
+      {"sequential", "gpipe", "one_f_one_b"}, {1, 4, 8}, parity_options(),
       [](auto& one, auto& many) { compare_bits(one, many); });
 }
 

@@ -7,16 +7,18 @@ namespace tandem::test {
 namespace {
 
 template <class Many>
-void check(std::initializer_list<int> counts) {
+void check(std::initializer_list<std::string_view> schedules) {
   for_tables<OneDevice<>, Many, Double>(
-      {"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"}, counts, parity_options(),
+      schedules, {1, 4, 7, 8}, parity_options(),
       [](auto& one, auto& many) { compare_five_steps(one, many); });
 }
 
-TEST_CASE("two devices train as one") { check<InTwo<OneFOneB, 4>>({1, 4, 7, 8}); }
+TEST_CASE("two devices train as one") {
+  check<InTwo<ZeroBubbleH1, 4>>({"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"});
+}
 
 TEST_CASE("four devices that compute each layer again train as one") {
-  check<InFour<OneFOneB, 4, Checkpoint<Every<1>>>>({1, 4, 7, 8});
+  check<InFour<OneFOneB, 4, Checkpoint<Every<1>>>>({"sequential", "gpipe", "one_f_one_b"});
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void check(std::string_view schedule, std::initializer_list<int> counts) {
 }
 
 TEST_CASE("two replicas of two devices have the bits of one") {
-  using Many = Hybrid<DataParallel<2, Reproducible<>>, InTwo<OneFOneB, 2>>;
+  using Many = Hybrid<DataParallel<2, Reproducible<>>, InTwo<ZeroBubbleH1, 2>>;
   check<Many>("one_f_one_b", {1, 2, 4});
   check<Many>("zero_bubble_h1", {2, 4});
 }

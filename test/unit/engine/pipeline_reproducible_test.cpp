@@ -18,9 +18,9 @@ void check() {
   }
 }
 
-TEST_CASE("two devices have the bits of one") { check<InTwo<GPipe, 4, Reproducible<>>>(); }
+TEST_CASE("two devices have the bits of one") { check<InTwo<ZeroBubbleH1, 4, Reproducible<>>>(); }
 
-TEST_CASE("four devices have the bits of one") { check<InFour<GPipe, 4, Reproducible<>>>(); }
+TEST_CASE("four devices have the bits of one") { check<InFour<ZeroBubbleH1, 4, Reproducible<>>>(); }
 
 }  // namespace
 }  // namespace tandem::test

@@ -6,6 +6,7 @@
 
 #include <tandem/engine/rank_plan.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/strategy/cross_model_parallel.hpp>
 #include <tandem/strategy/program.hpp>
 
 namespace {
@@ -107,6 +108,35 @@ TEST_CASE("more microbatches than a 16-bit index can count") {
   REQUIRE(plan.training.size() == 80'002);
   CHECK(to_string(plan.training[2 * 39'999]) == "0F39999");
   CHECK(to_string(plan.training[2 * 39'999 + 1]) == "0B39999");
+}
+
+template <class Rule>
+using Cross = CrossModelParallel<Rule, Split<1>, Split<1>, Buckets>;
+
+TEST_CASE("two models: each stage is updated as soon as it ends, and averaged last") {
+  CHECK(training<Cross<AverageWeights<>>>() ==
+        "0F0 0SEND_F0 3RECV_F1 3F1 0REDUCE_LOSS 3B1 3SEND_B1 0REDUCE_LOSS 3U 0RECV_B0 0B0 0U 3X 0X "
+        "0END");
+  CHECK(training<Cross<AverageWeights<>>, 1>() ==
+        "2F1 2SEND_F1 1RECV_F0 1F0 1REDUCE_LOSS 1B0 1SEND_B0 1REDUCE_LOSS 1U 2RECV_B1 2B1 2U 1X 2X "
+        "1END");
+  CHECK(training<Cross<Overlapped<AverageWeights<>>>>() ==
+        "0F0 0SEND_F0 3RECV_F1 3F1 0REDUCE_LOSS 3B1 3SEND_B1 0REDUCE_LOSS 3X 3U 0RECV_B0 0B0 0X 0U "
+        "0END");
+  CHECK(training<Cross<AverageGradients>>() ==
+        "0F0 0SEND_F0 3RECV_F1 3F1 3B1 3SEND_B1 0RECV_B0 0B0 3REDUCE_GRAD0 0REDUCE_GRAD1 "
+        "0REDUCE_LOSS 0REDUCE_NORM 0U 0END");
+}
+
+TEST_CASE("two models: with gradients of replicas, or losses to come, updates wait") {
+  CHECK(training<Hybrid<DataParallel<2>, Cross<AverageWeights<>>>>() ==
+        "0F0 0SEND_F0 3RECV_F1 3F1 3B1 3SEND_B1 0RECV_B0 0B0 3REDUCE_GRAD0 0REDUCE_GRAD1 "
+        "0REDUCE_LOSS 3U 0U 3X 0X 0END");
+  using Four = CrossPipeline<4, AverageWeights<>, Split<1>, Split<1>>;
+  RankPlan const own = plan<Four>();
+  CHECK_FALSE(own.sums_early);
+  std::string const row = text(own.training);
+  CHECK(row.ends_with(" 0B1 0REDUCE_LOSS 3U 0U 3X 0X 0END"));
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ void check(int batch) {
     DeviceMemory const most = device_memory<Net, S, Sgd, Fp32>(batch, rank % S::devices);
     CAPTURE(rank);
     CHECK(has.parameters == most.parameters);
+    CHECK(has.versions == most.versions);
     CHECK(has.gradients == most.gradients);
     CHECK(has.optimizer_state == most.optimizer_state);
     std::int64_t const activations = has.kept + has.recomputed + has.transient;
@@ -62,6 +63,19 @@ TEST_CASE("pipelines") {
   check<Two<Chimera, R>>(16);
   check<Pipeline<Interleaved<2>, 4, Auto<4>>>(16);
   check<Hybrid<DataParallel<2>, Two<OneFOneB>>>(30);
+}
+
+TEST_CASE("pipelines that keep several versions of their weights") {
+  using Four = Auto<4>;
+  check<Pipeline<PipeDream, 1, Four>>(16);
+  check<Pipeline<PipeDreamVerticalSync, 1, Split<4>, Split<5>>>(16);
+  check<Pipeline<PipeDream2BW, 4, Four>>(16);
+  check<Pipeline<WeightPrediction, 1, Split<4>, Split<5>>>(16);
+  check<Pipeline<PipelinedModel, 1, Split<4>, Split<5>>>(16);
+  using Kept = Pipeline<PipeDreamVerticalSync, 1, Split<4>, Split<5>>;
+  constexpr DeviceMemory memory = device_memory<Net, Kept, Sgd, Bf16>(16, 1);
+  CHECK(memory.versions > 0);
+  CHECK(2 * memory.weights == memory.parameters + memory.versions);  // both versions are rounded
 }
 
 TEST_CASE("what is computed again") {

@@ -48,6 +48,7 @@ TEST_CASE("a schedule made at run time is the one made at compile time") {
   check_alike<Interleaved<3>, 2, 4>();
   check_alike<ZeroBubbleH1, 4, 6>();
   check_alike<Chimera, 4, 10>();
+  check_alike<CrossModel, 5, 6>();
 }
 
 std::string error_of(std::string_view name, int devices, int microbatches, int chunks = 1) {
@@ -62,7 +63,8 @@ std::string error_of(std::string_view name, int devices, int microbatches, int c
 TEST_CASE("what cannot be made is refused with a sentence") {
   CHECK(error_of("1f1b", 2, 2) ==
         "there is no schedule '1f1b'; take one of sequential, gpipe, one_f_one_b, interleaved, "
-        "zero_bubble_h1, chimera");
+        "zero_bubble_h1, chimera, cross_model, pipedream, pipedream_vertical_sync, pipedream_2bw, "
+        "delayed_gradient, weight_prediction, features_replay, pmp");
   CHECK(error_of("gpipe", 2, 2, 2) ==
         "schedule 'gpipe' cannot have 2 chunks a device; give 1, or take 'interleaved'");
   CHECK(error_of("interleaved", 2, 2, 0) ==
@@ -77,6 +79,11 @@ TEST_CASE("what cannot be made is refused with a sentence") {
         "devices");
   CHECK(error_of("chimera", 4, 3) ==
         "schedule 'chimera' cannot run 3 microbatches on 4 devices; give an even number of "
+        "microbatches, 2 or more");
+  CHECK(error_of("cross_model", 1, 2) ==
+        "schedule 'cross_model' cannot run on 1 devices; give 2 or more");
+  CHECK(error_of("cross_model", 3, 3) ==
+        "schedule 'cross_model' cannot run 3 microbatches on 3 devices; give an even number of "
         "microbatches, 2 or more");
   CHECK(error_of("interleaved", 40'000, 40'000) ==
         "schedule 'interleaved' would have 40000 stages; give numbers with 32767 at most");

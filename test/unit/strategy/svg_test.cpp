@@ -9,6 +9,7 @@
 #include <tandem/strategy/makespan.hpp>
 #include <tandem/strategy/schedule_summary.hpp>
 #include <tandem/strategy/schedule_svg.hpp>
+#include <tandem/strategy/table_updates.hpp>
 
 namespace {
 
@@ -51,9 +52,29 @@ TEST_CASE("a bar for each pass, with its times, as wide as it takes long") {
         doctest::Approx(attribute(svg, "width", forward) + slot).epsilon(0.01));
 }
 
+TEST_CASE("updates and averages are lines, side by side, and stand in the legend") {
+  RuntimeMap const map = make_map("cross_model", 3);
+  ActionRows const rows =
+      with_updates(make_schedule("cross_model", 3, 2), map, AverageWeights<>::averaging);
+  std::string const svg = schedule_svg(rows, simulate(rows, map), "cross_model");
+  CHECK(count(svg, "<title>") == 3 * (4 + 2 + 2));
+  CHECK(has(svg, "<title>0U, at 9</title>"));
+  CHECK(has(svg, "<title>3X, at 11</title>"));
+  CHECK(has(svg, "U update"));
+  CHECK(has(svg, "X average"));
+  double const update = attribute(svg, "x", svg.rfind("<rect", svg.find("<title>0U,")));
+  double const average = attribute(svg, "x", svg.rfind("<rect", svg.find("<title>0X,")));
+  CHECK(update - average == doctest::Approx(4));
+  CHECK(!has(draw("gpipe", 3, 4, 1), "U update"));
+  std::string const late = draw("pipedream", 3, 1, 1);
+  CHECK(count(late, "<title>") == 3 * 3 * 4);
+  CHECK(has(late, "<title>1F2@1, from "));
+}
+
 TEST_CASE("a well-formed picture with a background of its own") {
-  for (std::string const& svg : {draw("gpipe", 3, 4, 1), draw("zero_bubble_h1", 16, 64, 1),
-                                 draw("interleaved", 4, 8, 2), draw("chimera", 4, 4, 1)}) {
+  for (std::string const& svg :
+       {draw("gpipe", 3, 4, 1), draw("zero_bubble_h1", 16, 64, 1), draw("interleaved", 4, 8, 2),
+        draw("chimera", 4, 4, 1), draw("pmp", 4, 1, 1)}) {
     CHECK(svg.rfind("<svg xmlns=\"http://www.w3.org/2000/svg\"", 0) == 0);
     CHECK(svg.size() - svg.rfind("</svg>\n") == 7);
     CHECK(count(svg, "<text") == count(svg, "</text>"));

@@ -35,6 +35,13 @@ std::string refusal(ActionRows rows) {
 ActionRows good() { return make_schedule("one_f_one_b", 2, 4); }
 StageMapView const map{TwoTrainer::ProgramType::map};
 
+TEST_CASE("gradients apart are for strategies that have compiled them so") {
+  CHECK(
+      contains(refusal(make_schedule("zero_bubble_h1", 2, 4)),
+               "TrainerOptions: .rows has input and weight gradients apart (I and W), which this "
+               "strategy has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"));
+}
+
 TEST_CASE("the strategy's own table, with and without its messages, changes no bit") {
   Watchdog const watchdog{"imported tables"};
   TwoTrainer own{parity_options()};

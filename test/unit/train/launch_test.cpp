@@ -60,6 +60,28 @@ TEST_CASE("ranks run at the same time") {
   CHECK(here.load() == 3);
 }
 
+TEST_CASE("start() leaves the ranks at work, wait() has what they threw") {
+  test::Watchdog const watchdog{"start and wait"};
+  RankThreads threads{2};
+  std::atomic<bool> go = false;
+  std::atomic<int> ended = 0;
+  auto const work = [&](int rank) {
+    go.wait(false);
+    ++ended;
+    if (rank == 1) {
+      throw std::runtime_error{"late"};
+    }
+  };
+  threads.start(work);
+  CHECK(ended == 0);
+  go = true;
+  go.notify_all();
+  CHECK_THROWS_WITH_AS(threads.wait(), "rank 1: late", RankError);
+  CHECK(ended == 2);
+  threads.run([&](int) { ++ended; });
+  CHECK(ended == 4);
+}
+
 TEST_CASE("at least one rank") {
   CHECK_THROWS_WITH_AS(RankThreads{0}, doctest::Contains("at least one rank"), ContractError);
 }

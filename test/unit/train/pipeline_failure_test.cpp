@@ -69,7 +69,7 @@ struct Passage {
 struct TrapNet : Network<Vector<4>, Sequential<Linear<4>, Passage<0>, Linear<4>, Passage<1>,
                                                Linear<4>, Passage<2>, Linear<3>>> {};
 
-using Three = Trainer<TrapNet, Pipeline<OneFOneB, 4, Split<2>, Split<2>, Split<3>>, Host>;
+using Three = Trainer<TrapNet, Pipeline<ZeroBubbleH1, 4, Split<2>, Split<2>, Split<3>>, Host>;
 
 Samples<float> const data{Three::input, 3, 8};
 
@@ -105,7 +105,10 @@ TEST_CASE("a stage that throws ends the step on all devices, under every schedul
 TEST_CASE("a stage that does not come in time: who, which message, in which action") {
   for (auto const& [pass, sought] : {std::pair{Pass::forward, "1F2"}, {Pass::backward, "1B2"}}) {
     Watchdog const watchdog{"a stage is late"};
-    Three trainer{{.batch = 8, .threads_per_device = 1, .timeout = std::chrono::milliseconds{300}}};
+    Three trainer{{.batch = 8,
+                   .threads_per_device = 1,
+                   .timeout = std::chrono::milliseconds{300},
+                   .rows = make_schedule("one_f_one_b", 3, 4)}};
     trainer.step(data.x, data.y);
     Trap::set(1, pass, 3, false);
     auto const start = std::chrono::steady_clock::now();

@@ -43,7 +43,17 @@ class Update<BasicCuda<Kernels, Precision>> {
         squares_{device, chunks_.size() * sizeof(double)},
         sums_{device, ranges_.size() * sizeof(double)},
         stopped_{device, sizeof(int)},
-        kernels_{optimizer, update_memory(memory, optimizer)} {}
+        kernels_{optimizer, update_memory(memory, optimizer)} {
+    std::int64_t first = 0;
+    for (UpdateRun const& run : parameters) {
+      auto const count = static_cast<std::int64_t>(update_chunks({run}, cuda::update_chunk).size());
+      if (stages_.empty() || stages_.back().stage != run.stage) {
+        stages_.push_back({.stage = run.stage, .first_chunk = first});
+      }
+      stages_.back().chunks += count;
+      first += count;
+    }
+  }
 
   /// Likewise, in the device's memory.
   template <class Memory>
@@ -53,12 +63,27 @@ class Update<BasicCuda<Kernels, Precision>> {
   }
 
   template <class Memory>
-  void run(Device& device, Memory const& /*memory*/, StepState const* state,
-           StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
+  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
+              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
     kernels_.finish(device.compute, state, sums.loss(0), sums.microbatches(), key.samples,
                     key.clips, result);
-    kernels_.apply(device.compute);
   }
+
+  template <class Memory>
+  void apply(Device& device, Memory const& /*memory*/, StepState const* /*state*/,
+             int stage = all_stages) const {
+    if (stage == all_stages) {
+      kernels_.apply(device.compute);
+    }
+    for (StageChunks const& own : stages_) {
+      if (own.stage == stage && own.chunks > 0) {
+        kernels_.apply(device.compute, own.first_chunk, own.chunks);
+      }
+    }
+  }
+
+  /// In the device's memory.
+  [[nodiscard]] int const* stopped() const { return stopped_.template as<int>(); }
 
   /// Rounds all parameters again, where products read rounded ones.
   void refresh(Device& device) { kernels_.refresh_rounded(device.compute); }
@@ -75,6 +100,13 @@ class Update<BasicCuda<Kernels, Precision>> {
   }
 
  private:
+  // The chunks of a stage are neighbours, since their runs are.
+  struct StageChunks {
+    int stage = 0;
+    std::int64_t first_chunk = 0;
+    std::int64_t chunks = 0;
+  };
+
   // A host table's copy on the device.
   template <class Row>
   struct Table {
@@ -123,6 +155,7 @@ class Update<BasicCuda<Kernels, Precision>> {
   cuda::Buffer squares_;
   cuda::Buffer sums_;
   cuda::Buffer stopped_;
+  std::vector<StageChunks> stages_;
   UpdateKernels kernels_;
 };
 

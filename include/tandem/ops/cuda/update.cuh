@@ -124,11 +124,14 @@ class UpdateKernels {
         optimizer_);
   }
 
-  /// Updates all parameters, states and rounded copies, unless a loss was not finite.
-  void apply(Stream const& stream) const {
+  void apply(Stream const& stream) const { apply(stream, 0, memory_.chunk_count); }
+
+  /// Updates the parameters, states and rounded copies of @p count chunks from @p first on, unless
+  /// a loss was not finite.
+  void apply(Stream const& stream, std::int64_t first, std::int64_t count) const {
     std::visit(
         [&](auto const& optimizer) {
-          apply_update(stream, memory_.chunks, memory_.chunk_count,
+          apply_update(stream, memory_.chunks + first, count,
                        static_cast<typename Prepare<decltype(optimizer)>::Run const*>(
                            prepare(optimizer, nullptr).runs),
                        memory_.rounded, memory_.stopped);

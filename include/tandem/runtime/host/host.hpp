@@ -130,6 +130,7 @@ struct BasicHost {
   using Buffer = host::Buffer;
   using Stream = host::Queue;
   static constexpr Rewrites rewrites = Kernels::rewrites;
+  static constexpr bool packs_weights = Kernels::packs_weights;
   static constexpr char const* name = "host";
 };
 

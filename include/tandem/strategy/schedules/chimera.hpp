@@ -5,6 +5,7 @@
 /// Chimera: two pipelines in opposite directions on the same devices.
 
 #include <algorithm>
+#include <limits>
 
 #include <tandem/strategy/pipeline_schedule.hpp>
 #include <tandem/strategy/scratch.hpp>
@@ -15,7 +16,9 @@ namespace detail {
 
 /// `each` microbatches down and as many up, both in the order of 1F1B, merged in steps of one pass.
 /// Where both directions could go on, a backward goes before a forward, and of two alike that of
-/// the later stage. (Without the first rule, two devices may block each other's sends.)
+/// the later stage. (Without the first rule, two devices may block each other's sends.) The middle
+/// one of an odd number of devices has the same stage of both: of two alike it takes the one that
+/// came first, and that of the first copy where both came together.
 template <class Sink>
 class ChimeraMerge {
  public:
@@ -28,12 +31,19 @@ class ChimeraMerge {
         chosen_{devices} {}
 
   constexpr void run() {
-    for (int left = 4 * each_ * devices_; left > 0;) {
+    int left = 4 * each_ * devices_;
+    for (int time = 0; left > 0; ++time) {
       for (int r = 0; r < devices_; ++r) {  // all choose before any goes on
         int const down = r;
         int const up = 2 * devices_ - 1 - r;
         bool const alike = forward_next(down) == forward_next(up);
-        bool const down_first = alike ? r >= devices_ / 2 : forward_next(up);
+        bool const middle = up - devices_ == r;
+        if (middle) {
+          note_arrivals(time);
+        }
+        bool const down_first = !alike   ? forward_next(up)
+                                : middle ? came_[0] <= came_[1]
+                                         : r >= devices_ / 2;
         int const first = down_first ? down : up;
         int const second = down_first ? up : down;
         chosen_[r] = ready(first) ? first : ready(second) ? second : -1;
@@ -63,7 +73,19 @@ class ChimeraMerge {
            (part == devices_ - 1 || backwards_[stage + 1] > backwards_[stage]);
   }
 
+  // Since when the next pass of either copy could begin on the middle device.
+  constexpr void note_arrivals(int time) {
+    for (int copy = 0; copy < 2; ++copy) {
+      if (came_[copy] == never && ready(copy * devices_ + devices_ / 2)) {
+        came_[copy] = time;
+      }
+    }
+  }
+
   constexpr void emit(int device, int stage) {
+    if (devices_ - 1 - device == device) {
+      came_[stage / devices_] = never;
+    }
     int const first = stage / devices_ * each_;
     if (forward_next(stage)) {
       sink_(device, pass(ActionKind::forward, stage, first + forwards_[stage]++));
@@ -72,12 +94,15 @@ class ChimeraMerge {
     }
   }
 
+  static constexpr int never = std::numeric_limits<int>::max();
+
   int devices_;
   int each_;
   Sink& sink_;
   Scratch<int> forwards_;  // done so far, of each stage
   Scratch<int> backwards_;
-  Scratch<int> chosen_;  // stage that goes on, of each device
+  Scratch<int> chosen_;           // stage that goes on, of each device
+  int came_[2] = {never, never};  // to the middle device, of each copy
 };
 
 }  // namespace detail

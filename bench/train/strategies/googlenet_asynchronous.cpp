@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "training.hpp"
+
+template void tandem::bench::add_asynchronous<tandem::bench::CifarGoogLeNet>(Contenders&, int);

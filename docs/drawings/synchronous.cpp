@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// The strategies that train as one device does.
+
+#include "pictures.hpp"
+
+#include <tandem/layers/activation.hpp>
+#include <tandem/layers/linear.hpp>
+#include <tandem/strategy/placed.hpp>
+
+namespace tandem::drawings {
+
+namespace {
+
+using Four = FourLayers;
+struct Branches
+    : Network<Image<1, 2, 2>, Sequential<Concat<Sequential<ReLU, ReLU>, Sequential<ReLU, ReLU>>,
+                                         Flatten, Linear<2>>> {};
+
+constexpr auto branch = place<Branches>({{"0.1", 1}});
+
+using One = Split<1>;
+template <class Schedule, int Microbatches>
+using OnFour = Pipeline<Schedule, Microbatches, One, One, One, One>;
+
+}  // namespace
+
+std::vector<Picture> synchronous_pictures() {
+  return {
+      draw<Four, SingleDevice<Microbatches<2>>>(
+          "single_device", "SingleDevice<Microbatches<2>>",
+          "One device, one microbatch after another; their gradients are added."),
+      draw<Four, DataParallel<2, Microbatches<2>>>("data_parallel",
+                                                   "DataParallel<2, Microbatches<2>>",
+                                                   "All of the model on every device; gradients "
+                                                   "are summed while the last backward goes on."),
+      draw<Four, ModelParallel<One, One, One, One, Microbatches<2>>>(
+          "model_parallel", "ModelParallel<Split<a>, Split<b>, Split<c>, Split<d>>",
+          "A part of the model a device; one of them works at a time."),
+      draw<Branches, ModelParallel<Placed<branch>>>(
+          "placed", "ModelParallel<Placed<table>>",
+          "Any node on any device: here the two branches of a block run at the same time."),
+      draw<Four, OnFour<GPipe, 4>>("gpipe", "Pipeline<GPipe, 4, ...>",
+                                   "All forward, then all backward."),
+      draw<Four, OnFour<OneFOneB, 8>>(
+          "one_f_one_b", "Pipeline<OneFOneB, 8, ...>",
+          "One forward, one backward: device r has at most p - r microbatches live."),
+      draw<Four, Pipeline<Interleaved<2>, 4, One, One, One, One>>(
+          "interleaved", "Pipeline<Interleaved<2>, 4, ...>",
+          "Two parts a device: passes are half as long, and so is the idle time."),
+      draw<Four, OnFour<ZeroBubbleH1, 4>>(
+          "zero_bubble_h1", "Pipeline<ZeroBubbleH1, 4, ...>",
+          "Weight gradients fill the time in which a device would wait."),
+      draw<Four, OnFour<Chimera, 4>>(
+          "chimera", "Pipeline<Chimera, 4, ...>",
+          "Two copies of one model in opposite directions; their gradients are summed."),
+      draw<Four, Hybrid<DataParallel<2>, Pipeline<OneFOneB, 4, Split<2>, Split<2>>>>(
+          "hybrid", "Hybrid<DataParallel<2>, Pipeline<OneFOneB, 4, ...>>",
+          "Two replicas of a pipeline of two devices; ranks with the same part sum its gradients."),
+  };
+}
+
+}  // namespace tandem::drawings

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// VersionUpdate: the optimizer of one stage whose weights have several versions, and the
+/// prediction of weights to come.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/ops/step_state.hpp>
+#include <tandem/ops/verbs.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/parameter_group.hpp>
+
+namespace tandem {
+
+/// Weights as they will be after some more updates in the direction of the momentum: y = w -
+/// distance v, where the distance is their number times the learning rate.
+///
+/// Source: Chen, Yang, Cheng, arXiv:1809.02839 (SpecTrain), equation 4
+template <class T>
+struct PredictElement {
+  T const* weight;
+  T const* momentum;
+  T* y;
+  T distance;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = weight[i] - distance * momentum[i];
+  }
+};
+
+/// Without clipping: a stage's update comes before other stages have their gradients.
+template <class Backend>
+class VersionUpdate {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  /// @param parameters  of the device, a run each
+  VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> const& parameters)
+      : optimizer_{std::move(optimizer)}, runs_{merged(parameters)} {}
+
+  /// The weights in place @p from, updated, in place @p to; no allocation.
+  /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
+  template <class Memory>
+  void run(Device& device, Memory const& memory, StepState const& state, int from, int to) const {
+    if (from != to) {
+      memory.copy_version(device, from, to);
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            update_run(device, memory, state, optimizer, r, memory.version(to));
+          }
+        },
+        optimizer_);
+  }
+
+  /// What the weights in place @p from will be @p updates later, in place @p to.
+  /// @pre the optimizer is Sgd with momentum
+  template <class Memory>
+  void predict(Device& device, Memory const& memory, StepState const& state, int updates, int from,
+               int to) const {
+    P const* const weights = memory.version(from);
+    P* const predicted = memory.version(to);
+    for (UpdateRun const& r : runs_) {
+      if (r.frozen || r.role == Role::statistic) {  // as they were when the stream began
+        continue;
+      }
+      double const rate = state.learning_rate * double{r.learning_rate_scale};
+      Verbs<Backend>::each(
+          device, r.end - r.begin,
+          PredictElement<P>{weights + r.begin, memory.state(0) + r.begin, predicted + r.begin,
+                            static_cast<P>(rate * static_cast<double>(updates))});
+    }
+  }
+
+ private:
+  template <class Memory, class O>
+  static void update_run(Device& device, Memory const& memory, StepState const& state,
+                         O const& optimizer, UpdateRun const& r, P* weights) {
+    if (r.frozen) {
+      return;
+    }
+    ParameterRun<P> run{.parameter = weights + r.begin, .gradient = memory.gradients() + r.begin};
+    if (r.role == Role::statistic) {
+      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<P>{run, static_cast<P>(r.rate)});
+      return;
+    }
+    for (int s = 0; s < optimizer.states(); ++s) {
+      run.state[s] = memory.state(s) + r.begin;
+    }
+    UpdateSettings const settings{
+        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
+        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .step = state.step + 1};
+    Verbs<Backend>::each(device, r.end - r.begin, make_update<P>(optimizer, settings, run));
+  }
+
+  Optimizer optimizer_;
+  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
+};
+
+}  // namespace tandem

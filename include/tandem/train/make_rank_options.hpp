@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the ranks of a trainer are made for, from its options.
+
+#include <tandem/engine/rank_options.hpp>
+#include <tandem/engine/rank_plan.hpp>
+#include <tandem/strategy/split.hpp>
+#include <tandem/train/imported_table.hpp>
+#include <tandem/train/options.hpp>
+
+namespace tandem {
+
+/// @param table  outlives the ranks' construction
+template <class Program>
+RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
+  Batching const batching = batching_with<Program>(table.microbatches);
+  return {.largest_microbatch = largest_microbatch(options.batch, batching),
+          .device = {.threads = options.threads_per_device},
+          .optimizer = options.optimizer,
+          .groups = options.groups,
+          .rows = table.microbatches > 0 ? &table.rows : nullptr,
+          .microbatches = table.microbatches,
+          .record = options.record};
+}
+
+}  // namespace tandem

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Trainer: asynchronous pipelines (PipeDream and its kin) run on Host; take Host, or
+// a
+#include <tandem/tandem.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+struct Backend : BasicHost<Portable> {
+  struct Device : host::Device {
+    using host::Device::Device;
+  };
+};
+#else
+using Backend = BasicHost<Portable>;
+#endif
+
+struct Net : Network<Vector<3>, Sequential<Linear<2>, Linear<2>>> {};
+using InTwo = Pipeline<PipeDream, 1, Split<1>, Split<1>>;
+
+int main() { return Trainer<Net, InTwo, Backend>{{.batch = 8}}.position().step == 0 ? 0 : 1; }

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: CrossModelParallel<Rule, How, ...>: two models lie in opposite directions
+#include <tandem/strategy/cross_model_parallel.hpp>
+#include <tandem/strategy/program.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = CrossModelParallel<AverageWeights<>, Split<2>>;
+#else
+using S = CrossModelParallel<AverageWeights<>, Split<1>, Split<1>>;
+#endif
+
+int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

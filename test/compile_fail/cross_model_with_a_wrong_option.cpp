@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: CrossModelParallel<Rule, How, Options...>: options behind Split<a>,
+#include <tandem/strategy/cross_model_parallel.hpp>
+#include <tandem/strategy/program.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = CrossModelParallel<AverageWeights<>, Auto<2>, int>;
+#else
+using S = CrossModelParallel<AverageWeights<>, Auto<2>, Checkpoint<Boundaries> >;
+#endif
+
+int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: CrossModelParallel<Rule, ...>: it has one microbatch a model; for more
+#include <tandem/strategy/cross_model_parallel.hpp>
+#include <tandem/strategy/program.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = CrossModelParallel<AverageWeights<>, Auto<2>, Microbatches<4>>;
+#else
+using S = CrossPipeline<4, AverageWeights<>, Auto<2>>;
+#endif
+
+int main() { return S::ranks > 0 && S::batching.microbatches > 0 ? 0 : 1; }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StageModel: runs one stage of a cut network on this thread, with weights and input as given.
+///
+/// It has the memory, the ops and the passes of the device that has the stage, so that the bits are
+/// those of an engine; and nothing else of one: no row of actions, no link, no second version.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <stage_interface.hpp>
+
+namespace tandem::test {
+
+/// @tparam Own  the DeviceProgram of a device with one stage, whose input comes from one other at
+///              most and whose output goes to one other at most; nothing is computed again
+template <class Own, class Backend>
+class StageModel final : public StageInterface<typename Backend::Master> {
+ public:
+  using T = typename Backend::Master;
+  using Base = StageInterface<T>;
+  using typename Base::Labels;
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Memory = RankMemory<Own, Backend>;
+  using Table = typename Memory::Table;
+  static constexpr auto const& graph = Own::graph;
+  static constexpr LocalStage stage = Own::stages.stage[0];
+  static_assert(Own::stages.count == 1 && Own::segments.of[0] < 0 && !Own::batching.reproducible);
+
+  StageModel(int largest, std::uint64_t seed)
+      : device_{DeviceSpec{.threads = 1}},
+        ops_{largest, 1, device_},
+        memory_{device_, ops_, 0,
+                PlanTask{.batch = largest,
+                         .element_bytes = sizeof(T),
+                         .stages = {{.first = stage.first, .last = stage.last}}},
+                1},
+        state_{.seed = seed} {
+    device_.scratch = memory_.scratch();
+    device_.scratch_bytes = ops_.scratch_bytes();
+  }
+
+  std::vector<T> forward(std::vector<T> const& weights, std::vector<T> const& x,
+                         Portion const& portion) override {
+    take(weights);
+    pass_forward(x, portion);
+    std::vector<T> y;
+    if (stage.has_result) {
+      append(y, memory_.table(0).output, portion.size * outputs);
+    }
+    each(NodeKind::send, [&](int n) {
+      append(y, memory_.table(0).operands[graph.source[graph.node[n].first_edge]].y,
+             portion.size * elements(n));
+    });
+    return y;
+  }
+
+  std::vector<T> backward(std::vector<T> const& activations, std::vector<T> const& weights,
+                          std::vector<T> const& x, std::vector<T> const& dy, Portion const& portion,
+                          std::vector<T>& gradient, bool adds) override {
+    take(activations);
+    pass_forward(x, portion);
+    take(weights);
+    Table const& table = memory_.table(0);
+    T const* next = dy.data();
+    if (stage.has_result) {
+      std::copy(next, next + portion.size * outputs, table.loss_gradient);
+    }
+    each(NodeKind::send, [&](int n) {
+      std::int64_t const count = portion.size * elements(n);
+      std::copy(next, next + count, table.operands[n].dx[0]);
+      next += count;
+    });
+    std::copy(gradient.begin(), gradient.end(), memory_.gradients());
+    PassType pass = pass_of(portion);
+    pass.accumulate = adds;
+    Passes::backward(*this, pass, table, -1);
+    std::copy_n(memory_.gradients(), gradient.size(), gradient.begin());
+    std::vector<T> dx;
+    each(NodeKind::receive,
+         [&](int n) { append(dx, memory_.outgoing(n), portion.size * elements(n)); });
+    return dx;
+  }
+
+  double loss(std::vector<T> const& y, Labels labels, Portion const& portion,
+              std::vector<T>& dy) override {
+    double sum = 0.0;
+    PassType const pass = pass_of(portion);
+    labels += portion.first;
+    dy.resize(y.size());
+    ops_.loss.forward(pass, y.data(), labels, &sum);
+    ops_.loss.gradient(pass, y.data(), labels, 1.0 / portion.total, dy.data());
+    return sum;
+  }
+
+  [[nodiscard]] StageWeights<T> initial(std::uint64_t seed, int states) const override {
+    auto const trained = static_cast<std::size_t>(Own::layout.trained);
+    StageWeights<T> weights{
+        .values = std::vector<T>(static_cast<std::size_t>(Own::layout.elements)),
+        .gradient = std::vector<T>(trained),
+        .states = {static_cast<std::size_t>(states), std::vector<T>(trained)}};
+    for (NamedParameter<T> const& own : named(weights)) {
+      initialize<T>(Own::Program::network.parameter[own.index].parameter, own.index, seed,
+                    own.value);
+    }
+    return weights;
+  }
+  [[nodiscard]] std::vector<UpdateRun> runs(
+      std::vector<ParameterGroup> const& groups) const override {
+    return parameter_runs(graph, Own::layout, groups, Own::Program::map.parts());
+  }
+  [[nodiscard]] std::vector<NamedParameter<T>> named(StageWeights<T>& weights) const override {
+    return named_parameters<Own>(weights, static_cast<int>(weights.states.size()));
+  }
+
+ private:
+  using Passes = Stage<StageModel, Own, Backend, stage.first, stage.last>;
+  template <class, class, class, int, int>
+  friend struct tandem::Stage;
+
+  static constexpr std::int64_t outputs = Own::Program::network.output().out.elements();
+  static constexpr std::int64_t elements(int n) { return graph.node[n].out.elements(); }
+
+  template <class F>
+  static void each(NodeKind kind, F const& f) {
+    for (int n = 0; n < graph.nodes; ++n) {
+      if (graph.node[n].kind == kind) {
+        f(n);
+      }
+    }
+  }
+  static void append(std::vector<T>& to, T const* from, std::int64_t count) {
+    to.insert(to.end(), from, from + count);
+  }
+
+  void take(std::vector<T> const& weights) {
+    std::copy(weights.begin(), weights.end(), memory_.parameters());
+  }
+
+  void pass_forward(std::vector<T> const& x, Portion const& portion) {
+    Table const& table = memory_.table(0);
+    if (stage.has_input) {
+      memory_.set_input(0, x.data());
+    }
+    T const* next = x.data();
+    each(NodeKind::receive, [&](int n) {
+      std::int64_t const count = portion.size * elements(n);
+      std::copy(next, next + count, table.operands[n].y);
+      next += count;
+    });
+    Passes::forward(*this, pass_of(portion), table);
+  }
+
+  [[nodiscard]] PassType pass_of(Portion const& portion) {
+    state_.step = portion.step;
+    return {.device = device_,
+            .batch = portion.size,
+            .first_sample = portion.first,
+            .share = static_cast<double>(portion.size) / portion.total,
+            .state = &state_};
+  }
+
+  // What Stage calls.
+  template <int I>
+  void gather_outgoing(T const* const* forks, int count, std::int64_t gathered) {
+    if (count > 1) {
+      Verbs<Backend>::sum(device_, forks, count, memory_.outgoing(I), gathered);
+    } else if (forks[0] != memory_.outgoing(I)) {
+      Verbs<Backend>::copy(device_, forks[0], memory_.outgoing(I), gathered);
+    }
+  }
+  static void bucket_ready(int /*bucket*/, int /*leaf*/) {}
+  static void finish_empty_bucket(int /*bucket*/, bool /*adds*/, int /*leaf*/) {}
+
+  Device device_;
+  PreparedOps<Own, Backend, SoftmaxCrossEntropy<>, Accuracy> ops_;
+  Memory memory_;
+  StepState state_;
+};
+
+/// The stages of Net, cut as strategy S cuts it.
+template <class Net, class S, class Backend>
+auto stages_of(int largest, std::uint64_t seed) {
+  using T = typename Backend::Master;
+  using Whole = Program<Net, S, static_cast<int>(sizeof(T))>;
+  StageList<T> stages;
+  [&]<int... D>(std::integer_sequence<int, D...>) {
+    (stages.push_back(
+         std::make_unique<StageModel<typename Whole::template Device<D>, Backend>>(largest, seed)),
+     ...);
+  }
+  (std::make_integer_sequence<int, Whole::devices>{});
+  return stages;
+}
+
+}  // namespace tandem::test

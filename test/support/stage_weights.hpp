@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StageWeights: one version of a stage's weights with the optimizer's states, in plain vectors.
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/parameter_group.hpp>
+
+namespace tandem::test {
+
+/// A version is never changed: an update makes the next one. The arrays are as long and in the same
+/// order as those of the device that has the stage.
+template <class Element>
+struct StageWeights {
+  using T = Element;
+  std::vector<T> values{};    ///< running statistics and frozen ones among them
+  std::vector<T> gradient{};  ///< that the update to this version took
+  std::vector<std::vector<T>> states{};
+
+  /// As a ParameterMirror has them.
+  [[nodiscard]] T* parameters() { return values.data(); }
+  [[nodiscard]] T* gradients() { return gradient.data(); }
+  [[nodiscard]] T* state(int s) { return states[static_cast<std::size_t>(s)].data(); }
+};
+
+/// The version after @p before: each weight by the optimizer's rule, each statistic by its own.
+/// @param step  from 0, as Adam's correction counts
+template <class T>
+StageWeights<T> updated(StageWeights<T> before, std::vector<T> const& gradient,
+                        std::vector<UpdateRun> const& runs, Optimizer const& optimizer,
+                        double learning_rate, std::int64_t step) {
+  before.gradient = gradient;
+  for (UpdateRun const& run : runs) {
+    if (run.frozen) {
+      continue;
+    }
+    ParameterRun<T> arrays{.parameter = before.parameters(), .gradient = before.gradients()};
+    if (run.role == Role::statistic) {
+      AverageUpdate<T> const update{arrays, static_cast<T>(run.rate)};
+      for (std::int64_t i = run.begin; i < run.end; ++i) {
+        update(i);
+      }
+      continue;
+    }
+    std::visit(
+        [&](auto const& rule) {
+          for (int s = 0; s < rule.states(); ++s) {
+            arrays.state[s] = before.state(s);
+          }
+          auto const update = make_update<T>(
+              rule,
+              UpdateSettings{.learning_rate = learning_rate * double{run.learning_rate_scale},
+                             .weight_decay = double{run.weight_decay.value_or(rule.weight_decay)},
+                             .step = step + 1},
+              arrays);
+          for (std::int64_t i = run.begin; i < run.end; ++i) {
+            update(i);
+          }
+        },
+        optimizer);
+  }
+  return before;
+}
+
+}  // namespace tandem::test

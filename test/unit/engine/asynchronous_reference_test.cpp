@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The references that asynchronous pipelines are compared with: without a delay they are one
+// device, bit for bit; with one they all differ.
+
+#include <algorithm>
+#include <vector>
+
+#include "asynchronous.hpp"
+
+namespace tandem::test {
+namespace {
+
+TEST_CASE("stages without a delay are one device") {
+  check_ten_steps<SynchronousEquation, SingleDevice<>, InFour<GPipe, 1>>();
+  check_ten_steps<SynchronousEquation, SingleDevice<Microbatches<4>>, InTwo<GPipe, 1>>();
+}
+
+TEST_CASE("one stage has no delay, whatever the equation") {
+  using Whole = SingleDevice<>;
+  check_ten_steps<PipeDreamEquation, Whole, Whole>();
+  check_ten_steps<VerticalSyncEquation, Whole, Whole>();
+  check_ten_steps<PredictionEquation, Whole, Whole>();
+  check_ten_steps<ReplayEquation, Whole, Whole>();
+  check_ten_steps<PipelinedModelEquation, Whole, Whole>();
+}
+
+template <class Equation>
+double last_loss(int drained = 0) {
+  TrainerOptions const options = asynchronous_options();
+  AsynchronousReference<float, Equation> reference{
+      stages_of<DeepNet, InFour<GPipe, 1>, Plain>(asynchronous_batch, options.seed),
+      graph<DeepNet>.parameters, options, 1};
+  double loss = 0.0;
+  for (int s = 0; s < 10; ++s) {
+    Samples<float> const data = asynchronous_batch_of(s, 1);
+    loss = reference.step(data.x, data.y);
+    if (s + 1 == drained) {
+      reference.drain();
+    }
+  }
+  return loss;
+}
+
+TEST_CASE("on four stages each equation says something else") {
+  std::vector<double> losses{
+      last_loss<SynchronousEquation>(),    last_loss<PipeDreamEquation>(),
+      last_loss<VerticalSyncEquation>(),   last_loss<DoubleBufferedEquation>(),
+      last_loss<PredictionEquation>(),     last_loss<ReplayEquation>(),
+      last_loss<PipelinedModelEquation>(), last_loss<PipeDreamEquation>(5),
+      last_loss<PredictionEquation>(5)};
+  std::sort(losses.begin(), losses.end());
+  CHECK(std::adjacent_find(losses.begin(), losses.end()) == losses.end());
+}
+
+}  // namespace
+}  // namespace tandem::test
