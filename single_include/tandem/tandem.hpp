@@ -8743,7 +8743,6 @@ namespace tandem {
 /// One of a rank's microbatches.
 struct Microbatch {
   int size = 0;       ///< samples
-  int total = 0;      ///< samples of the batch whose mean loss it is part of
   int first = 0;      ///< position of its first sample in the global batch
   int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
@@ -8752,12 +8751,10 @@ struct Microbatch {
 /// The sizes for one global batch size, worked out again only when that changes.
 class RankMicrobatches {
  public:
-  /// @param apart  each of the model's copies has a loss of its own: the mean over its samples
-  RankMicrobatches(Batching const& batching, int replica, int copies = 1, bool apart = false)
+  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
       : batching_{batching},
         replica_{replica},
         copies_{copies},
-        apart_{apart},
         leaf_{batching.leaf(copies)},
         own_(static_cast<std::size_t>(batching.microbatches)) {}
 
@@ -8778,16 +8775,26 @@ class RankMicrobatches {
       adds = adds && m % leaf_ != 0;
       int const leaf = m % (batching_.microbatches / copies_) / leaf_;
       own_[static_cast<std::size_t>(m)] = {.size = size,
-                                           .total = apart_ ? samples_of_copy(m) : total,
                                            .first = before,
                                            .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
                                            .adds = adds};
       adds = adds || size > 0;
       before += size;
     }
+    for (int& samples : of_copy_) {
+      samples = 0;
+    }
+    for (int i = 0; i < batching_.all_microbatches(); ++i) {
+      of_copy_[i % batching_.microbatches / (batching_.microbatches / copies_)] +=
+          microbatch_size(total, i, batching_);
+    }
   }
 
   [[nodiscard]] int total() const { return total_; }
+  /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
+  [[nodiscard]] int total_of_copy(Microbatch const& own) const {
+    return of_copy_[(&own - own_.data()) / (batching_.microbatches / copies_)];
+  }
   /// The rank's microbatch @p m.
   [[nodiscard]] Microbatch const& operator[](int m) const {
     return own_[static_cast<std::size_t>(m)];
@@ -8807,26 +8814,14 @@ class RankMicrobatches {
   [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
 
  private:
-  // Those of all replicas that the copy which takes microbatch @p m has.
-  [[nodiscard]] int samples_of_copy(int m) const {
-    int const share = batching_.microbatches / copies_;
-    int samples = 0;
-    for (int replica = 0; replica < batching_.replicas; ++replica) {
-      int const first = replica * batching_.microbatches + m / share * share;
-      for (int i = first; i < first + share; ++i) {
-        samples += microbatch_size(total_, i, batching_);
-      }
-    }
-    return samples;
-  }
   [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
 
   Batching batching_;
   int replica_;
   int copies_;
-  bool apart_;
   int leaf_;  // in microbatches
   int total_ = -1;
+  int of_copy_[2] = {};  // of the model, samples
   std::vector<Microbatch> own_;
 };
 
@@ -10768,9 +10763,8 @@ class RankPasses {
   using FeedType = Feed<Program, Backend, Target>;
   using Whole = typename Program::Program;
   static constexpr auto const& graph = Program::graph;
-  /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas
-  /// would wait behind them for all other devices; and where the call of a collective waits for the
-  /// other ranks, as some on GPUs do, they would wait for messages that come behind it in the row.
+  /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas,
+  /// or a call that waits for all ranks, as some on GPUs do, would wait for messages behind it.
   static constexpr bool sums_losses_late = Whole::devices > 1;
 
   [[nodiscard]] Memory const& memory() const { return memory_; }
@@ -10791,8 +10785,7 @@ class RankPasses {
         feed_{device_, feed_sizes(options)},
         gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_, tracer_},
         links_{device_, replica_of(options), connect, tracer_},
-        microbatches_{plan_.batching, replica_of(options), Whole::map.copies,
-                      Whole::averaging.keeps_two()},
+        microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
     device_.scratch_bytes = ops_.scratch_bytes();
@@ -10860,7 +10853,7 @@ class RankPasses {
             links_.await_backward(device_, action.stage);
           }
           if constexpr (Program::stages.stage[s].has_result) {
-            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / own.total,
+            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / samples_of(own),
                                table.loss_gradient);
           }
         }
@@ -10961,7 +10954,6 @@ class RankPasses {
     }
   }
 
-  // The sums over the replicas of a local stage.
   void synchronize(std::span<double> sums, int stage) {
     gradients_.synchronize(device_, sums, stage);
   }
@@ -10980,11 +10972,15 @@ class RankPasses {
     }
   }
 
+  [[nodiscard]] int samples_of(Microbatch const& own) const {
+    return Whole::averaging.keeps_two() ? microbatches_.total_of_copy(own) : key_.samples;
+  }
+
   [[nodiscard]] PassType pass(Microbatch const& own) {
     return {.device = device_,
             .batch = own.size,
             .first_sample = own.first,
-            .share = static_cast<double>(own.size) / own.total,
+            .share = static_cast<double>(own.size) / samples_of(own),
             .state = feed_.state(),
             .training = key_.training,
             .accumulate = own.adds};
@@ -11450,7 +11446,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   void update_model(int stage) {
     finish_once();
     int const first = StageMapView{Whole::map}.first_microbatch(stage, plan_.batching.microbatches);
-    if (microbatches_[first].total > 0) {
+    if (microbatches_.total_of_copy(microbatches_[first]) > 0) {
       update_.apply(device_, memory_, feed_.state(), stage);
     }
     if (key_.exchanges && !Whole::averaging.overlapped) {
@@ -22384,7 +22380,7 @@ class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricT
     PassType const p = pass(step, own);
     links_.await_backward(device_, stage.id);
     if constexpr (stage.has_result) {
-      ops_.loss.gradient(p, table.output, step.feed.targets(own), 1.0 / own.total,
+      ops_.loss.gradient(p, table.output, step.feed.targets(own), 1.0 / step.microbatches.total(),
                          table.loss_gradient);
     }
     if constexpr (stage.needs_gradient) {
@@ -22439,7 +22435,7 @@ class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricT
     return {.device = device_,
             .batch = own.size,
             .first_sample = own.first,
-            .share = static_cast<double>(own.size) / own.total,
+            .share = static_cast<double>(own.size) / step.microbatches.total(),
             .state = step.feed.state(),
             .training = step.training,
             .accumulate = own.adds};

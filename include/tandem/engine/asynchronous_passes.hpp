@@ -110,7 +110,7 @@ class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricT
     PassType const p = pass(step, own);
     links_.await_backward(device_, stage.id);
     if constexpr (stage.has_result) {
-      ops_.loss.gradient(p, table.output, step.feed.targets(own), 1.0 / own.total,
+      ops_.loss.gradient(p, table.output, step.feed.targets(own), 1.0 / step.microbatches.total(),
                          table.loss_gradient);
     }
     if constexpr (stage.needs_gradient) {
@@ -165,7 +165,7 @@ class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricT
     return {.device = device_,
             .batch = own.size,
             .first_sample = own.first,
-            .share = static_cast<double>(own.size) / own.total,
+            .share = static_cast<double>(own.size) / step.microbatches.total(),
             .state = step.feed.state(),
             .training = step.training,
             .accumulate = own.adds};

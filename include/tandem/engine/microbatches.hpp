@@ -14,7 +14,6 @@ namespace tandem {
 /// One of a rank's microbatches.
 struct Microbatch {
   int size = 0;       ///< samples
-  int total = 0;      ///< samples of the batch whose mean loss it is part of
   int first = 0;      ///< position of its first sample in the global batch
   int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
@@ -23,12 +22,10 @@ struct Microbatch {
 /// The sizes for one global batch size, worked out again only when that changes.
 class RankMicrobatches {
  public:
-  /// @param apart  each of the model's copies has a loss of its own: the mean over its samples
-  RankMicrobatches(Batching const& batching, int replica, int copies = 1, bool apart = false)
+  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
       : batching_{batching},
         replica_{replica},
         copies_{copies},
-        apart_{apart},
         leaf_{batching.leaf(copies)},
         own_(static_cast<std::size_t>(batching.microbatches)) {}
 
@@ -49,16 +46,26 @@ class RankMicrobatches {
       adds = adds && m % leaf_ != 0;
       int const leaf = m % (batching_.microbatches / copies_) / leaf_;
       own_[static_cast<std::size_t>(m)] = {.size = size,
-                                           .total = apart_ ? samples_of_copy(m) : total,
                                            .first = before,
                                            .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
                                            .adds = adds};
       adds = adds || size > 0;
       before += size;
     }
+    for (int& samples : of_copy_) {
+      samples = 0;
+    }
+    for (int i = 0; i < batching_.all_microbatches(); ++i) {
+      of_copy_[i % batching_.microbatches / (batching_.microbatches / copies_)] +=
+          microbatch_size(total, i, batching_);
+    }
   }
 
   [[nodiscard]] int total() const { return total_; }
+  /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
+  [[nodiscard]] int total_of_copy(Microbatch const& own) const {
+    return of_copy_[(&own - own_.data()) / (batching_.microbatches / copies_)];
+  }
   /// The rank's microbatch @p m.
   [[nodiscard]] Microbatch const& operator[](int m) const {
     return own_[static_cast<std::size_t>(m)];
@@ -78,26 +85,14 @@ class RankMicrobatches {
   [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
 
  private:
-  // Those of all replicas that the copy which takes microbatch @p m has.
-  [[nodiscard]] int samples_of_copy(int m) const {
-    int const share = batching_.microbatches / copies_;
-    int samples = 0;
-    for (int replica = 0; replica < batching_.replicas; ++replica) {
-      int const first = replica * batching_.microbatches + m / share * share;
-      for (int i = first; i < first + share; ++i) {
-        samples += microbatch_size(total_, i, batching_);
-      }
-    }
-    return samples;
-  }
   [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
 
   Batching batching_;
   int replica_;
   int copies_;
-  bool apart_;
   int leaf_;  // in microbatches
   int total_ = -1;
+  int of_copy_[2] = {};  // of the model, samples
   std::vector<Microbatch> own_;
 };
 

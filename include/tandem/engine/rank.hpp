@@ -254,7 +254,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   void update_model(int stage) {
     finish_once();
     int const first = StageMapView{Whole::map}.first_microbatch(stage, plan_.batching.microbatches);
-    if (microbatches_[first].total > 0) {
+    if (microbatches_.total_of_copy(microbatches_[first]) > 0) {
       update_.apply(device_, memory_, feed_.state(), stage);
     }
     if (key_.exchanges && !Whole::averaging.overlapped) {

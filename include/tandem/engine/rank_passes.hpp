@@ -45,9 +45,8 @@ class RankPasses {
   using FeedType = Feed<Program, Backend, Target>;
   using Whole = typename Program::Program;
   static constexpr auto const& graph = Program::graph;
-  /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas
-  /// would wait behind them for all other devices; and where the call of a collective waits for the
-  /// other ranks, as some on GPUs do, they would wait for messages that come behind it in the row.
+  /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas,
+  /// or a call that waits for all ranks, as some on GPUs do, would wait for messages behind it.
   static constexpr bool sums_losses_late = Whole::devices > 1;
 
   [[nodiscard]] Memory const& memory() const { return memory_; }
@@ -68,8 +67,7 @@ class RankPasses {
         feed_{device_, feed_sizes(options)},
         gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_, tracer_},
         links_{device_, replica_of(options), connect, tracer_},
-        microbatches_{plan_.batching, replica_of(options), Whole::map.copies,
-                      Whole::averaging.keeps_two()},
+        microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
     device_.scratch_bytes = ops_.scratch_bytes();
@@ -137,7 +135,7 @@ class RankPasses {
             links_.await_backward(device_, action.stage);
           }
           if constexpr (Program::stages.stage[s].has_result) {
-            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / own.total,
+            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / samples_of(own),
                                table.loss_gradient);
           }
         }
@@ -238,7 +236,6 @@ class RankPasses {
     }
   }
 
-  // The sums over the replicas of a local stage.
   void synchronize(std::span<double> sums, int stage) {
     gradients_.synchronize(device_, sums, stage);
   }
@@ -257,11 +254,15 @@ class RankPasses {
     }
   }
 
+  [[nodiscard]] int samples_of(Microbatch const& own) const {
+    return Whole::averaging.keeps_two() ? microbatches_.total_of_copy(own) : key_.samples;
+  }
+
   [[nodiscard]] PassType pass(Microbatch const& own) {
     return {.device = device_,
             .batch = own.size,
             .first_sample = own.first,
-            .share = static_cast<double>(own.size) / own.total,
+            .share = static_cast<double>(own.size) / samples_of(own),
             .state = feed_.state(),
             .training = key_.training,
             .accumulate = own.adds};
