@@ -30,7 +30,10 @@
 /// A function of its own even where the optimiser would inline it: one for each stage and pass, and
 /// kernels whose bits must not depend on their caller. TANDEM_INLINE is the opposite: a rank's
 /// switch over its actions.
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define TANDEM_NOINLINE __attribute__((noinline, noclone))  // a clone's calls would cost more
+#define TANDEM_INLINE __attribute__((always_inline)) inline
+#elif defined(__GNUC__) || defined(__clang__)
 #define TANDEM_NOINLINE __attribute__((noinline))
 #define TANDEM_INLINE __attribute__((always_inline)) inline
 #else
