@@ -4,15 +4,11 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include <tandem/strategy/make_schedule.hpp>
@@ -20,54 +16,12 @@
 
 #include <compare.hpp>
 #include <tiny_network.hpp>
+#include <trap_network.hpp>
 #include <unit/comm/watchdog.hpp>
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
 namespace {
-
-enum class Pass { none, forward, backward };
-
-/// Which layer springs, in which pass, at which of its calls, and whether it throws or is late.
-struct Trap {
-  static inline std::atomic<int> layer = -1;
-  static inline std::atomic<Pass> pass = Pass::none;
-  static inline std::atomic<int> calls = 0;
-  static inline std::atomic<bool> throws = true;
-
-  static void set(int at_layer, Pass in_pass, int at_call, bool throwing) {
-    layer = at_layer;
-    calls = at_call;
-    throws = throwing;
-    pass = in_pass;
-  }
-  static void step_on(int at_layer, Pass in_pass) {
-    if (pass == in_pass && layer == at_layer && calls.fetch_sub(1) == 1) {
-      if (throws) {
-        throw std::runtime_error{"sprung"};
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds{1500});
-    }
-  }
-};
-
-/// Passes its input on, over the trap.
-template <int Layer>
-struct Passage {
-  static constexpr std::string_view name = "Passage";
-  static constexpr Shape output(Shape in) { return in; }
-  static void forward(auto const& call) {
-    Trap::step_on(Layer, Pass::forward);
-    std::ranges::copy(call.x, call.y.begin());
-  }
-  static void input_gradient(auto const& call) {
-    Trap::step_on(Layer, Pass::backward);
-    std::ranges::copy(call.dy, call.dx.begin());
-  }
-};
-
-struct TrapNet : Network<Vector<4>, Sequential<Linear<4>, Passage<0>, Linear<4>, Passage<1>,
-                                               Linear<4>, Passage<2>, Linear<3>>> {};
 
 using Three = Trainer<TrapNet, Pipeline<ZeroBubbleH1, 4, Split<2>, Split<2>, Split<3>>, Host>;
 
@@ -90,11 +44,11 @@ TEST_CASE("a stage that throws ends the step on all devices, under every schedul
           Three trainer{
               {.batch = 8, .threads_per_device = 1, .rows = make_schedule(schedule, 3, 4)}};
           trainer.step(data.x, data.y);
-          Trap::set(victim, pass, call, true);
+          Trap::set(victim, pass, call);
           CHECK(message<RankError>([&] { trainer.step(data.x, data.y); }) ==
                 "rank " + std::to_string(victim) + ": sprung");
           CHECK(Trap::calls == 0);
-          Trap::set(-1, Pass::none, 0, true);
+          Trap::set(-1, Pass::none, 0);
           check_refusal(trainer);
         }
       }
@@ -110,11 +64,11 @@ TEST_CASE("a stage that does not come in time: who, which message, in which acti
                    .timeout = std::chrono::milliseconds{300},
                    .rows = make_schedule("one_f_one_b", 3, 4)}};
     trainer.step(data.x, data.y);
-    Trap::set(1, pass, 3, false);
+    Trap::set(1, pass, 3, std::chrono::milliseconds{1500});
     auto const start = std::chrono::steady_clock::now();
     std::string const text = message<RankError>([&] { trainer.step(data.x, data.y); });
     auto const waited = std::chrono::steady_clock::now() - start;
-    Trap::set(-1, Pass::none, 0, true);
+    Trap::set(-1, Pass::none, 0);
     INFO(text);
     CHECK(contains(text, "rank 1 did not send message"));
     CHECK(contains(text, "waits to receive ("));

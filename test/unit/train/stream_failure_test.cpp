@@ -4,11 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,54 +15,12 @@
 
 #include <compare.hpp>
 #include <tiny_network.hpp>
+#include <trap_network.hpp>
 #include <unit/comm/watchdog.hpp>
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
 namespace {
-
-enum class Pass { none, forward, backward };
-
-/// Which layer springs, in which pass, at which of its calls, and whether it throws or is late.
-struct Trap {
-  static inline std::atomic<int> layer = -1;
-  static inline std::atomic<Pass> pass = Pass::none;
-  static inline std::atomic<int> calls = 0;
-  static inline std::atomic<bool> throws = true;
-
-  static void set(int at_layer, Pass in_pass, int at_call, bool throwing = true) {
-    layer = at_layer;
-    calls = at_call;
-    throws = throwing;
-    pass = in_pass;
-  }
-  static void step_on(int at_layer, Pass in_pass) {
-    if (pass == in_pass && layer == at_layer && calls.fetch_sub(1) == 1) {
-      if (throws) {
-        throw std::runtime_error{"sprung"};
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds{4000});
-    }
-  }
-};
-
-/// Passes its input on, over the trap.
-template <int Layer>
-struct Passage {
-  static constexpr std::string_view name = "Passage";
-  static constexpr Shape output(Shape in) { return in; }
-  static void forward(auto const& call) {
-    Trap::step_on(Layer, Pass::forward);
-    std::ranges::copy(call.x, call.y.begin());
-  }
-  static void input_gradient(auto const& call) {
-    Trap::step_on(Layer, Pass::backward);
-    std::ranges::copy(call.dy, call.dx.begin());
-  }
-};
-
-struct TrapNet : Network<Vector<4>, Sequential<Linear<4>, Passage<0>, Linear<4>, Passage<1>,
-                                               Linear<4>, Passage<2>, Linear<3>>> {};
 
 template <class Schedule, int Count>
 using Three = Trainer<TrapNet, Pipeline<Schedule, Count, Split<2>, Split<2>, Split<3>>, Host>;
@@ -146,7 +101,7 @@ TEST_CASE("a stage that does not come in time; a program that lets the ranks wai
   trainer.step(data.x, data.y);
   std::this_thread::sleep_for(std::chrono::milliseconds{1500});
   trainer.step(data.x, data.y);
-  Trap::set(1, Pass::forward, 1, false);
+  Trap::set(1, Pass::forward, 1, std::chrono::milliseconds{4000});
   std::string const text = message<RankError>([&] {
     for (int s = 0; s < 3; ++s) {
       trainer.step(data.x, data.y);
