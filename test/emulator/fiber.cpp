@@ -8,6 +8,8 @@
 #include <cstring>
 #include <new>
 
+#include <support/sanitizers.hpp>
+
 #if !defined(__x86_64__)
 #include <ucontext.h>
 #endif

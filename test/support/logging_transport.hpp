@@ -8,7 +8,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -42,8 +45,18 @@ class Logging : public Recording<C> {
 
  private:
   void note() {
-    log_->push_back(Base::log().back());
+    Record record = Base::log().back();
+    record.label.text = kept(record.label.text);
+    log_->push_back(record);
     Base::clear();
+  }
+
+  /// The same text, for as long as the program runs: logs are read when the trainer is gone.
+  static char const* kept(char const* text) {
+    static std::mutex mutex;
+    static std::set<std::string> texts;
+    std::lock_guard const lock{mutex};
+    return text != nullptr ? texts.insert(text).first->c_str() : nullptr;
   }
 
   std::vector<Record>* log_;

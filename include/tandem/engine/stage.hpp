@@ -85,8 +85,7 @@ struct Stage {
 
   /// After parameters have changed.
   TANDEM_NOINLINE static void pack(Rank& rank, Table const& table) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<First + I>(rank, table), ...); }
-    (std::make_integer_sequence<int, Last - First>{});
+    pack_blocks(rank, table, Blocks{});
   }
 
  private:
@@ -180,6 +179,16 @@ struct Stage {
       own();
     }
     rank.synchronize(sums, stage);
+  }
+
+  template <int... B>
+  static void pack_blocks(Rank& rank, Table const& table, std::integer_sequence<int, B...>) {
+    (pack_nodes<First + B * block, block_end(First + B * block)>(rank, table), ...);
+  }
+  template <int Begin, int End>
+  static void pack_nodes(Rank& rank, Table const& table) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<Begin + I>(rank, table), ...); }
+    (std::make_integer_sequence<int, End - Begin>{});
   }
 
   template <int I>

@@ -26,7 +26,8 @@ TEST_CASE_TEMPLATE("batch_norm_evaluation: against Host in double", T, float, do
   double const u = test::unit<T>;
   host::Team team{1};
   for (Case<T> const& c : test::cases<T>()) {
-    auto const [rows, columns] = c.n;
+    auto const rows = c.n.rows;
+    auto const columns = c.n.columns;
     CAPTURE(rows);
     CAPTURE(columns);
     auto const mean = test::numbers<P>(columns, 8);

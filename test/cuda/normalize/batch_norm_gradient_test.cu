@@ -31,7 +31,8 @@ TEST_CASE_TEMPLATE("batch norm's gradients: against Host in double", T, float, d
       CAPTURE(c.n.rows);
       CAPTURE(c.n.columns);
       CAPTURE(relu);
-      auto const [rows, columns] = c.n;
+      auto const rows = c.n.rows;
+      auto const columns = c.n.columns;
       Trained<T> const out{c, relu};
       auto const dy = test::numbers<T>(c.n.elements(), 6);
       auto masked = test::in_double(dy);

@@ -25,7 +25,7 @@ using Norm = BatchNorm2d<>;
 using OnHost = BasicHost<Portable, Fp64>;
 using OnCuda = BasicCuda<Portable, Fp64>;
 
-constexpr int channels = 6;
+constexpr int op_channels = 6;
 constexpr int pixels = 5 * 7;
 constexpr int largest = 40;
 
@@ -37,10 +37,11 @@ struct Arrays {
 
 std::vector<double> exchanged(std::vector<double> const& x, bool to_host) {
   std::vector<double> y;
-  constexpr std::ptrdiff_t sample = channels * pixels;
+  constexpr std::ptrdiff_t sample = op_channels * pixels;
   for (auto at = x.begin(); at != x.end(); at += sample) {
-    auto const one = test::transposed(std::vector<double>(at, at + sample),
-                                      to_host ? pixels : channels, to_host ? channels : pixels);
+    auto const one =
+        test::transposed(std::vector<double>(at, at + sample), to_host ? pixels : op_channels,
+                         to_host ? op_channels : pixels);
     y.insert(y.end(), one.begin(), one.end());
   }
   return y;
@@ -56,7 +57,7 @@ struct Settings {
 
 OpSetup setup(Settings const& s) {
   OpSetup result{};
-  result.node.in = image_shape(channels, 5, 7);
+  result.node.in = image_shape(op_channels, 5, 7);
   result.node.out = result.node.in;
   result.node.frozen = s.frozen;
   result.node.relu = s.relu;
@@ -85,8 +86,8 @@ void run_on_cuda(Settings const& s, int batch, Arrays& a) {
   double* parameters[4];
   double* gradients[4];
   for (int i = 0; i < 4; ++i) {
-    parameters[i] = parameter.data() + i * channels;
-    gradients[i] = gradient.data() + i * channels;
+    parameters[i] = parameter.data() + i * op_channels;
+    gradients[i] = gradient.data() + i * op_channels;
   }
   Operands<double> const o{.x = inputs,
                            .y = y.data(),
@@ -127,8 +128,8 @@ void run_on_host(Settings const& s, int batch, Arrays& a) {
   double* parameters[4];
   double* gradients[4];
   for (int i = 0; i < 4; ++i) {
-    parameters[i] = a.parameter.data() + i * channels;
-    gradients[i] = a.gradient.data() + i * channels;
+    parameters[i] = a.parameter.data() + i * op_channels;
+    gradients[i] = a.gradient.data() + i * op_channels;
   }
   std::vector<double> dy = a.dy;
   Operands<double> const o{.x = inputs,
@@ -163,13 +164,13 @@ void check_op(Settings const& s, int batch) {
   CAPTURE(s.training);
   CAPTURE(s.accumulate);
   CAPTURE(s.input_gradient);
-  std::int64_t const n = std::int64_t{batch} * pixels * channels;
+  std::int64_t const n = std::int64_t{batch} * pixels * op_channels;
   Arrays cuda{.x = test::numbers<double>(n, 1),
               .y = test::numbers<double>(n, 2),
               .dy = test::numbers<double>(n, 3),
               .dx = test::numbers<double>(n, 4),
-              .parameter = test::numbers<double>(4 * channels, 5, 0.5, 0.75),
-              .gradient = test::numbers<double>(4 * channels, 6)};
+              .parameter = test::numbers<double>(4 * op_channels, 5, 0.5, 0.75),
+              .gradient = test::numbers<double>(4 * op_channels, 6)};
   Arrays host{.x = exchanged(cuda.x, true),
               .y = exchanged(cuda.y, true),
               .dy = exchanged(cuda.dy, true),
@@ -207,7 +208,7 @@ struct Tenth {
 };
 
 /// The loss's value and gradient; Target is its targets' type. The output may be an image of the
-/// channels and pixels above.
+/// op_channels and pixels above.
 template <class L, class Target>
 void check_loss(Shape output, std::vector<Target> const& targets, int batch) {
   auto const y = test::numbers<double>(batch * output.elements(), 1, 3);
@@ -249,8 +250,8 @@ TEST_CASE("the ops of losses are Host's") {
     check_loss<SoftmaxCrossEntropy<>>(vector_shape(11), labels, batch);
     check_loss<SoftmaxCrossEntropy<Tenth>>(vector_shape(11), labels, batch);
     check_loss<MeanSquaredError>(vector_shape(130), test::numbers<float>(batch * 130, 2), batch);
-    check_loss<MeanSquaredError>(image_shape(channels, 5, 7),
-                                 test::numbers<float>(batch * channels * pixels, 2), batch);
+    check_loss<MeanSquaredError>(image_shape(op_channels, 5, 7),
+                                 test::numbers<float>(batch * op_channels * pixels, 2), batch);
   }
 }
 

@@ -15,7 +15,7 @@
 #include <tiny_network.hpp>
 #include <unit/comm/watchdog.hpp>
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__GLIBC__)
 #define TANDEM_COUNT_MALLOC 1
 #else
 #define TANDEM_COUNT_MALLOC 0

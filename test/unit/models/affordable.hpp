@@ -9,13 +9,12 @@
 
 #include <tandem/graph/network.hpp>
 
+#include <sanitizers.hpp>
+
 namespace tandem::test {
 
-#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if !defined(__OPTIMIZE__) || TANDEM_TEST_SANITIZED
 inline constexpr bool affords_large_models = false;
-#elif defined(__has_feature)
-inline constexpr bool affords_large_models =
-    !(__has_feature(address_sanitizer) || __has_feature(thread_sanitizer));
 #else
 inline constexpr bool affords_large_models = true;
 #endif

@@ -10,6 +10,8 @@
 #include <tandem/core/error.hpp>
 #include <tandem/train/safetensors_file.hpp>
 
+#include <sanitizers.hpp>
+
 #include "temporary_folder.hpp"
 
 namespace tandem {
@@ -39,14 +41,7 @@ TEST_CASE("read_whole_file refuses what is no regular file") {
   }
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool stops_without_memory = true;
-#elif defined(__has_feature)
-constexpr bool stops_without_memory =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool stops_without_memory = false;
-#endif
+constexpr bool stops_without_memory = TANDEM_TEST_SANITIZED;
 
 /// A file of 2^62 bytes, more than any address space has; few file systems make one.
 bool make_sparse(std::string const& path) {

@@ -152,14 +152,15 @@ Place any(ActionRows& rows, Random& random) {
 
 /// A forward, with its messages, behind the next update of its row.
 ActionRows& behind_update(ActionRows& rows, Random& random) {
-  auto [row, at] = any(rows, random);
-  auto const from = row.begin() + at;
+  Place const place = any(rows, random);
+  auto& row = place.row;
+  auto const from = row.begin() + place.at;
   auto const to = std::find_if(from, row.end(), [](Action const& a) { return a.kind == update; });
   if (from->kind == forward && to != row.end()) {
     auto const is_message = [&](auto one, ActionKind kind) {
       return one >= row.begin() && one < to && one->kind == kind;
     };
-    auto const begin = is_message(from - (at > 0 ? 1 : 0), receive_forward) ? from - 1 : from;
+    auto const begin = is_message(from - (place.at > 0 ? 1 : 0), receive_forward) ? from - 1 : from;
     auto const end = is_message(from + 1, send_forward) ? from + 2 : from + 1;
     std::rotate(begin, end, to + 1);
   }

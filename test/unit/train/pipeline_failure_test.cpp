@@ -70,9 +70,12 @@ TEST_CASE("a stage that does not come in time: who, which message, in which acti
     auto const waited = std::chrono::steady_clock::now() - start;
     Trap::set(-1, Pass::none, 0);
     INFO(text);
-    CHECK(contains(text, "rank 1 did not send message"));
-    CHECK(contains(text, "waits to receive ("));
-    CHECK(contains(text, " boundary "));
+    if (contains(text, "rank 1 did not send message")) {
+      CHECK(contains(text, "waits to receive ("));
+      CHECK(contains(text, " boundary "));
+    } else {  // a rank that had nothing left to receive was the first to lose patience
+      CHECK(contains(text, "rank 1 did not reach all-reduce"));
+    }
     CHECK(contains(text, "within 300 ms"));
     CHECK(contains(text, sought));
     CHECK(waited >= std::chrono::milliseconds{300});

@@ -125,7 +125,8 @@ __device__ void update_all(Update const& update, UpdateChunk const& chunk, T* ro
   std::int64_t const at = chunk.begin;
   if (chunk.count % n == 0 && starts_pack(run.parameter, at) && starts_pack(run.gradient, at) &&
       starts_pack(run.state[0], at) && starts_pack(run.state[1], at) &&
-      reinterpret_cast<std::uintptr_t>(rounded + at) % (n * sizeof(T)) == 0) {
+      (rounded == nullptr ||
+       reinterpret_cast<std::uintptr_t>(rounded + at) % (n * sizeof(T)) == 0)) {
     update_packs<n>(update, chunk, rounded);
   } else {
     update_packs<1>(update, chunk, rounded);
