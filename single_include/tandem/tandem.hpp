@@ -4944,39 +4944,6 @@ constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
   return flags;
 }
 
-/// The node whose memory has the output of @p n: through views, and the homes of slices.
-template <GraphSize Size>
-constexpr int root_of(Graph<Size> const& graph, int n) {
-  for (;;) {
-    Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
-      return n;
-    }
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
-  }
-}
-
-/// Where in the pixels of that memory the output of @p n begins.
-template <GraphSize Size>
-constexpr int first_channel_of(Graph<Size> const& graph, int n) {
-  int first = 0;
-  for (;;) {
-    Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
-      return first;
-    }
-    first += node.first_channel;
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
-  }
-}
-
-/// Channels of a pixel of that memory.
-template <GraphSize Size>
-constexpr int stored_channels(Graph<Size> const& graph, int n) {
-  Node const& root = graph.node[root_of(graph, n)];
-  return root.width > 0 ? root.width : root.out[0];
-}
-
 /// "2.0.1", "4.body.0"; "" for the input.
 inline std::string to_string(Path const& path) {
   std::string text;
@@ -4987,14 +4954,6 @@ inline std::string to_string(Path const& path) {
                                              : std::to_string(path.part[i]);
   }
   return text;
-}
-
-/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
-template <GraphSize Size>
-std::string parameter_name(Graph<Size> const& graph, int p) {
-  GraphParameter const& parameter = graph.parameter[p];
-  std::string const path = to_string(graph.node[parameter.node].path);
-  return (path.empty() ? path : path + ".") + parameter.parameter.name;
 }
 
 }  // namespace tandem
@@ -5942,6 +5901,76 @@ class ParameterMirror {
 /// ranks that have it, for each link and direction its two ends, and where two models are averaged
 /// the two ranks that have the same parts of them.
 
+// ---- tandem/strategy/local_stage.hpp
+
+/// @file
+/// LocalStages: which nodes of a device's graph each of its stages has.
+
+namespace tandem {
+
+/// One of a device's stages: nodes [first, last) of its graph.
+struct LocalStage {
+  int id = 0;  ///< in the StageMap
+  int first = 0;
+  int last = 0;
+  int copy = 0;                 ///< which of the model's copies it is part of
+  int part = 0;                 ///< which part of the model it is
+  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
+  bool has_input = false;       ///< it reads the network's input
+  bool has_result = false;      ///< it gives the network's output
+};
+
+/// The stages of a device, in the order of its graph.
+template <int Count>
+struct LocalStages {
+  static constexpr int count = Count;
+  LocalStage stage[Count] = {};
+};
+
+/// Which of a device's stages has this number in the StageMap.
+template <int Count>
+constexpr int local_stage(LocalStages<Count> const& stages, int id) {
+  int local = 0;
+  while (stages.stage[local].id != id) {
+    ++local;
+  }
+  return local;
+}
+
+namespace detail {
+
+template <GraphSize Size>
+constexpr int count_stages(Graph<Size> const& graph) {
+  int count = 1;
+  for (int n = 1; n < Size.nodes; ++n) {
+    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size>
+constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
+  LocalStages<Count> stages;
+  int next = 0;
+  for (int n = 0; n < Size.nodes; ++n) {
+    int const id = graph.node[n].stage;
+    if (n == 0 || id != graph.node[n - 1].stage) {
+      stages.stage[next++] = {
+          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
+    }
+    LocalStage& stage = stages.stage[next - 1];
+    stage.last = n + 1;
+    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
+    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
+    stage.has_result = stage.has_result || n == graph.result;
+  }
+  return stages;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
 // ---- tandem/strategy/stage_map_view.hpp
 
 /// @file
@@ -6205,7 +6234,23 @@ class RankGroups {
   }
 
   /// Of the ranks over which the gradients of this stage are summed.
-  static int of_stage(int stage) { return reduced() > 0 ? stage % reduced() : all; }
+  static int of_stage(int stage) {
+    constexpr int groups = reduced();
+    if constexpr (groups > 0) {
+      return stage % groups;
+    } else {
+      return all;
+    }
+  }
+  /// The ends of these groups for a device's stages, by connect(group).
+  template <int Count, class Connect>
+  static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
+    std::vector<decltype(connect(all))> ends;
+    for (LocalStage const& stage : stages.stage) {
+      ends.push_back(connect(of_stage(stage.id)));
+    }
+    return ends;
+  }
 
   /// Of the ends of a link; the sender is its first rank.
   static int of_link(int replica, int link, bool forward) {
@@ -6907,6 +6952,75 @@ struct MemoryReport {
 /// @file
 /// NamedParameter: a parameter with its gradient and optimizer states, by name.
 
+// ---- tandem/graph/graph_view.hpp
+
+/// @file
+/// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
+
+namespace tandem {
+
+/// Refers to a Graph, which must outlive it.
+struct GraphView {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+  Node const* node = nullptr;
+  int const* source = nullptr;
+  int const* edge_origin = nullptr;
+  GraphParameter const* parameter = nullptr;
+  int result = -1;
+
+  template <GraphSize Size>
+  constexpr GraphView(Graph<Size> const& graph)
+      : nodes{Size.nodes},
+        edges{Size.edges},
+        parameters{Size.parameters},
+        node{graph.node},
+        source{graph.source},
+        edge_origin{graph.edge_origin},
+        parameter{graph.parameter},
+        result{graph.result} {}
+};
+
+/// The node whose memory has the output of @p n: through views, and the homes of slices.
+constexpr int root_of(GraphView graph, int n) {
+  for (;;) {
+    Node const& node = graph.node[n];
+    if (node.home < 0 && !node.view) {
+      return n;
+    }
+    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+  }
+}
+
+/// Where in the pixels of that memory the output of @p n begins.
+constexpr int first_channel_of(GraphView graph, int n) {
+  int first = 0;
+  for (;;) {
+    Node const& node = graph.node[n];
+    if (node.home < 0 && !node.view) {
+      return first;
+    }
+    first += node.first_channel;
+    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+  }
+}
+
+/// Channels of a pixel of that memory.
+constexpr int stored_channels(GraphView graph, int n) {
+  Node const& root = graph.node[root_of(graph, n)];
+  return root.width > 0 ? root.width : root.out[0];
+}
+
+/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
+inline std::string parameter_name(GraphView graph, int p) {
+  GraphParameter const& parameter = graph.parameter[p];
+  std::string const path = to_string(graph.node[parameter.node].path);
+  return (path.empty() ? path : path + ".") + parameter.parameter.name;
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// A parameter, its gradient of the last step, and its optimizer states, by name.
@@ -7241,11 +7355,11 @@ constexpr bool matches(std::string_view pattern, std::string_view name) {
 
 /// A pattern that matches nothing is a mistake.
 /// @throws ContractError  a pattern matches no parameter of the network
-template <GraphSize Size>
-void check_groups(Graph<Size> const& graph, std::vector<ParameterGroup> const& groups) {
+template <class = void>
+void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     bool used = false;
-    for (int p = 0; p < Size.parameters && !used; ++p) {
+    for (int p = 0; p < graph.parameters && !used; ++p) {
       used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
     }
     if (!used) {
@@ -7257,20 +7371,20 @@ void check_groups(Graph<Size> const& graph, std::vector<ParameterGroup> const& g
 
 /// The trained parameters of a device as runs, one each, in the order of its layout.
 /// @param parts  of the model: stages from there on are copies of others
-template <GraphSize Size>
-std::vector<UpdateRun> parameter_runs(Graph<Size> const& graph,
-                                      ParameterLayout<Size.nodes, Size.parameters> const& layout,
+/// @param offset  of each parameter, in elements
+template <class = void>
+std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                       std::vector<ParameterGroup> const& groups, int parts) {
   std::vector<UpdateRun> runs;
-  for (int n = Size.nodes - 1; n >= 0; --n) {  // the layout's order
+  for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
     Node const& node = graph.node[n];
     for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
       if (graph.parameter[p].frozen) {
         continue;
       }
       Parameter const& parameter = graph.parameter[p].parameter;
-      UpdateRun run{.begin = layout.offset[p],
-                    .end = layout.offset[p] + parameter.shape.elements(),
+      UpdateRun run{.begin = offset[p],
+                    .end = offset[p] + parameter.shape.elements(),
                     .origin = graph.parameter[p].origin,
                     .stage = node.stage,
                     .counted = node.stage < parts,
@@ -7350,6 +7464,16 @@ inline ActionSpan row_of(ActionRows const& table, int device) {
   return {row.data(), static_cast<int>(row.size())};
 }
 inline int devices_of(ActionRows const& table) { return static_cast<int>(table.size()); }
+
+template <int Devices, int Length>
+ActionRows rows_of(ActionTable<Devices, Length> const& table) {
+  ActionRows rows;
+  for (int device = 0; device < Devices; ++device) {
+    ActionSpan const row = row_of(table, device);
+    rows.emplace_back(row.begin(), row.end());
+  }
+  return rows;
+}
 
 }  // namespace tandem
 
@@ -7759,9 +7883,8 @@ struct PlanTask {
 namespace detail {
 
 /// Sizes of the buffers of a graph's nodes.
-template <GraphSize Size>
 struct BufferSizes {
-  Graph<Size> const& graph;
+  GraphView graph;
   std::int64_t batch;
   std::int64_t element_bytes;
 
@@ -7778,10 +7901,10 @@ struct BufferSizes {
 };
 
 /// Places values, and what ops save.
-template <GraphSize Size>
+template <class = void>
 class ValuePlanner {
  public:
-  ValuePlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+  ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
                MemoryPlan& plan)
       : graph_{graph},
         needs_{needs},
@@ -7813,12 +7936,12 @@ class ValuePlanner {
   }
 
   void find_roots() {
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       plan_.bytes.push_back(sizes_.bytes(n));
       plan_.root.push_back(root_of(graph_, n));
       plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
     }
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       int const over = overwritten_by(n);
       if (over >= 0) {
         std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
@@ -7844,7 +7967,7 @@ class ValuePlanner {
     if (crosses(r, n)) {
       return false;
     }
-    for (int m = 0; m < Size.nodes; ++m) {
+    for (int m = 0; m < graph_.nodes; ++m) {
       Node const& node = graph_.node[m];
       if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
         return false;
@@ -7869,8 +7992,8 @@ class ValuePlanner {
   }
 
   void find_regions() {
-    plan_.region.assign(Size.nodes, MemoryRegion::transient);
-    for (int n = 0; n < Size.nodes; ++n) {  // what backward reads
+    plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
+    for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
       Node const& node = graph_.node[n];
       MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
       if (node.needs_gradient && needs(n).output) {
@@ -7882,7 +8005,7 @@ class ValuePlanner {
         }
       });
     }
-    for (int n = 0; n < Size.nodes; ++n) {  // what must outlive its pass
+    for (int n = 0; n < graph_.nodes; ++n) {  // what must outlive its pass
       Node const& node = graph_.node[n];
       if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
         region(n) = MemoryRegion::kept;
@@ -7893,7 +8016,7 @@ class ValuePlanner {
         }
       });
     }
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       if (is_input(root(n))) {
         region(n) = MemoryRegion::none;
       }
@@ -7901,15 +8024,16 @@ class ValuePlanner {
   }
 
   void place_values() {
-    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read or written last in forward
-    for (int n = 0; n < Size.nodes; ++n) {
+    std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
+                          0);  // of a root: when it is read or written last in forward
+    for (int n = 0; n < graph_.nodes; ++n) {
       auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
       used(n);
       each_source(n, used);
     }
-    plan_.value.assign(Size.nodes, MemoryPlan::none);
-    plan_.saved.assign(Size.nodes, MemoryPlan::none);
-    plan_.stage.assign(Size.nodes, 0);
+    plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
     plan_.kept_bytes.assign(task_.stages.size(), 0);
     detail::FirstFit transient;
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
@@ -7945,10 +8069,10 @@ class ValuePlanner {
     plan_.transient_bytes = transient.peak();
   }
 
-  Graph<Size> const& graph_;
+  GraphView graph_;
   std::vector<OpNeeds> const& needs_;
   PlanTask const& task_;
-  BufferSizes<Size> sizes_;
+  BufferSizes sizes_;
   MemoryPlan& plan_;
 };
 
@@ -8002,76 +8126,6 @@ constexpr int deferred_microbatches(Table const& table, StageMapView const& map,
   }
   return most;
 }
-
-}  // namespace tandem
-
-// ---- tandem/strategy/local_stage.hpp
-
-/// @file
-/// LocalStages: which nodes of a device's graph each of its stages has.
-
-namespace tandem {
-
-/// One of a device's stages: nodes [first, last) of its graph.
-struct LocalStage {
-  int id = 0;  ///< in the StageMap
-  int first = 0;
-  int last = 0;
-  int copy = 0;                 ///< which of the model's copies it is part of
-  int part = 0;                 ///< which part of the model it is
-  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
-  bool has_input = false;       ///< it reads the network's input
-  bool has_result = false;      ///< it gives the network's output
-};
-
-/// The stages of a device, in the order of its graph.
-template <int Count>
-struct LocalStages {
-  static constexpr int count = Count;
-  LocalStage stage[Count] = {};
-};
-
-/// Which of a device's stages has this number in the StageMap.
-template <int Count>
-constexpr int local_stage(LocalStages<Count> const& stages, int id) {
-  int local = 0;
-  while (stages.stage[local].id != id) {
-    ++local;
-  }
-  return local;
-}
-
-namespace detail {
-
-template <GraphSize Size>
-constexpr int count_stages(Graph<Size> const& graph) {
-  int count = 1;
-  for (int n = 1; n < Size.nodes; ++n) {
-    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
-  }
-  return count;
-}
-
-template <int Count, GraphSize Size>
-constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
-  LocalStages<Count> stages;
-  int next = 0;
-  for (int n = 0; n < Size.nodes; ++n) {
-    int const id = graph.node[n].stage;
-    if (n == 0 || id != graph.node[n - 1].stage) {
-      stages.stage[next++] = {
-          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
-    }
-    LocalStage& stage = stages.stage[next - 1];
-    stage.last = n + 1;
-    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
-    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
-    stage.has_result = stage.has_result || n == graph.result;
-  }
-  return stages;
-}
-
-}  // namespace detail
 
 }  // namespace tandem
 
@@ -8427,6 +8481,32 @@ struct RankPlan {
   std::vector<StageLife> stages{};
 };
 
+/// What a device's plan depends on besides the table.
+struct RankPlanTask {
+  StageMapView map{};
+  int device = 0;
+  int ranks = 1;  ///< of the strategy
+  int gradient_replicas = 1;
+  Averaging averaging{};
+  std::span<LocalStage const> stages{};
+  std::span<int const> bucket_stage{};  ///< of each bucket of gradients
+};
+
+/// That of device @p Program::device. Code that runs once takes such values and not the type, or
+/// each device of each strategy would be compiled for itself.
+template <class Program>
+RankPlanTask rank_plan_task() {
+  using Whole = typename Program::Program;
+  return {.map = Whole::map,
+          .device = Program::device,
+          .ranks = Whole::ranks,
+          .gradient_replicas = Program::gradient_replicas,
+          .averaging = Whole::averaging,
+          .stages = Program::stages.stage,
+          .bucket_stage = {Program::layout.bucket_stage,
+                           static_cast<std::size_t>(Program::layout.buckets)}};
+}
+
 /// The strategy's batching, with the microbatches of an imported table if there are any.
 template <class Whole>
 Batching batching_with(int microbatches) {
@@ -8483,19 +8563,17 @@ bool ends_from_last(Table const& table, StageMapView const& map, int device) {
   return true;
 }
 
-/// Writes the rows of device @p Program::device.
-template <class Program>
+/// Writes the rows of a device.
+template <class = void>
 class RankPlanner {
  public:
-  using Whole = typename Program::Program;
-  static constexpr bool keeps_two = Whole::averaging.keeps_two();
+  RankPlanner(RankPlanTask const& task, ActionRows const& table) : task_{task}, table_{table} {}
 
-  template <class Table>
-  RankPlan plan(Table const& table, Batching const& batching) {
+  RankPlan plan(Batching const& batching) {
     plan_.batching = batching;
-    plan_.ends_from_last = ends_from_last(table, Whole::map, Program::device);
-    plan_.sums_early = updates_early(table);
-    ActionSpan const row = row_of(table, Program::device);
+    plan_.ends_from_last = ends_from_last(table_, task_.map, task_.device);
+    plan_.sums_early = updates_early();
+    ActionSpan const row = row_of(table_, task_.device);
     for (int i = 0; i < row.size; ++i) {
       Action const action = row[i];
       plan_.training.push_back(action);
@@ -8522,8 +8600,8 @@ class RankPlanner {
     bool const sends = i + 1 < row.size && row[i + 1].stage == row[i].stage &&
                        (row[i + 1].kind == ActionKind::send_forward ||
                         row[i + 1].kind == ActionKind::send_backward);
-    if (!sends && std::exchange(last_forward_, false) && Whole::ranks > 1) {
-      add(ActionKind::reduce_loss, first_stage, RankPlan::begins_reduction);
+    if (!sends && std::exchange(last_forward_, false) && task_.ranks > 1) {
+      add(ActionKind::reduce_loss, first_stage(), RankPlan::begins_reduction);
     }
     if (!sends && ended_ >= 0) {
       reduce_losses();
@@ -8541,14 +8619,15 @@ class RankPlanner {
 
   // Whether stages are updated as they end: all losses are known by then, no gradient of replicas
   // is on its way, and the two ends of an exchange begin them in one order.
-  template <class Table>
-  static bool updates_early(Table const& table) {
-    bool early = keeps_two && Program::gradient_replicas == 1 && goes_forward_first(table);
-    for (int device = 0; device < Whole::devices; ++device) {
-      early = early && ends_from_last(table, Whole::map, device);
+  [[nodiscard]] bool updates_early() const {
+    bool early = keeps_two() && task_.gradient_replicas == 1 && goes_forward_first(table_);
+    for (int device = 0; device < task_.map.devices; ++device) {
+      early = early && ends_from_last(table_, task_.map, device);
     }
     return early;
   }
+  [[nodiscard]] bool keeps_two() const { return task_.averaging.keeps_two(); }
+  [[nodiscard]] int first_stage() const { return task_.stages[0].id; }
 
   void add(std::vector<Action>& row, ActionKind kind, int stage, int index = 0) {
     row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
@@ -8556,14 +8635,14 @@ class RankPlanner {
   void add(ActionKind kind, int stage, int index = 0) { add(plan_.training, kind, stage, index); }
 
   void reduce_losses() {
-    if (Whole::ranks > 1 && !reduces_losses_) {
-      add(ActionKind::reduce_loss, first_stage);
+    if (task_.ranks > 1 && !reduces_losses_) {
+      add(ActionKind::reduce_loss, first_stage());
       reduces_losses_ = true;
     }
   }
 
   void update(int stage) {
-    if (Whole::averaging.overlapped) {
+    if (task_.averaging.overlapped) {
       add(ActionKind::exchange, stage);
     }
     add(ActionKind::update, stage);
@@ -8571,35 +8650,38 @@ class RankPlanner {
   }
 
   void end() {
-    for (int bucket = 0; Program::gradient_replicas > 1 && bucket < Program::layout.buckets;
+    for (int bucket = 0;
+         task_.gradient_replicas > 1 && bucket < static_cast<int>(task_.bucket_stage.size());
          ++bucket) {
-      add(ActionKind::reduce_gradient, Program::layout.bucket_stage[bucket], bucket);
+      add(ActionKind::reduce_gradient, task_.bucket_stage[static_cast<std::size_t>(bucket)],
+          bucket);
     }
     reduce_losses();
-    if (Whole::devices > 1 && !keeps_two) {
-      add(ActionKind::reduce_norm, first_stage);
+    if (task_.map.devices > 1 && !keeps_two()) {
+      add(ActionKind::reduce_norm, first_stage());
     }
-    if (!keeps_two) {
-      add(ActionKind::update, first_stage);
+    if (!keeps_two()) {
+      add(ActionKind::update, first_stage());
     }
-    for (int part = Whole::map.parts() - 1; keeps_two && !plan_.sums_early && part >= 0; --part) {
-      for (LocalStage const& own : Program::stages.stage) {
+    for (int part = task_.map.parts() - 1; keeps_two() && !plan_.sums_early && part >= 0; --part) {
+      for (LocalStage const& own : task_.stages) {
         if (own.part == part) {
           update(own.id);
         }
       }
     }
-    for (std::size_t i = 0; !Whole::averaging.overlapped && i < updated_.size(); ++i) {
+    for (std::size_t i = 0; !task_.averaging.overlapped && i < updated_.size(); ++i) {
       add(ActionKind::exchange, updated_[i]);
     }
-    add(ActionKind::end, first_stage);
-    if (Whole::ranks > 1) {
-      add(plan_.forward, ActionKind::reduce_loss, first_stage);
+    add(ActionKind::end, first_stage());
+    if (task_.ranks > 1) {
+      add(plan_.forward, ActionKind::reduce_loss, first_stage());
     }
-    add(plan_.forward, ActionKind::end, first_stage);
+    add(plan_.forward, ActionKind::end, first_stage());
   }
 
-  static constexpr int first_stage = Program::stages.stage[0].id;
+  RankPlanTask const& task_;
+  ActionRows const& table_;
   RankPlan plan_;
   bool reduces_losses_ = false;
   bool last_forward_ = false;  // was the last pass
@@ -8609,25 +8691,24 @@ class RankPlanner {
 
 }  // namespace detail
 
-/// The plan of device @p Program::device: the passes and messages of its row, then the reductions
-/// and the update. Evaluation does the forward passes in the same order.
+/// The plan of a device: the passes and messages of its row, then the reductions and the update.
+/// Evaluation does the forward passes in the same order.
 ///
 /// Where two models are averaged each stage has an update of its own, as soon as it can, behind
 /// which the exchange of its weights begins; it is awaited at the end, or, overlapped, before the
 /// next step's update.
 /// @param batching  with as many microbatches as @p table has
-template <class Program, class Table>
-RankPlan make_rank_plan(Table const& table, Batching const& batching) {
-  using Whole = typename Program::Program;
-  RankPlan plan = detail::RankPlanner<Program>{}.plan(table, batching);
-  StageMapView const map{Whole::map};
-  for (LocalStage const& own : Program::stages.stage) {
+template <class = void>
+RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+                        Batching const& batching) {
+  RankPlan plan = detail::RankPlanner<>{task, table}.plan(batching);
+  for (LocalStage const& own : task.stages) {
     plan.stages.push_back(
         {.first = own.first,
          .last = own.last,
-         .live = live_microbatches(table, map, own.id),
-         .deferred = deferred_microbatches(table, map, own.id),
-         .first_microbatch = map.first_microbatch(own.id, batching.microbatches)});
+         .live = live_microbatches(table, task.map, own.id),
+         .deferred = deferred_microbatches(table, task.map, own.id),
+         .first_microbatch = task.map.first_microbatch(own.id, batching.microbatches)});
   }
   return plan;
 }
@@ -9691,6 +9772,224 @@ class LinkEnd {
 
 }  // namespace tandem
 
+// ---- tandem/ops/operand_table.hpp
+
+/// @file
+/// OperandTable: where everything stands that a device's nodes read and write for one microbatch.
+
+namespace tandem {
+
+template <class T, class P = T>
+struct OperandTable {
+  Operands<T, P> const* operands = nullptr;  ///< of each node
+  T const* const* forks = nullptr;           ///< gradients of nodes' outputs that are to be added
+  std::size_t const* first_fork = nullptr;   ///< of each node, those of its output
+  T* const* gradient = nullptr;              ///< of each node's output
+  T const* output = nullptr;                 ///< the network's, where the device has it
+  T* loss_gradient = nullptr;                ///< likewise
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a device's links depend on.
+struct RankLinksTask {
+  GraphView graph;
+  StageMapView map{};
+  std::span<LocalStage const> stages{};
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+};
+
+/// That of device @p Program::device.
+template <class Program>
+RankLinksTask rank_links_task() {
+  return {.graph = Program::graph,
+          .map = Program::Program::map,
+          .stages = Program::stages.stage,
+          .apart = Program::Program::batching.reproducible};
+}
+
+/// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
+/// allocates nothing here. Compiled for a backend and not for each device of each strategy.
+template <class Backend, class Communicator>
+class RankLinks {
+ public:
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using Table = OperandTable<T, typename Backend::Master>;
+  using End = LinkEnd<Backend, Communicator>;
+
+  /// @param connect  connect(link, forward): this rank's end of the link's group
+  template <class Connect>
+  RankLinks(RankLinksTask const& task, Device& device, Connect const& connect,
+            Tracer<Device>& tracer)
+      : task_{task} {
+    for (Transfer const& t : find_transfers()) {
+      for (bool const forward : {true, false}) {
+        std::unique_ptr<End>& own = end(t.link, forward);
+        if (own == nullptr && (forward || task_.graph.node[t.node].needs_gradient)) {
+          own = std::make_unique<End>(device, connect(t.link, forward), tracer);
+        }
+      }
+    }
+    for (auto const& own : ends_) {  // in the order of the links, which is the same on all ranks
+      if (own != nullptr) {
+        own->connect();
+      }
+    }
+  }
+
+  /// What stage @p id has made of a microbatch of @p batch samples leaves.
+  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : sends_) {
+      if (t.stage == id) {
+        int const source = task_.graph.source[task_.graph.node[t.node].first_edge];
+        end(t.link, true)
+            ->send(device, table.operands[source].y, batch * elements(t), label(id, 0, m));
+      }
+    }
+  }
+  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      if (t.stage == id) {
+        end(t.link, true)
+            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
+      }
+    }
+  }
+  /// The gradients of what stage @p id received.
+  template <class Memory>
+  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      for (int r = 0; t.stage == id && r < messages(t); ++r) {
+        end(t.link, false)
+            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
+      }
+    }
+  }
+  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : gradients_) {
+      Node const& node = task_.graph.node[t.node];
+      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
+        end(t.link, false)
+            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
+      }
+    }
+  }
+
+  /// What stage @p id sent forward, or its gradients, may be overwritten by what is computed next.
+  /// In training a gradient that came back says so, where there is one.
+  void await_forward(Device& device, int id, bool training) {
+    for (Transfer const& t : sends_) {
+      if (t.stage == id && !(training && task_.graph.node[t.node].needs_gradient)) {
+        end(t.link, true)->await(device);
+      }
+    }
+  }
+  void await_backward(Device& device, int id) {
+    for (Transfer const& t : receives_) {
+      if (t.stage == id && end(t.link, false) != nullptr) {
+        end(t.link, false)->await(device);
+      }
+    }
+  }
+
+  /// All messages are behind what is computed next.
+  void await_all(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->await(device);
+      }
+    }
+  }
+  void settle(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->settle(device);
+      }
+    }
+  }
+
+ private:
+  struct Transfer {
+    int node;
+    int stage;
+    int link;
+  };
+
+  // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
+  std::vector<Transfer> find_transfers() {
+    ends_.resize(2 * static_cast<std::size_t>(task_.map.links));
+    std::vector<Transfer> all;
+    for (LocalStage const& stage : task_.stages) {
+      for (int n = stage.first; n < stage.last; ++n) {
+        Node const& node = task_.graph.node[n];
+        if (node.kind == NodeKind::send || node.kind == NodeKind::receive) {
+          bool const sends = node.kind == NodeKind::send;
+          int const link =
+              sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
+          all.push_back({.node = n, .stage = stage.id, .link = link});
+          (sends ? sends_ : receives_).push_back(all.back());
+        }
+      }
+      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
+        names_.push_back(std::to_string(stage.id) + verb);
+      }
+    }
+    // Their gradients come in the order in which later stages go backward.
+    gradients_ = sends_;
+    std::stable_sort(gradients_.begin(), gradients_.end(),
+                     [&](Transfer const& a, Transfer const& b) {
+                       return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
+                     });
+    return all;
+  }
+
+  [[nodiscard]] int link_between(int from, int to) const {
+    for (int e = 0; e < task_.map.edges; ++e) {
+      StageEdge const& edge = task_.map.edge[e];
+      if (edge.from == from && edge.to == to) {
+        return edge.link;
+      }
+    }
+    return 0;
+  }
+  std::unique_ptr<End>& end(int link, bool forward) {
+    return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
+  }
+  [[nodiscard]] std::int64_t elements(Transfer const& t) const {
+    return task_.graph.node[t.node].out.elements();
+  }
+  // Gradients of one received tensor.
+  [[nodiscard]] int messages(Transfer const& t) const {
+    if (!task_.graph.node[t.node].needs_gradient) {
+      return 0;
+    }
+    int readers = 0;
+    for (int e = 0; e < task_.graph.edges; ++e) {
+      readers += task_.graph.source[e] == t.node ? 1 : 0;
+    }
+    return task_.apart ? readers : 1;
+  }
+  Label label(int id, int verb, int microbatch) const {
+    std::size_t local = 0;
+    while (task_.stages[local].id != id) {
+      ++local;
+    }
+    return {names_[4 * local + static_cast<std::size_t>(verb)].c_str(), microbatch};
+  }
+
+  RankLinksTask task_;
+  std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
+  std::vector<Transfer> sends_;
+  std::vector<Transfer> receives_;
+  std::vector<Transfer> gradients_;
+  std::vector<std::string> names_;  // of each local stage, its four kinds of messages
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/rank_memory.hpp
 
 /// @file
@@ -9786,10 +10085,10 @@ namespace tandem {
 namespace detail {
 
 /// Places the gradients of a MemoryPlan whose values have been placed.
-template <GraphSize Size>
+template <class = void>
 class GradientPlanner {
  public:
-  GradientPlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+  GradientPlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
                   MemoryPlan& plan)
       : graph_{graph},
         needs_{needs},
@@ -9799,15 +10098,16 @@ class GradientPlanner {
 
   // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
   void place() {
-    plan_.node_gradient.assign(Size.nodes, MemoryPlan::none);
-    plan_.edge_gradient.assign(static_cast<std::size_t>(Size.edges), MemoryPlan::none);
-    plan_.outgoing.assign(Size.nodes, MemoryPlan::none);
-    wide_gradient_.assign(Size.nodes, MemoryPlan::none);
-    dies_.resize(Size.nodes);  // of a node's gradient, through nodes that pass it on
-    own_.assign(Size.nodes, true);
+    plan_.node_gradient.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.edge_gradient.assign(static_cast<std::size_t>(graph_.edges), MemoryPlan::none);
+    plan_.outgoing.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    wide_gradient_.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    dies_.resize(static_cast<std::size_t>(
+        graph_.nodes));  // of a node's gradient, through nodes that pass it on
+    own_.assign(static_cast<std::size_t>(graph_.nodes), true);
     place_outgoing();
     find_deaths();
-    for (int n = Size.nodes - 1; n >= 0; --n) {
+    for (int n = graph_.nodes - 1; n >= 0; --n) {
       if (graph_.node[n].needs_gradient) {
         place_node_gradient(n);
         place_edge_gradients(n);
@@ -9822,7 +10122,7 @@ class GradientPlanner {
   }
   [[nodiscard]] int readers(int node) const {
     int count = 0;
-    for (int e = 0; e < Size.edges; ++e) {
+    for (int e = 0; e < graph_.edges; ++e) {
       count += graph_.source[e] == node ? 1 : 0;
     }
     return count;
@@ -9830,7 +10130,7 @@ class GradientPlanner {
 
   // What is sent while the next passes compute has memory that nothing else uses.
   void place_outgoing() {
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       if (node.kind == NodeKind::receive && node.needs_gradient) {
         plan_.outgoing[static_cast<std::size_t>(n)] = plan_.outgoing_bytes;
@@ -9844,7 +10144,7 @@ class GradientPlanner {
     for (StageLife const& stage : task_.stages) {
       deferred = deferred || stage.deferred > 0;
     }
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       int& death = dies_[static_cast<std::size_t>(n)];
       death = deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
@@ -9863,7 +10163,7 @@ class GradientPlanner {
     auto const i = static_cast<std::size_t>(n);
     int users = 0;
     std::int64_t only = MemoryPlan::none;
-    for (int m = n + 1; m < Size.nodes; ++m) {
+    for (int m = n + 1; m < graph_.nodes; ++m) {
       for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
         if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
           ++users;
@@ -9924,7 +10224,7 @@ class GradientPlanner {
            gradients_.place(bytes, time(writer), dies_[static_cast<std::size_t>(last)]);
   }
 
-  [[nodiscard]] static int time(int node) { return Size.nodes - node; }
+  [[nodiscard]] int time(int node) const { return graph_.nodes - node; }
   // The gradient of its output and those of its inputs are in the same memory.
   [[nodiscard]] bool passes_on(int n) const {
     Node const& node = graph_.node[n];
@@ -9932,10 +10232,10 @@ class GradientPlanner {
            (needs(n).in_place && own_[static_cast<std::size_t>(n)]);
   }
 
-  Graph<Size> const& graph_;
+  GraphView graph_;
   std::vector<OpNeeds> const& needs_;
   PlanTask const& task_;
-  BufferSizes<Size> sizes_;
+  BufferSizes sizes_;
   MemoryPlan& plan_;
   FirstFit gradients_;
   std::vector<std::int64_t> wide_gradient_;  // of the first of merged nodes
@@ -9946,32 +10246,219 @@ class GradientPlanner {
 }  // namespace detail
 
 /// Plans the memory of a device's graph. @p needs are those of each node's op.
-template <GraphSize Size>
-MemoryPlan plan_memory(Graph<Size> const& graph, std::vector<OpNeeds> const& needs,
-                       PlanTask const& task) {
+template <class = void>
+MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task) {
   MemoryPlan plan;
-  detail::ValuePlanner<Size>{graph, needs, task, plan}.place();
-  detail::GradientPlanner<Size>{graph, needs, task, plan}.place();
+  detail::ValuePlanner<>{graph, needs, task, plan}.place();
+  detail::GradientPlanner<>{graph, needs, task, plan}.place();
   return plan;
 }
 
 }  // namespace tandem
 
-// ---- tandem/ops/operand_table.hpp
+// ---- tandem/engine/operand_tables.hpp
 
 /// @file
-/// OperandTable: where everything stands that a device's nodes read and write for one microbatch.
+/// OperandTables: for each live microbatch, the table of pointers into a rank's arenas. Made once.
+///
+/// It knows a device's graph as a value, so that it is compiled for an element type and not for
+/// each device of each strategy.
 
 namespace tandem {
 
-template <class T, class P = T>
-struct OperandTable {
-  Operands<T, P> const* operands = nullptr;  ///< of each node
-  T const* const* forks = nullptr;           ///< gradients of nodes' outputs that are to be added
-  std::size_t const* first_fork = nullptr;   ///< of each node, those of its output
-  T* const* gradient = nullptr;              ///< of each node's output
-  T const* output = nullptr;                 ///< the network's, where the device has it
-  T* loss_gradient = nullptr;                ///< likewise
+/// Where the arenas of a MemoryPlan begin.
+struct ArenaBases {
+  std::byte* kept = nullptr;
+  std::byte* recomputed = nullptr;
+  std::byte* transient = nullptr;  ///< what is sent, then values and gradients
+};
+
+/// The parameters of a device's graph: one entry each, those of a place behind those of another.
+template <class T, class P>
+struct ParameterPointers {
+  std::vector<P*> parameter{};
+  std::vector<T const*> weight{};    ///< as products read them
+  std::vector<P*> gradient{};        ///< null where frozen
+  std::vector<std::byte*> packed{};  ///< of each node
+};
+
+/// T: of activations and products; P: of parameters.
+template <class T, class P>
+class OperandTables {
+ public:
+  using Table = OperandTable<T, P>;
+
+  /// @param plan, task  outlive this
+  OperandTables(GraphView graph, MemoryPlan const& plan, PlanTask const& task,
+                WeightPlaces const& places, ArenaBases const& bases,
+                ParameterPointers<T, P> parameters)
+      : graph_{graph},
+        plan_{plan},
+        task_{task},
+        arenas_{plan, task},
+        places_{places},
+        bases_{bases},
+        parameters_{std::move(parameters)} {
+    int const count = places_.rule.on() ? places_.tables() : arenas_.tables();
+    for (int t = 0; t < count; ++t) {
+      tables_.push_back(std::make_unique<Storage>());
+      point_activations(t, *tables_.back());
+    }
+    for (int m = 0; m < std::max(count, task.microbatches); ++m) {
+      of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
+    }
+  }
+
+  /// The operands for microbatch @p m; backward's weights may be others, see WeightPlaces.
+  [[nodiscard]] Table const& forward(int m) const { return storage(m).table; }
+  [[nodiscard]] Table const& backward(int m) const { return storage(m).backward; }
+
+  /// The edges that carry the network's input to nodes, in ascending order.
+  [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
+  void set_output(int m, T const* output) { storage(m).table.output = output; }
+
+  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
+  /// apart.
+  [[nodiscard]] T* outgoing(int node, int reader) const {
+    return at(bases_.transient, reader * plan_.bytes[static_cast<std::size_t>(node)],
+              plan_.outgoing[static_cast<std::size_t>(node)]);
+  }
+
+ private:
+  // One table, and the arrays that it points into.
+  struct Storage {
+    Table table{};
+    Table backward{};  // where its weights are others
+    std::vector<T const**> input_edge{};
+    std::vector<T const*> edge_value{};
+    std::vector<T*> edge_gradient{};
+    std::vector<T const*> forks{};
+    std::vector<std::size_t> first_fork{};
+    std::vector<T*> gradient{};
+    std::vector<Operands<T, P>> operands{};
+    std::vector<Operands<T, P>> backward_operands{};
+  };
+
+  [[nodiscard]] Storage& storage(int m) const {
+    return *of_microbatch_[static_cast<std::size_t>(m)];
+  }
+  static T* at(std::byte* arena, std::int64_t base, std::int64_t offset) {
+    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena + base + offset);
+  }
+
+  [[nodiscard]] T* gradient(int table, std::int64_t offset) const {
+    return at(bases_.transient, arenas_.gradient_at(table, offset), offset);
+  }
+  [[nodiscard]] T* place(MemoryRegion region, int stage, int table, std::int64_t offset) const {
+    switch (region) {
+      case MemoryRegion::kept:
+        return at(bases_.kept, arenas_.kept_at(stage, table), offset);
+      case MemoryRegion::recomputed:
+        return at(bases_.recomputed, 0, offset);
+      case MemoryRegion::transient:
+        return at(bases_.transient, arenas_.values_at(), offset);
+      case MemoryRegion::none:
+        break;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] T* value_of(int node, int table) const {
+    auto const n = static_cast<std::size_t>(node);
+    auto const root = static_cast<std::size_t>(plan_.root[n]);
+    return plan_.value[root] < 0 ? nullptr
+                                 : place(plan_.region[root], plan_.stage[root], table,
+                                         plan_.value[root] + plan_.slice[n]);
+  }
+
+  void point_activations(int t, Storage& own) const {
+    for (int e = 0; e < graph_.edges; ++e) {
+      own.edge_value.push_back(value_of(graph_.source[e], t));
+      own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
+    }
+    for (int e = 0; e < graph_.edges; ++e) {
+      if (graph_.node[root_of(graph_, graph_.source[e])].kind == NodeKind::input) {
+        own.input_edge.push_back(&own.edge_value[static_cast<std::size_t>(e)]);
+      }
+    }
+    for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
+      StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];
+      for (int n = stage.first; n < stage.last; ++n) {
+        auto const i = static_cast<std::size_t>(n);
+        Node const& node = graph_.node[n];
+        point_forks(n, own);
+        own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
+        MemoryRegion const saved = task_.segment != nullptr && task_.segment[n] >= 0
+                                       ? MemoryRegion::recomputed
+                                       : MemoryRegion::kept;
+        own.operands.push_back(
+            {.x = own.edge_value.data() + node.first_edge,
+             .y = value_of(n, t),
+             .dy = own.gradient.back(),
+             .dx = own.edge_gradient.data() + node.first_edge,
+             .parameter = parameters_.parameter.data() + first_parameter(n, places_.forward(t)),
+             .weight = parameters_.weight.data() + first_parameter(n, places_.forward(t)),
+             .gradient = parameters_.gradient.data() + node.first_parameter,
+             .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
+             .packed = packed_at(n, places_.forward(t))});
+      }
+    }
+    own.table = {.operands = own.operands.data(),
+                 .forks = own.forks.data(),
+                 .first_fork = own.first_fork.data(),
+                 .gradient = own.gradient.data(),
+                 .output = graph_.result >= 0 ? value_of(graph_.result, t) : nullptr,
+                 .loss_gradient = gradient(t, plan_.loss_gradient)};
+    own.backward = own.table;
+    if (places_.predicts()) {
+      point_backward(places_.backward(t), own);
+    }
+  }
+
+  // The same, but for the weights.
+  void point_backward(int place, Storage& own) const {
+    own.backward_operands = own.operands;
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
+      operands.parameter = parameters_.parameter.data() + first_parameter(n, place);
+      operands.weight = parameters_.weight.data() + first_parameter(n, place);
+      operands.packed = packed_at(n, place);
+    }
+    own.backward.operands = own.backward_operands.data();
+  }
+  [[nodiscard]] int first_parameter(int n, int place) const {
+    return place * graph_.parameters + graph_.node[n].first_parameter;
+  }
+  [[nodiscard]] std::byte* packed_at(int n, int place) const {
+    return parameters_.packed[static_cast<std::size_t>(place * graph_.nodes + n)];
+  }
+
+  // The gradients of the edges that carry a node's output, in the order of the network's edges.
+  void point_forks(int n, Storage& own) const {
+    own.first_fork.push_back(own.forks.size());
+    std::vector<std::pair<int, T const*>> forks;
+    for (int m = n + 1; m < graph_.nodes; ++m) {
+      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
+        if (graph_.source[e] == n && !graph_.node[m].merged) {
+          forks.emplace_back(graph_.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
+        }
+      }
+    }
+    std::stable_sort(forks.begin(), forks.end(),
+                     [](auto const& a, auto const& b) { return a.first < b.first; });
+    for (auto const& fork : forks) {
+      own.forks.push_back(fork.second);
+    }
+  }
+
+  GraphView graph_;
+  MemoryPlan const& plan_;
+  PlanTask const& task_;
+  Arenas arenas_;
+  WeightPlaces places_;
+  ArenaBases bases_;
+  ParameterPointers<T, P> parameters_;
+  std::vector<std::unique_ptr<Storage>> tables_;
+  std::vector<Storage*> of_microbatch_;
 };
 
 }  // namespace tandem
@@ -10005,53 +10492,43 @@ class RankMemory : public ParameterMemory<Program, Backend> {
       : Base{device, states, leaves},
         task_{task},
         plan_{plan_memory(graph, ops.needs(), task)},
-        arenas_{plan_, task_},
-        kept_{device, static_cast<std::size_t>(arenas_.kept_bytes())},
+        kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
         recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
-        transient_{device, static_cast<std::size_t>(arenas_.transient_bytes())},
+        transient_{device, static_cast<std::size_t>(Arenas{plan_, task_}.transient_bytes())},
         scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
-        packed_{device, packed_bytes(ops.needs()) * static_cast<std::size_t>(places.count())} {
-    for (int place = 0; place < places.count(); ++place) {
-      point_parameters(place);
-      point_packed(ops.needs(), place);
-    }
-    int const count = places.rule.on() ? places.tables() : arenas_.tables();
-    tables_.reserve(static_cast<std::size_t>(count));
-    for (int t = 0; t < count; ++t) {
-      tables_.push_back(std::make_unique<Storage>());
-      point_activations(t, *tables_.back());
-    }
-    for (int m = 0; m < std::max(count, task.microbatches); ++m) {
-      of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
-    }
-  }
+        packed_{device, packed_bytes(ops.needs()) * static_cast<std::size_t>(places.count())},
+        tables_{graph,
+                plan_,
+                task_,
+                places,
+                {kept_.data(), recomputed_.data(), transient_.data()},
+                pointers(ops.needs())} {}
 
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
 
   /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),
   /// for m up to places.tables().
-  [[nodiscard]] Table const& table(int m) const { return storage(m).table; }
+  [[nodiscard]] Table const& table(int m) const { return tables_.forward(m); }
   /// The same for B(m), whose weights are others only where F's are predicted.
   [[nodiscard]] Table const& backward_table(int m) const {
-    return places.predicts() ? storage(m).backward : storage(m).table;
+    return places.predicts() ? tables_.backward(m) : tables_.forward(m);
   }
 
   /// Points every edge that carries the network's input to @p x, for microbatch @p m.
   void set_input(int m, T const* x) {
-    Storage& own = storage(m);
+    T const** const* const edge = tables_.input_edges(m);
     for (int i = 0; i < input_edges; ++i) {
-      *own.input_edge[i] = x;
+      *edge[i] = x;
     }
     if constexpr (result_is_input) {
-      own.table.output = x;
+      tables_.set_output(m, x);
     }
   }
 
   /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
   /// apart.
   [[nodiscard]] T* outgoing(int node, int reader = 0) const {
-    return at(transient_, reader * plan_.bytes[static_cast<std::size_t>(node)],
-              plan_.outgoing[static_cast<std::size_t>(node)]);
+    return tables_.outgoing(node, reader);
   }
 
   [[nodiscard]] MemoryReport report() const {
@@ -10078,143 +10555,25 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
     return count;
   }();
-
-  // One table, and the arrays that it points into.
-  struct Storage {
-    Table table;
-    T const** input_edge[input_edges > 0 ? input_edges : 1] = {};
-    std::vector<T const*> edge_value;
-    std::vector<T*> edge_gradient;
-    std::vector<T const*> forks;
-    std::vector<std::size_t> first_fork;
-    std::vector<T*> gradient;
-    std::vector<Operands<T, P>> operands;
-    Table backward{};  // where its weights are others
-    std::vector<Operands<T, P>> backward_operands{};
-  };
   static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
 
-  static T* at(Buffer const& arena, std::int64_t base, std::int64_t offset) {
-    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena.data() + base + offset);
-  }
-
-  [[nodiscard]] Storage& storage(int m) const {
-    return *of_microbatch_[static_cast<std::size_t>(m)];
-  }
-
-  [[nodiscard]] T* gradient(int table, std::int64_t offset) const {
-    return at(transient_, arenas_.gradient_at(table, offset), offset);
-  }
-  [[nodiscard]] T* place(MemoryRegion region, int stage, int table, std::int64_t offset) const {
-    switch (region) {
-      case MemoryRegion::kept:
-        return at(kept_, arenas_.kept_at(stage, table), offset);
-      case MemoryRegion::recomputed:
-        return at(recomputed_, 0, offset);
-      case MemoryRegion::transient:
-        return at(transient_, arenas_.values_at(), offset);
-      case MemoryRegion::none:
-        break;
-    }
-    return nullptr;
-  }
-  [[nodiscard]] T* value_of(int node, int table) const {
-    auto const n = static_cast<std::size_t>(node);
-    auto const root = static_cast<std::size_t>(plan_.root[n]);
-    return plan_.value[root] < 0 ? nullptr
-                                 : place(plan_.region[root], plan_.stage[root], table,
-                                         plan_.value[root] + plan_.slice[n]);
-  }
-
-  void point_parameters(int place) {
-    for (int p = 0; p < graph.parameters; ++p) {
-      parameter_.push_back(this->parameter(p, place));
-      weight_.push_back(this->weight(p, place));
-      gradient_.push_back(graph.parameter[p].frozen ? nullptr
-                                                    : this->gradients() + layout.offset[p]);
-    }
-  }
-
-  void point_activations(int t, Storage& own) const {
-    for (int e = 0; e < graph.edges; ++e) {
-      own.edge_value.push_back(value_of(graph.source[e], t));
-      own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
-    }
-    for (int e = 0, i = 0; e < graph.edges; ++e) {
-      if (is_input(graph.source[e])) {
-        own.input_edge[i++] = &own.edge_value[static_cast<std::size_t>(e)];
+  [[nodiscard]] ParameterPointers<T, P> pointers(std::vector<OpNeeds> const& needs) const {
+    ParameterPointers<T, P> all;
+    for (int place = 0; place < places.count(); ++place) {
+      for (int p = 0; p < graph.parameters; ++p) {
+        all.parameter.push_back(this->parameter(p, place));
+        all.weight.push_back(this->weight(p, place));
+        all.gradient.push_back(graph.parameter[p].frozen ? nullptr
+                                                         : this->gradients() + layout.offset[p]);
+      }
+      std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
+      for (OpNeeds const& need : needs) {
+        all.packed.push_back(next);
+        next += detail::aligned(need.packed_bytes);
       }
     }
-    for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
-      StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];
-      for (int n = stage.first; n < stage.last; ++n) {
-        auto const i = static_cast<std::size_t>(n);
-        Node const& node = graph.node[n];
-        point_forks(n, own);
-        own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
-        MemoryRegion const saved = task_.segment != nullptr && task_.segment[n] >= 0
-                                       ? MemoryRegion::recomputed
-                                       : MemoryRegion::kept;
-        own.operands.push_back(
-            {.x = own.edge_value.data() + node.first_edge,
-             .y = value_of(n, t),
-             .dy = own.gradient.back(),
-             .dx = own.edge_gradient.data() + node.first_edge,
-             .parameter = parameter_.data() + first_parameter(n, places.forward(t)),
-             .weight = weight_.data() + first_parameter(n, places.forward(t)),
-             .gradient = gradient_.data() + node.first_parameter,
-             .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
-             .packed = packed_at(n, places.forward(t))});
-      }
-    }
-    own.table = {.operands = own.operands.data(),
-                 .forks = own.forks.data(),
-                 .first_fork = own.first_fork.data(),
-                 .gradient = own.gradient.data(),
-                 .output = graph.result >= 0 ? value_of(graph.result, t) : nullptr,
-                 .loss_gradient = gradient(t, plan_.loss_gradient)};
-    if constexpr (places.predicts()) {
-      point_backward(places.backward(t), own);
-    }
+    return all;
   }
-
-  // The same, but for the weights.
-  void point_backward(int place, Storage& own) const {
-    own.backward_operands = own.operands;
-    for (int n = 0; n < graph.nodes; ++n) {
-      Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
-      operands.parameter = parameter_.data() + first_parameter(n, place);
-      operands.weight = weight_.data() + first_parameter(n, place);
-      operands.packed = packed_at(n, place);
-    }
-    own.backward = own.table;
-    own.backward.operands = own.backward_operands.data();
-  }
-  static int first_parameter(int n, int place) {
-    return place * graph.parameters + graph.node[n].first_parameter;
-  }
-  [[nodiscard]] std::byte* packed_at(int n, int place) const {
-    return packed_at_[static_cast<std::size_t>(place * graph.nodes + n)];
-  }
-
-  // The gradients of the edges that carry a node's output, in the order of the network's edges.
-  void point_forks(int n, Storage& own) const {
-    own.first_fork.push_back(own.forks.size());
-    std::vector<std::pair<int, T const*>> forks;
-    for (int m = n + 1; m < graph.nodes; ++m) {
-      for (int e = graph.node[m].first_edge, end = e + graph.node[m].edges; e < end; ++e) {
-        if (graph.source[e] == n && !graph.node[m].merged) {
-          forks.emplace_back(graph.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
-        }
-      }
-    }
-    std::stable_sort(forks.begin(), forks.end(),
-                     [](auto const& a, auto const& b) { return a.first < b.first; });
-    for (auto const& fork : forks) {
-      own.forks.push_back(fork.second);
-    }
-  }
-
   static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
     std::int64_t sum = 0;
     for (OpNeeds const& need : needs) {
@@ -10222,199 +10581,15 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
     return static_cast<std::size_t>(sum);
   }
-  void point_packed(std::vector<OpNeeds> const& needs, int place) {
-    std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
-    for (OpNeeds const& need : needs) {
-      packed_at_.push_back(next);
-      next += detail::aligned(need.packed_bytes);
-    }
-  }
 
   PlanTask task_;
   MemoryPlan plan_;
-  Arenas arenas_;
   Buffer kept_;
   Buffer recomputed_;
   Buffer transient_;  // what is sent, then values and gradients
   Buffer scratch_;
   Buffer packed_;
-  std::vector<P*> parameter_;  // of one of the places behind those of another
-  std::vector<T const*> weight_;
-  std::vector<P*> gradient_;
-  std::vector<std::byte*> packed_at_;
-  std::vector<std::unique_ptr<Storage>> tables_;
-  std::vector<Storage*> of_microbatch_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
-/// allocates nothing here.
-template <class Program, class Backend, class Communicator>
-class RankLinks {
- public:
-  using T = typename Backend::Scalar;
-  using Device = typename Backend::Device;
-  using Memory = RankMemory<Program, Backend>;
-  using Table = typename Memory::Table;
-  using End = LinkEnd<Backend, Communicator>;
-  using Whole = typename Program::Program;
-  static constexpr auto const& graph = Program::graph;
-
-  /// @param connect  connect(group): this rank's end of a group of RankGroups
-  template <class Connect>
-  RankLinks(Device& device, int replica, Connect const& connect, Tracer<Device>& tracer) {
-    ends_.resize(2 * static_cast<std::size_t>(Whole::map.links));
-    for (int s = 0; s < Program::stages.count; ++s) {
-      LocalStage const& stage = Program::stages.stage[s];
-      for (int n = stage.first; n < stage.last; ++n) {
-        Node const& node = graph.node[n];
-        if (node.kind != NodeKind::send && node.kind != NodeKind::receive) {
-          continue;
-        }
-        bool const sends = node.kind == NodeKind::send;
-        int const link =
-            sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
-        for (bool const forward : {true, false}) {
-          std::unique_ptr<End>& own = end(link, forward);
-          if (own == nullptr && (forward || node.needs_gradient)) {
-            own = std::make_unique<End>(
-                device, connect(RankGroups<Whole>::of_link(replica, link, forward)), tracer);
-          }
-        }
-        (sends ? sends_ : receives_).push_back({.node = n, .stage = stage.id, .link = link});
-      }
-    }
-    for (auto const& own : ends_) {  // in the order of the links, which is the same on all ranks
-      if (own != nullptr) {
-        own->connect();
-      }
-    }
-    // Their gradients come in the order in which later stages go backward.
-    gradients_ = sends_;
-    std::stable_sort(gradients_.begin(), gradients_.end(),
-                     [](Transfer const& a, Transfer const& b) {
-                       return graph.node[a.node].peer > graph.node[b.node].peer;
-                     });
-    for (LocalStage const& stage : Program::stages.stage) {
-      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
-        names_.push_back(std::to_string(stage.id) + verb);
-      }
-    }
-  }
-
-  /// What stage @p id has made of a microbatch of @p batch samples leaves.
-  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : sends_) {
-      if (t.stage == id) {
-        int const source = graph.source[graph.node[t.node].first_edge];
-        end(t.link, true)
-            ->send(device, table.operands[source].y, batch * elements(t), label(id, 0, m));
-      }
-    }
-  }
-  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : receives_) {
-      if (t.stage == id) {
-        end(t.link, true)
-            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
-      }
-    }
-  }
-  /// The gradients of what stage @p id received.
-  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : receives_) {
-      for (int r = 0; t.stage == id && r < messages(t); ++r) {
-        end(t.link, false)
-            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
-      }
-    }
-  }
-  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : gradients_) {
-      Node const& node = graph.node[t.node];
-      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
-        end(t.link, false)
-            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
-      }
-    }
-  }
-
-  /// What stage @p id sent forward, or its gradients, may be overwritten by what is computed next.
-  /// In training a gradient that came back says so, where there is one.
-  void await_forward(Device& device, int id, bool training) {
-    for (Transfer const& t : sends_) {
-      if (t.stage == id && !(training && graph.node[t.node].needs_gradient)) {
-        end(t.link, true)->await(device);
-      }
-    }
-  }
-  void await_backward(Device& device, int id) {
-    for (Transfer const& t : receives_) {
-      if (t.stage == id && end(t.link, false) != nullptr) {
-        end(t.link, false)->await(device);
-      }
-    }
-  }
-
-  /// All messages are behind what is computed next.
-  void await_all(Device& device) {
-    for (auto const& own : ends_) {
-      if (own != nullptr) {
-        own->await(device);
-      }
-    }
-  }
-  void settle(Device& device) {
-    for (auto const& own : ends_) {
-      if (own != nullptr) {
-        own->settle(device);
-      }
-    }
-  }
-
- private:
-  struct Transfer {
-    int node;
-    int stage;
-    int link;
-  };
-
-  static int link_between(int from, int to) {
-    for (StageEdge const& edge : Whole::map.edge) {
-      if (edge.from == from && edge.to == to) {
-        return edge.link;
-      }
-    }
-    return 0;
-  }
-  std::unique_ptr<End>& end(int link, bool forward) {
-    return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
-  }
-  static std::int64_t elements(Transfer const& t) { return graph.node[t.node].out.elements(); }
-  // Gradients of one received tensor.
-  static int messages(Transfer const& t) {
-    if (!graph.node[t.node].needs_gradient) {
-      return 0;
-    }
-    int readers = 0;
-    for (int e = 0; e < graph.edges; ++e) {
-      readers += graph.source[e] == t.node ? 1 : 0;
-    }
-    return Whole::batching.reproducible ? readers : 1;
-  }
-  Label label(int id, int verb, int microbatch) const {
-    int const local = local_stage(Program::stages, id);
-    return {names_[static_cast<std::size_t>(4 * local + verb)].c_str(), microbatch};
-  }
-
-  std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
-  std::vector<Transfer> sends_;
-  std::vector<Transfer> receives_;
-  std::vector<Transfer> gradients_;
-  std::vector<std::string> names_;  // of each local stage, its four kinds of messages
+  OperandTables<T, P> tables_;
 };
 
 }  // namespace tandem
@@ -10774,6 +10949,7 @@ class RankPasses {
   using Table = typename Memory::Table;
   using FeedType = Feed<Program, Backend, Target>;
   using Whole = typename Program::Program;
+  using Groups = RankGroups<Whole>;
   static constexpr auto const& graph = Program::graph;
   /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas,
   /// or a call that waits for all ranks, as some on GPUs do, would wait for messages behind it.
@@ -10795,8 +10971,13 @@ class RankPasses {
         memory_{device_, ops_, states_of(options.optimizer), plan_task(options),
                 plan_.batching.leaves_of_copy(Whole::map.copies)},
         feed_{device_, feed_sizes(options)},
-        gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_, tracer_},
-        links_{device_, replica_of(options), connect, tracer_},
+        gradients_{device_, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
+                   plan_, tracer_},
+        links_{rank_links_task<Program>(), device_,
+               [&](int link, bool forward) {
+                 return connect(Groups::of_link(replica_of(options), link, forward));
+               },
+               tracer_},
         microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
@@ -10926,7 +11107,7 @@ class RankPasses {
   FeedType feed_;
   Tracer<Device> tracer_;
   GradientReduction<Program, Backend, Communicator> gradients_;
-  RankLinks<Program, Backend, Communicator> links_;
+  RankLinks<Backend, Communicator> links_;
   RankMicrobatches microbatches_;
   StepSums<Backend> sums_;
   StepKey key_{};  // of the step at work
@@ -10940,8 +11121,9 @@ class RankPasses {
     if constexpr (Whole::asynchrony.on()) {
       return make_asynchronous_plan<Program>(batching);
     }
-    return options.rows != nullptr ? make_rank_plan<Program>(*options.rows, batching)
-                                   : make_rank_plan<Program>(Whole::table, batching);
+    return make_rank_plan(rank_plan_task<Program>(),
+                          options.rows != nullptr ? *options.rows : rows_of(Whole::table),
+                          batching);
   }
   [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
     return {.batch = options.largest_microbatch,
@@ -10950,14 +11132,6 @@ class RankPasses {
             .stages = plan_.stages,
             .segment = Whole::checkpoint.every != 0 ? Program::segments.of : nullptr,
             .apart = Whole::batching.reproducible};
-  }
-  template <class Connect>
-  static std::vector<Communicator> stage_groups(Connect const& connect) {
-    std::vector<Communicator> groups;
-    for (LocalStage const& stage : Program::stages.stage) {
-      groups.push_back(connect(RankGroups<Whole>::of_stage(stage.id)));
-    }
-    return groups;
   }
 
   void bucket_ready(int bucket, int leaf) {
@@ -11245,7 +11419,8 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
         update_{device_,
                 memory_,
                 options.optimizer,
-                parameter_runs(Program::graph, Program::layout, options.groups, Whole::map.parts()),
+                parameter_runs(Program::graph, Program::layout.offset, options.groups,
+                               Whole::map.parts()),
                 Whole::devices == 1 || Base::replica_of(options) == 0,
                 Whole::network.parameters},
         exchange_{device_, Base::replica_of(options), connect, states_of(options.optimizer),
@@ -22822,8 +22997,8 @@ class AsynchronousRank final
   template <class Connect>
   AsynchronousRank(RankOptions const& options, Connect const& connect)
       : Base{options, connect},
-        update_{options.optimizer, parameter_runs(Program::graph, Program::layout, options.groups,
-                                                  Whole::map.parts())},
+        update_{options.optimizer, parameter_runs(Program::graph, Program::layout.offset,
+                                                  options.groups, Whole::map.parts())},
         mirror_{states_of(options.optimizer)},
         states_{states_of(options.optimizer)} {}
 

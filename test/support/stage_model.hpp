@@ -117,7 +117,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
   }
   [[nodiscard]] std::vector<UpdateRun> runs(
       std::vector<ParameterGroup> const& groups) const override {
-    return parameter_runs(graph, Own::layout, groups, Own::Program::map.parts());
+    return parameter_runs(graph, Own::layout.offset, groups, Own::Program::map.parts());
   }
   [[nodiscard]] std::vector<NamedParameter<T>> named(StageWeights<T>& weights) const override {
     return named_parameters<Own>(weights, static_cast<int>(weights.states.size()));

@@ -43,8 +43,8 @@ class AsynchronousRank final
   template <class Connect>
   AsynchronousRank(RankOptions const& options, Connect const& connect)
       : Base{options, connect},
-        update_{options.optimizer, parameter_runs(Program::graph, Program::layout, options.groups,
-                                                  Whole::map.parts())},
+        update_{options.optimizer, parameter_runs(Program::graph, Program::layout.offset,
+                                                  options.groups, Whole::map.parts())},
         mirror_{states_of(options.optimizer)},
         states_{states_of(options.optimizer)} {}
 

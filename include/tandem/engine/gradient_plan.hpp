@@ -16,10 +16,10 @@ namespace tandem {
 namespace detail {
 
 /// Places the gradients of a MemoryPlan whose values have been placed.
-template <GraphSize Size>
+template <class = void>
 class GradientPlanner {
  public:
-  GradientPlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+  GradientPlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
                   MemoryPlan& plan)
       : graph_{graph},
         needs_{needs},
@@ -29,15 +29,16 @@ class GradientPlanner {
 
   // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
   void place() {
-    plan_.node_gradient.assign(Size.nodes, MemoryPlan::none);
-    plan_.edge_gradient.assign(static_cast<std::size_t>(Size.edges), MemoryPlan::none);
-    plan_.outgoing.assign(Size.nodes, MemoryPlan::none);
-    wide_gradient_.assign(Size.nodes, MemoryPlan::none);
-    dies_.resize(Size.nodes);  // of a node's gradient, through nodes that pass it on
-    own_.assign(Size.nodes, true);
+    plan_.node_gradient.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.edge_gradient.assign(static_cast<std::size_t>(graph_.edges), MemoryPlan::none);
+    plan_.outgoing.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    wide_gradient_.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    dies_.resize(static_cast<std::size_t>(
+        graph_.nodes));  // of a node's gradient, through nodes that pass it on
+    own_.assign(static_cast<std::size_t>(graph_.nodes), true);
     place_outgoing();
     find_deaths();
-    for (int n = Size.nodes - 1; n >= 0; --n) {
+    for (int n = graph_.nodes - 1; n >= 0; --n) {
       if (graph_.node[n].needs_gradient) {
         place_node_gradient(n);
         place_edge_gradients(n);
@@ -52,7 +53,7 @@ class GradientPlanner {
   }
   [[nodiscard]] int readers(int node) const {
     int count = 0;
-    for (int e = 0; e < Size.edges; ++e) {
+    for (int e = 0; e < graph_.edges; ++e) {
       count += graph_.source[e] == node ? 1 : 0;
     }
     return count;
@@ -60,7 +61,7 @@ class GradientPlanner {
 
   // What is sent while the next passes compute has memory that nothing else uses.
   void place_outgoing() {
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       if (node.kind == NodeKind::receive && node.needs_gradient) {
         plan_.outgoing[static_cast<std::size_t>(n)] = plan_.outgoing_bytes;
@@ -74,7 +75,7 @@ class GradientPlanner {
     for (StageLife const& stage : task_.stages) {
       deferred = deferred || stage.deferred > 0;
     }
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       int& death = dies_[static_cast<std::size_t>(n)];
       death = deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
@@ -93,7 +94,7 @@ class GradientPlanner {
     auto const i = static_cast<std::size_t>(n);
     int users = 0;
     std::int64_t only = MemoryPlan::none;
-    for (int m = n + 1; m < Size.nodes; ++m) {
+    for (int m = n + 1; m < graph_.nodes; ++m) {
       for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
         if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
           ++users;
@@ -154,7 +155,7 @@ class GradientPlanner {
            gradients_.place(bytes, time(writer), dies_[static_cast<std::size_t>(last)]);
   }
 
-  [[nodiscard]] static int time(int node) { return Size.nodes - node; }
+  [[nodiscard]] int time(int node) const { return graph_.nodes - node; }
   // The gradient of its output and those of its inputs are in the same memory.
   [[nodiscard]] bool passes_on(int n) const {
     Node const& node = graph_.node[n];
@@ -162,10 +163,10 @@ class GradientPlanner {
            (needs(n).in_place && own_[static_cast<std::size_t>(n)]);
   }
 
-  Graph<Size> const& graph_;
+  GraphView graph_;
   std::vector<OpNeeds> const& needs_;
   PlanTask const& task_;
-  BufferSizes<Size> sizes_;
+  BufferSizes sizes_;
   MemoryPlan& plan_;
   FirstFit gradients_;
   std::vector<std::int64_t> wide_gradient_;  // of the first of merged nodes
@@ -176,12 +177,11 @@ class GradientPlanner {
 }  // namespace detail
 
 /// Plans the memory of a device's graph. @p needs are those of each node's op.
-template <GraphSize Size>
-MemoryPlan plan_memory(Graph<Size> const& graph, std::vector<OpNeeds> const& needs,
-                       PlanTask const& task) {
+template <class = void>
+MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task) {
   MemoryPlan plan;
-  detail::ValuePlanner<Size>{graph, needs, task, plan}.place();
-  detail::GradientPlanner<Size>{graph, needs, task, plan}.place();
+  detail::ValuePlanner<>{graph, needs, task, plan}.place();
+  detail::GradientPlanner<>{graph, needs, task, plan}.place();
   return plan;
 }
 

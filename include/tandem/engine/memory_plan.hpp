@@ -16,7 +16,7 @@
 #include <vector>
 
 #include <tandem/engine/first_fit.hpp>
-#include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
 
 namespace tandem {
@@ -71,9 +71,8 @@ struct PlanTask {
 namespace detail {
 
 /// Sizes of the buffers of a graph's nodes.
-template <GraphSize Size>
 struct BufferSizes {
-  Graph<Size> const& graph;
+  GraphView graph;
   std::int64_t batch;
   std::int64_t element_bytes;
 
@@ -90,10 +89,10 @@ struct BufferSizes {
 };
 
 /// Places values, and what ops save.
-template <GraphSize Size>
+template <class = void>
 class ValuePlanner {
  public:
-  ValuePlanner(Graph<Size> const& graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+  ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
                MemoryPlan& plan)
       : graph_{graph},
         needs_{needs},
@@ -125,12 +124,12 @@ class ValuePlanner {
   }
 
   void find_roots() {
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       plan_.bytes.push_back(sizes_.bytes(n));
       plan_.root.push_back(root_of(graph_, n));
       plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
     }
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       int const over = overwritten_by(n);
       if (over >= 0) {
         std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
@@ -156,7 +155,7 @@ class ValuePlanner {
     if (crosses(r, n)) {
       return false;
     }
-    for (int m = 0; m < Size.nodes; ++m) {
+    for (int m = 0; m < graph_.nodes; ++m) {
       Node const& node = graph_.node[m];
       if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
         return false;
@@ -181,8 +180,8 @@ class ValuePlanner {
   }
 
   void find_regions() {
-    plan_.region.assign(Size.nodes, MemoryRegion::transient);
-    for (int n = 0; n < Size.nodes; ++n) {  // what backward reads
+    plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
+    for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
       Node const& node = graph_.node[n];
       MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
       if (node.needs_gradient && needs(n).output) {
@@ -194,7 +193,7 @@ class ValuePlanner {
         }
       });
     }
-    for (int n = 0; n < Size.nodes; ++n) {  // what must outlive its pass
+    for (int n = 0; n < graph_.nodes; ++n) {  // what must outlive its pass
       Node const& node = graph_.node[n];
       if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
         region(n) = MemoryRegion::kept;
@@ -205,7 +204,7 @@ class ValuePlanner {
         }
       });
     }
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       if (is_input(root(n))) {
         region(n) = MemoryRegion::none;
       }
@@ -213,15 +212,16 @@ class ValuePlanner {
   }
 
   void place_values() {
-    std::vector<int> last(Size.nodes, 0);  // of a root: when it is read or written last in forward
-    for (int n = 0; n < Size.nodes; ++n) {
+    std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
+                          0);  // of a root: when it is read or written last in forward
+    for (int n = 0; n < graph_.nodes; ++n) {
       auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
       used(n);
       each_source(n, used);
     }
-    plan_.value.assign(Size.nodes, MemoryPlan::none);
-    plan_.saved.assign(Size.nodes, MemoryPlan::none);
-    plan_.stage.assign(Size.nodes, 0);
+    plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
     plan_.kept_bytes.assign(task_.stages.size(), 0);
     detail::FirstFit transient;
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
@@ -257,10 +257,10 @@ class ValuePlanner {
     plan_.transient_bytes = transient.peak();
   }
 
-  Graph<Size> const& graph_;
+  GraphView graph_;
   std::vector<OpNeeds> const& needs_;
   PlanTask const& task_;
-  BufferSizes<Size> sizes_;
+  BufferSizes sizes_;
   MemoryPlan& plan_;
 };
 

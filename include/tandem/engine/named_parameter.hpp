@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 
 namespace tandem {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tandem/comm/rank_set.hpp>
+#include <tandem/strategy/local_stage.hpp>
 #include <tandem/strategy/stage_map_view.hpp>
 
 namespace tandem {
@@ -57,7 +58,23 @@ class RankGroups {
   }
 
   /// Of the ranks over which the gradients of this stage are summed.
-  static int of_stage(int stage) { return reduced() > 0 ? stage % reduced() : all; }
+  static int of_stage(int stage) {
+    constexpr int groups = reduced();
+    if constexpr (groups > 0) {
+      return stage % groups;
+    } else {
+      return all;
+    }
+  }
+  /// The ends of these groups for a device's stages, by connect(group).
+  template <int Count, class Connect>
+  static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
+    std::vector<decltype(connect(all))> ends;
+    for (LocalStage const& stage : stages.stage) {
+      ends.push_back(connect(of_stage(stage.id)));
+    }
+    return ends;
+  }
 
   /// Of the ends of a link; the sender is its first rank.
   static int of_link(int replica, int link, bool forward) {

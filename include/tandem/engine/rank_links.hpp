@@ -7,67 +7,62 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <tandem/engine/link.hpp>
-#include <tandem/engine/rank_groups.hpp>
-#include <tandem/engine/rank_memory.hpp>
+#include <tandem/engine/tracer.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/ops/operand_table.hpp>
 #include <tandem/strategy/local_stage.hpp>
+#include <tandem/strategy/stage_map_view.hpp>
 
 namespace tandem {
 
+/// What a device's links depend on.
+struct RankLinksTask {
+  GraphView graph;
+  StageMapView map{};
+  std::span<LocalStage const> stages{};
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+};
+
+/// That of device @p Program::device.
+template <class Program>
+RankLinksTask rank_links_task() {
+  return {.graph = Program::graph,
+          .map = Program::Program::map,
+          .stages = Program::stages.stage,
+          .apart = Program::Program::batching.reproducible};
+}
+
 /// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
-/// allocates nothing here.
-template <class Program, class Backend, class Communicator>
+/// allocates nothing here. Compiled for a backend and not for each device of each strategy.
+template <class Backend, class Communicator>
 class RankLinks {
  public:
   using T = typename Backend::Scalar;
   using Device = typename Backend::Device;
-  using Memory = RankMemory<Program, Backend>;
-  using Table = typename Memory::Table;
+  using Table = OperandTable<T, typename Backend::Master>;
   using End = LinkEnd<Backend, Communicator>;
-  using Whole = typename Program::Program;
-  static constexpr auto const& graph = Program::graph;
 
-  /// @param connect  connect(group): this rank's end of a group of RankGroups
+  /// @param connect  connect(link, forward): this rank's end of the link's group
   template <class Connect>
-  RankLinks(Device& device, int replica, Connect const& connect, Tracer<Device>& tracer) {
-    ends_.resize(2 * static_cast<std::size_t>(Whole::map.links));
-    for (int s = 0; s < Program::stages.count; ++s) {
-      LocalStage const& stage = Program::stages.stage[s];
-      for (int n = stage.first; n < stage.last; ++n) {
-        Node const& node = graph.node[n];
-        if (node.kind != NodeKind::send && node.kind != NodeKind::receive) {
-          continue;
+  RankLinks(RankLinksTask const& task, Device& device, Connect const& connect,
+            Tracer<Device>& tracer)
+      : task_{task} {
+    for (Transfer const& t : find_transfers()) {
+      for (bool const forward : {true, false}) {
+        std::unique_ptr<End>& own = end(t.link, forward);
+        if (own == nullptr && (forward || task_.graph.node[t.node].needs_gradient)) {
+          own = std::make_unique<End>(device, connect(t.link, forward), tracer);
         }
-        bool const sends = node.kind == NodeKind::send;
-        int const link =
-            sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
-        for (bool const forward : {true, false}) {
-          std::unique_ptr<End>& own = end(link, forward);
-          if (own == nullptr && (forward || node.needs_gradient)) {
-            own = std::make_unique<End>(
-                device, connect(RankGroups<Whole>::of_link(replica, link, forward)), tracer);
-          }
-        }
-        (sends ? sends_ : receives_).push_back({.node = n, .stage = stage.id, .link = link});
       }
     }
     for (auto const& own : ends_) {  // in the order of the links, which is the same on all ranks
       if (own != nullptr) {
         own->connect();
-      }
-    }
-    // Their gradients come in the order in which later stages go backward.
-    gradients_ = sends_;
-    std::stable_sort(gradients_.begin(), gradients_.end(),
-                     [](Transfer const& a, Transfer const& b) {
-                       return graph.node[a.node].peer > graph.node[b.node].peer;
-                     });
-    for (LocalStage const& stage : Program::stages.stage) {
-      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
-        names_.push_back(std::to_string(stage.id) + verb);
       }
     }
   }
@@ -76,7 +71,7 @@ class RankLinks {
   void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
     for (Transfer const& t : sends_) {
       if (t.stage == id) {
-        int const source = graph.source[graph.node[t.node].first_edge];
+        int const source = task_.graph.source[task_.graph.node[t.node].first_edge];
         end(t.link, true)
             ->send(device, table.operands[source].y, batch * elements(t), label(id, 0, m));
       }
@@ -91,6 +86,7 @@ class RankLinks {
     }
   }
   /// The gradients of what stage @p id received.
+  template <class Memory>
   void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
     for (Transfer const& t : receives_) {
       for (int r = 0; t.stage == id && r < messages(t); ++r) {
@@ -101,7 +97,7 @@ class RankLinks {
   }
   void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
     for (Transfer const& t : gradients_) {
-      Node const& node = graph.node[t.node];
+      Node const& node = task_.graph.node[t.node];
       for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
         end(t.link, false)
             ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
@@ -113,7 +109,7 @@ class RankLinks {
   /// In training a gradient that came back says so, where there is one.
   void await_forward(Device& device, int id, bool training) {
     for (Transfer const& t : sends_) {
-      if (t.stage == id && !(training && graph.node[t.node].needs_gradient)) {
+      if (t.stage == id && !(training && task_.graph.node[t.node].needs_gradient)) {
         end(t.link, true)->await(device);
       }
     }
@@ -149,8 +145,37 @@ class RankLinks {
     int link;
   };
 
-  static int link_between(int from, int to) {
-    for (StageEdge const& edge : Whole::map.edge) {
+  // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
+  std::vector<Transfer> find_transfers() {
+    ends_.resize(2 * static_cast<std::size_t>(task_.map.links));
+    std::vector<Transfer> all;
+    for (LocalStage const& stage : task_.stages) {
+      for (int n = stage.first; n < stage.last; ++n) {
+        Node const& node = task_.graph.node[n];
+        if (node.kind == NodeKind::send || node.kind == NodeKind::receive) {
+          bool const sends = node.kind == NodeKind::send;
+          int const link =
+              sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
+          all.push_back({.node = n, .stage = stage.id, .link = link});
+          (sends ? sends_ : receives_).push_back(all.back());
+        }
+      }
+      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
+        names_.push_back(std::to_string(stage.id) + verb);
+      }
+    }
+    // Their gradients come in the order in which later stages go backward.
+    gradients_ = sends_;
+    std::stable_sort(gradients_.begin(), gradients_.end(),
+                     [&](Transfer const& a, Transfer const& b) {
+                       return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
+                     });
+    return all;
+  }
+
+  [[nodiscard]] int link_between(int from, int to) const {
+    for (int e = 0; e < task_.map.edges; ++e) {
+      StageEdge const& edge = task_.map.edge[e];
       if (edge.from == from && edge.to == to) {
         return edge.link;
       }
@@ -160,23 +185,29 @@ class RankLinks {
   std::unique_ptr<End>& end(int link, bool forward) {
     return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
   }
-  static std::int64_t elements(Transfer const& t) { return graph.node[t.node].out.elements(); }
+  [[nodiscard]] std::int64_t elements(Transfer const& t) const {
+    return task_.graph.node[t.node].out.elements();
+  }
   // Gradients of one received tensor.
-  static int messages(Transfer const& t) {
-    if (!graph.node[t.node].needs_gradient) {
+  [[nodiscard]] int messages(Transfer const& t) const {
+    if (!task_.graph.node[t.node].needs_gradient) {
       return 0;
     }
     int readers = 0;
-    for (int e = 0; e < graph.edges; ++e) {
-      readers += graph.source[e] == t.node ? 1 : 0;
+    for (int e = 0; e < task_.graph.edges; ++e) {
+      readers += task_.graph.source[e] == t.node ? 1 : 0;
     }
-    return Whole::batching.reproducible ? readers : 1;
+    return task_.apart ? readers : 1;
   }
   Label label(int id, int verb, int microbatch) const {
-    int const local = local_stage(Program::stages, id);
-    return {names_[static_cast<std::size_t>(4 * local + verb)].c_str(), microbatch};
+    std::size_t local = 0;
+    while (task_.stages[local].id != id) {
+      ++local;
+    }
+    return {names_[4 * local + static_cast<std::size_t>(verb)].c_str(), microbatch};
   }
 
+  RankLinksTask task_;
   std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
   std::vector<Transfer> sends_;
   std::vector<Transfer> receives_;

@@ -44,6 +44,7 @@ class RankPasses {
   using Table = typename Memory::Table;
   using FeedType = Feed<Program, Backend, Target>;
   using Whole = typename Program::Program;
+  using Groups = RankGroups<Whole>;
   static constexpr auto const& graph = Program::graph;
   /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas,
   /// or a call that waits for all ranks, as some on GPUs do, would wait for messages behind it.
@@ -65,8 +66,13 @@ class RankPasses {
         memory_{device_, ops_, states_of(options.optimizer), plan_task(options),
                 plan_.batching.leaves_of_copy(Whole::map.copies)},
         feed_{device_, feed_sizes(options)},
-        gradients_{device_, connect(RankGroups<Whole>::all), stage_groups(connect), plan_, tracer_},
-        links_{device_, replica_of(options), connect, tracer_},
+        gradients_{device_, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
+                   plan_, tracer_},
+        links_{rank_links_task<Program>(), device_,
+               [&](int link, bool forward) {
+                 return connect(Groups::of_link(replica_of(options), link, forward));
+               },
+               tracer_},
         microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
@@ -196,7 +202,7 @@ class RankPasses {
   FeedType feed_;
   Tracer<Device> tracer_;
   GradientReduction<Program, Backend, Communicator> gradients_;
-  RankLinks<Program, Backend, Communicator> links_;
+  RankLinks<Backend, Communicator> links_;
   RankMicrobatches microbatches_;
   StepSums<Backend> sums_;
   StepKey key_{};  // of the step at work
@@ -210,8 +216,9 @@ class RankPasses {
     if constexpr (Whole::asynchrony.on()) {
       return make_asynchronous_plan<Program>(batching);
     }
-    return options.rows != nullptr ? make_rank_plan<Program>(*options.rows, batching)
-                                   : make_rank_plan<Program>(Whole::table, batching);
+    return make_rank_plan(rank_plan_task<Program>(),
+                          options.rows != nullptr ? *options.rows : rows_of(Whole::table),
+                          batching);
   }
   [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
     return {.batch = options.largest_microbatch,
@@ -220,14 +227,6 @@ class RankPasses {
             .stages = plan_.stages,
             .segment = Whole::checkpoint.every != 0 ? Program::segments.of : nullptr,
             .apart = Whole::batching.reproducible};
-  }
-  template <class Connect>
-  static std::vector<Communicator> stage_groups(Connect const& connect) {
-    std::vector<Communicator> groups;
-    for (LocalStage const& stage : Program::stages.stage) {
-      groups.push_back(connect(RankGroups<Whole>::of_stage(stage.id)));
-    }
-    return groups;
   }
 
   void bucket_ready(int bucket, int leaf) {

@@ -6,11 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <tandem/engine/memory_plan.hpp>
 #include <tandem/strategy/action_table.hpp>
+#include <tandem/strategy/averaging.hpp>
 #include <tandem/strategy/live_microbatches.hpp>
 #include <tandem/strategy/local_stage.hpp>
 #include <tandem/strategy/lower_table.hpp>
@@ -34,6 +36,32 @@ struct RankPlan {
   bool ends_from_last = true;  ///< later parts of the model end their backward before others
   std::vector<StageLife> stages{};
 };
+
+/// What a device's plan depends on besides the table.
+struct RankPlanTask {
+  StageMapView map{};
+  int device = 0;
+  int ranks = 1;  ///< of the strategy
+  int gradient_replicas = 1;
+  Averaging averaging{};
+  std::span<LocalStage const> stages{};
+  std::span<int const> bucket_stage{};  ///< of each bucket of gradients
+};
+
+/// That of device @p Program::device. Code that runs once takes such values and not the type, or
+/// each device of each strategy would be compiled for itself.
+template <class Program>
+RankPlanTask rank_plan_task() {
+  using Whole = typename Program::Program;
+  return {.map = Whole::map,
+          .device = Program::device,
+          .ranks = Whole::ranks,
+          .gradient_replicas = Program::gradient_replicas,
+          .averaging = Whole::averaging,
+          .stages = Program::stages.stage,
+          .bucket_stage = {Program::layout.bucket_stage,
+                           static_cast<std::size_t>(Program::layout.buckets)}};
+}
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
 template <class Whole>
@@ -91,19 +119,17 @@ bool ends_from_last(Table const& table, StageMapView const& map, int device) {
   return true;
 }
 
-/// Writes the rows of device @p Program::device.
-template <class Program>
+/// Writes the rows of a device.
+template <class = void>
 class RankPlanner {
  public:
-  using Whole = typename Program::Program;
-  static constexpr bool keeps_two = Whole::averaging.keeps_two();
+  RankPlanner(RankPlanTask const& task, ActionRows const& table) : task_{task}, table_{table} {}
 
-  template <class Table>
-  RankPlan plan(Table const& table, Batching const& batching) {
+  RankPlan plan(Batching const& batching) {
     plan_.batching = batching;
-    plan_.ends_from_last = ends_from_last(table, Whole::map, Program::device);
-    plan_.sums_early = updates_early(table);
-    ActionSpan const row = row_of(table, Program::device);
+    plan_.ends_from_last = ends_from_last(table_, task_.map, task_.device);
+    plan_.sums_early = updates_early();
+    ActionSpan const row = row_of(table_, task_.device);
     for (int i = 0; i < row.size; ++i) {
       Action const action = row[i];
       plan_.training.push_back(action);
@@ -130,8 +156,8 @@ class RankPlanner {
     bool const sends = i + 1 < row.size && row[i + 1].stage == row[i].stage &&
                        (row[i + 1].kind == ActionKind::send_forward ||
                         row[i + 1].kind == ActionKind::send_backward);
-    if (!sends && std::exchange(last_forward_, false) && Whole::ranks > 1) {
-      add(ActionKind::reduce_loss, first_stage, RankPlan::begins_reduction);
+    if (!sends && std::exchange(last_forward_, false) && task_.ranks > 1) {
+      add(ActionKind::reduce_loss, first_stage(), RankPlan::begins_reduction);
     }
     if (!sends && ended_ >= 0) {
       reduce_losses();
@@ -149,14 +175,15 @@ class RankPlanner {
 
   // Whether stages are updated as they end: all losses are known by then, no gradient of replicas
   // is on its way, and the two ends of an exchange begin them in one order.
-  template <class Table>
-  static bool updates_early(Table const& table) {
-    bool early = keeps_two && Program::gradient_replicas == 1 && goes_forward_first(table);
-    for (int device = 0; device < Whole::devices; ++device) {
-      early = early && ends_from_last(table, Whole::map, device);
+  [[nodiscard]] bool updates_early() const {
+    bool early = keeps_two() && task_.gradient_replicas == 1 && goes_forward_first(table_);
+    for (int device = 0; device < task_.map.devices; ++device) {
+      early = early && ends_from_last(table_, task_.map, device);
     }
     return early;
   }
+  [[nodiscard]] bool keeps_two() const { return task_.averaging.keeps_two(); }
+  [[nodiscard]] int first_stage() const { return task_.stages[0].id; }
 
   void add(std::vector<Action>& row, ActionKind kind, int stage, int index = 0) {
     row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
@@ -164,14 +191,14 @@ class RankPlanner {
   void add(ActionKind kind, int stage, int index = 0) { add(plan_.training, kind, stage, index); }
 
   void reduce_losses() {
-    if (Whole::ranks > 1 && !reduces_losses_) {
-      add(ActionKind::reduce_loss, first_stage);
+    if (task_.ranks > 1 && !reduces_losses_) {
+      add(ActionKind::reduce_loss, first_stage());
       reduces_losses_ = true;
     }
   }
 
   void update(int stage) {
-    if (Whole::averaging.overlapped) {
+    if (task_.averaging.overlapped) {
       add(ActionKind::exchange, stage);
     }
     add(ActionKind::update, stage);
@@ -179,35 +206,38 @@ class RankPlanner {
   }
 
   void end() {
-    for (int bucket = 0; Program::gradient_replicas > 1 && bucket < Program::layout.buckets;
+    for (int bucket = 0;
+         task_.gradient_replicas > 1 && bucket < static_cast<int>(task_.bucket_stage.size());
          ++bucket) {
-      add(ActionKind::reduce_gradient, Program::layout.bucket_stage[bucket], bucket);
+      add(ActionKind::reduce_gradient, task_.bucket_stage[static_cast<std::size_t>(bucket)],
+          bucket);
     }
     reduce_losses();
-    if (Whole::devices > 1 && !keeps_two) {
-      add(ActionKind::reduce_norm, first_stage);
+    if (task_.map.devices > 1 && !keeps_two()) {
+      add(ActionKind::reduce_norm, first_stage());
     }
-    if (!keeps_two) {
-      add(ActionKind::update, first_stage);
+    if (!keeps_two()) {
+      add(ActionKind::update, first_stage());
     }
-    for (int part = Whole::map.parts() - 1; keeps_two && !plan_.sums_early && part >= 0; --part) {
-      for (LocalStage const& own : Program::stages.stage) {
+    for (int part = task_.map.parts() - 1; keeps_two() && !plan_.sums_early && part >= 0; --part) {
+      for (LocalStage const& own : task_.stages) {
         if (own.part == part) {
           update(own.id);
         }
       }
     }
-    for (std::size_t i = 0; !Whole::averaging.overlapped && i < updated_.size(); ++i) {
+    for (std::size_t i = 0; !task_.averaging.overlapped && i < updated_.size(); ++i) {
       add(ActionKind::exchange, updated_[i]);
     }
-    add(ActionKind::end, first_stage);
-    if (Whole::ranks > 1) {
-      add(plan_.forward, ActionKind::reduce_loss, first_stage);
+    add(ActionKind::end, first_stage());
+    if (task_.ranks > 1) {
+      add(plan_.forward, ActionKind::reduce_loss, first_stage());
     }
-    add(plan_.forward, ActionKind::end, first_stage);
+    add(plan_.forward, ActionKind::end, first_stage());
   }
 
-  static constexpr int first_stage = Program::stages.stage[0].id;
+  RankPlanTask const& task_;
+  ActionRows const& table_;
   RankPlan plan_;
   bool reduces_losses_ = false;
   bool last_forward_ = false;  // was the last pass
@@ -217,25 +247,24 @@ class RankPlanner {
 
 }  // namespace detail
 
-/// The plan of device @p Program::device: the passes and messages of its row, then the reductions
-/// and the update. Evaluation does the forward passes in the same order.
+/// The plan of a device: the passes and messages of its row, then the reductions and the update.
+/// Evaluation does the forward passes in the same order.
 ///
 /// Where two models are averaged each stage has an update of its own, as soon as it can, behind
 /// which the exchange of its weights begins; it is awaited at the end, or, overlapped, before the
 /// next step's update.
 /// @param batching  with as many microbatches as @p table has
-template <class Program, class Table>
-RankPlan make_rank_plan(Table const& table, Batching const& batching) {
-  using Whole = typename Program::Program;
-  RankPlan plan = detail::RankPlanner<Program>{}.plan(table, batching);
-  StageMapView const map{Whole::map};
-  for (LocalStage const& own : Program::stages.stage) {
+template <class = void>
+RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+                        Batching const& batching) {
+  RankPlan plan = detail::RankPlanner<>{task, table}.plan(batching);
+  for (LocalStage const& own : task.stages) {
     plan.stages.push_back(
         {.first = own.first,
          .last = own.last,
-         .live = live_microbatches(table, map, own.id),
-         .deferred = deferred_microbatches(table, map, own.id),
-         .first_microbatch = map.first_microbatch(own.id, batching.microbatches)});
+         .live = live_microbatches(table, task.map, own.id),
+         .deferred = deferred_microbatches(table, task.map, own.id),
+         .first_microbatch = task.map.first_microbatch(own.id, batching.microbatches)});
   }
   return plan;
 }

@@ -174,39 +174,6 @@ constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
   return flags;
 }
 
-/// The node whose memory has the output of @p n: through views, and the homes of slices.
-template <GraphSize Size>
-constexpr int root_of(Graph<Size> const& graph, int n) {
-  for (;;) {
-    Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
-      return n;
-    }
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
-  }
-}
-
-/// Where in the pixels of that memory the output of @p n begins.
-template <GraphSize Size>
-constexpr int first_channel_of(Graph<Size> const& graph, int n) {
-  int first = 0;
-  for (;;) {
-    Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
-      return first;
-    }
-    first += node.first_channel;
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
-  }
-}
-
-/// Channels of a pixel of that memory.
-template <GraphSize Size>
-constexpr int stored_channels(Graph<Size> const& graph, int n) {
-  Node const& root = graph.node[root_of(graph, n)];
-  return root.width > 0 ? root.width : root.out[0];
-}
-
 /// "2.0.1", "4.body.0"; "" for the input.
 inline std::string to_string(Path const& path) {
   std::string text;
@@ -217,14 +184,6 @@ inline std::string to_string(Path const& path) {
                                              : std::to_string(path.part[i]);
   }
   return text;
-}
-
-/// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
-template <GraphSize Size>
-std::string parameter_name(Graph<Size> const& graph, int p) {
-  GraphParameter const& parameter = graph.parameter[p];
-  std::string const path = to_string(graph.node[parameter.node].path);
-  return (path.empty() ? path : path + ".") + parameter.parameter.name;
 }
 
 }  // namespace tandem

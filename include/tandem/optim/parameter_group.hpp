@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
-#include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/parameter_layout.hpp>
 
 namespace tandem {
@@ -78,11 +78,11 @@ constexpr bool matches(std::string_view pattern, std::string_view name) {
 
 /// A pattern that matches nothing is a mistake.
 /// @throws ContractError  a pattern matches no parameter of the network
-template <GraphSize Size>
-void check_groups(Graph<Size> const& graph, std::vector<ParameterGroup> const& groups) {
+template <class = void>
+void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     bool used = false;
-    for (int p = 0; p < Size.parameters && !used; ++p) {
+    for (int p = 0; p < graph.parameters && !used; ++p) {
       used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
     }
     if (!used) {
@@ -94,20 +94,20 @@ void check_groups(Graph<Size> const& graph, std::vector<ParameterGroup> const& g
 
 /// The trained parameters of a device as runs, one each, in the order of its layout.
 /// @param parts  of the model: stages from there on are copies of others
-template <GraphSize Size>
-std::vector<UpdateRun> parameter_runs(Graph<Size> const& graph,
-                                      ParameterLayout<Size.nodes, Size.parameters> const& layout,
+/// @param offset  of each parameter, in elements
+template <class = void>
+std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                       std::vector<ParameterGroup> const& groups, int parts) {
   std::vector<UpdateRun> runs;
-  for (int n = Size.nodes - 1; n >= 0; --n) {  // the layout's order
+  for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
     Node const& node = graph.node[n];
     for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
       if (graph.parameter[p].frozen) {
         continue;
       }
       Parameter const& parameter = graph.parameter[p].parameter;
-      UpdateRun run{.begin = layout.offset[p],
-                    .end = layout.offset[p] + parameter.shape.elements(),
+      UpdateRun run{.begin = offset[p],
+                    .end = offset[p] + parameter.shape.elements(),
                     .origin = graph.parameter[p].origin,
                     .stage = node.stage,
                     .counted = node.stage < parts,

@@ -48,4 +48,14 @@ inline ActionSpan row_of(ActionRows const& table, int device) {
 }
 inline int devices_of(ActionRows const& table) { return static_cast<int>(table.size()); }
 
+template <int Devices, int Length>
+ActionRows rows_of(ActionTable<Devices, Length> const& table) {
+  ActionRows rows;
+  for (int device = 0; device < Devices; ++device) {
+    ActionSpan const row = row_of(table, device);
+    rows.emplace_back(row.begin(), row.end());
+  }
+  return rows;
+}
+
 }  // namespace tandem

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/averaging.hpp>
 #include <tandem/strategy/checkpoint_rule.hpp>
 #include <tandem/strategy/live_microbatches.hpp>

@@ -27,7 +27,8 @@ std::string text(std::vector<Action> const& row) {
 template <class S, int D = 0, class Net = TwoLayers>
 RankPlan plan() {
   using P = Program<Net, S, 4>;
-  return make_rank_plan<typename P::template Device<D>>(P::table, P::batching);
+  return make_rank_plan(rank_plan_task<typename P::template Device<D>>(), rows_of(P::table),
+                        P::batching);
 }
 
 template <class S, int D = 0, class Net = TwoLayers>
@@ -104,7 +105,8 @@ TEST_CASE("more microbatches than a 16-bit index can count") {
     rows[0].push_back({.kind = ActionKind::backward, .index = m});
   }
   using P = Program<TwoLayers, SingleDevice<>, 4>;
-  RankPlan const plan = make_rank_plan<P::Device<0>>(rows, {.microbatches = 40'000});
+  RankPlan const plan =
+      make_rank_plan(rank_plan_task<P::Device<0>>(), rows, {.microbatches = 40'000});
   REQUIRE(plan.training.size() == 80'002);
   CHECK(to_string(plan.training[2 * 39'999]) == "0F39999");
   CHECK(to_string(plan.training[2 * 39'999 + 1]) == "0B39999");

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/batch_norm2d.hpp>

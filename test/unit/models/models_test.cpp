@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>

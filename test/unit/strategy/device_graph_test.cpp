@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/program.hpp>
 
 #include <tiny_network.hpp>
