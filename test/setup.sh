@@ -16,6 +16,7 @@ is_there() {
   case $1 in
     g++ | cmake | clang | clang-format | python3) command -v "$1" ;;
     ninja-build) command -v ninja ;;
+    coinor-cbc) command -v cbc ;;
     doctest-dev) has_header doctest/doctest.h ;;
     libbenchmark-dev) has_header benchmark/benchmark.h ;;
     zlib1g-dev) has_header zlib.h ;;

@@ -23,7 +23,8 @@ function(tandem_add_unit_tests prefix library)
                                                ${PROJECT_SOURCE_DIR}/test/support)
     target_compile_definitions(${name} PRIVATE
       TANDEM_TEST_DATA="${PROJECT_SOURCE_DIR}/test/data"
-      TANDEM_FASHION_MNIST="${TANDEM_FASHION_MNIST}")
+      TANDEM_FASHION_MNIST="${TANDEM_FASHION_MNIST}"
+      TANDEM_PROFILES="${TANDEM_PROFILES}")
     target_compile_options(${name} PRIVATE ${ARGN})
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS ${prefix})

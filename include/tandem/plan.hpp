@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The planner's parts: time to converge, machines and collectives, epochs by batch, and dataflow
+/// graphs with costs, cut and placed. Values only, no device is needed.
+
+#include <tandem/plan/chain_partition.hpp>
+#include <tandem/plan/collectives.hpp>
+#include <tandem/plan/convergence_time.hpp>
+#include <tandem/plan/critical_path.hpp>
+#include <tandem/plan/epochs.hpp>
+#include <tandem/plan/machine_json.hpp>
+#include <tandem/plan/machines.hpp>
+#include <tandem/plan/pipedream_graph.hpp>
+#include <tandem/plan/place.hpp>
+#include <tandem/plan/placement_lp.hpp>

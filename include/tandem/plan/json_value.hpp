@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The JSON of the planner's small files: objects of numbers, strings and objects, read strictly.
+///
+/// Each value knows its line and column, so that what is wrong with it can be said later. Arrays,
+/// true, false, null and escapes by number are refused: no file of the planner has them.
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+
+namespace tandem::detail {
+
+/// Lines and columns count from 1, columns in bytes.
+struct JsonPlace {
+  int line = 1;
+  int column = 1;
+};
+
+[[noreturn]] inline void fail_json(std::string const& path, JsonPlace at, std::string const& what) {
+  throw FileError{path, "line " + std::to_string(at.line) + ", column " +
+                            std::to_string(at.column) + ": " + what};
+}
+
+/// A value, under the key at which an object has it.
+struct JsonValue {
+  enum class Kind { number, string, object };
+
+  Kind kind = Kind::object;
+  double number = 0;
+  std::string text{};               ///< of a string
+  std::vector<JsonValue> member{};  ///< of an object, in the order of the file
+  std::string key{};
+  JsonPlace at{};      ///< its first character
+  JsonPlace key_at{};  ///< its key's first character
+};
+
+/// A position in a text that is read once, from front to back.
+template <class = void>  // compiled where it is used, not by every include
+class JsonText {
+ public:
+  JsonText(std::string_view text, std::string const& path) : text_{text}, path_{path} {}
+
+  /// Reads an object and nothing else.
+  JsonValue document() {
+    skip_blanks();
+    if (next() != '{') {
+      fail("expected '{', the file being one object");
+    }
+    JsonValue all = value(0);
+    skip_blanks();
+    if (at_ < text_.size()) {
+      fail("expected the end of the file behind its object");
+    }
+    return all;
+  }
+
+ private:
+  static constexpr int deepest = 16;  // files nest once or twice; a call each
+
+  /// NUL, which JSON does not allow, at the end.
+  [[nodiscard]] char next() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+
+  [[nodiscard]] JsonPlace place() const {
+    std::string_view const before = text_.substr(0, at_);
+    std::size_t const line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+    return {1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')),
+            static_cast<int>(at_ - line_begin) + 1};
+  }
+
+  [[noreturn]] void fail(std::string const& what) const {
+    fail_json(path_, place(), at_ < text_.size() ? what : what + ", but the file ends");
+  }
+
+  void skip_blanks() {
+    while (next() == ' ' || next() == '\n' || next() == '\r' || next() == '\t') {
+      ++at_;
+    }
+  }
+
+  JsonValue value(int depth) {
+    skip_blanks();
+    JsonValue out{.at = place()};
+    if (next() == '{') {
+      read_members(out, depth);
+    } else if (next() == '"') {
+      out.kind = JsonValue::Kind::string;
+      out.text = string();
+    } else if (next() == '-' || is_digit()) {
+      out.kind = JsonValue::Kind::number;
+      out.number = number();
+    } else {
+      fail("expected a number, a string or an object");
+    }
+    return out;
+  }
+
+  void read_members(JsonValue& object, int depth) {
+    if (depth == deepest) {
+      fail("objects nest too deep");
+    }
+    ++at_;
+    skip_blanks();
+    if (next() == '}') {
+      ++at_;
+      return;
+    }
+    while (true) {
+      skip_blanks();
+      JsonPlace const key_at = place();
+      if (next() != '"') {
+        fail("expected a key in double quotes");
+      }
+      std::string key = string();
+      for (JsonValue const& other : object.member) {
+        if (other.key == key) {
+          fail_json(path_, key_at, "the key \"" + key + "\" is here a second time");
+        }
+      }
+      take(':', "expected ':' behind the key");
+      JsonValue member = value(depth + 1);
+      member.key = std::move(key);
+      member.key_at = key_at;
+      object.member.push_back(std::move(member));
+      skip_blanks();
+      if (next() == '}') {
+        ++at_;
+        return;
+      }
+      take(',', "expected ',' or '}'");
+    }
+  }
+
+  void take(char token, char const* what) {
+    skip_blanks();
+    if (next() != token) {
+      fail(what);
+    }
+    ++at_;
+  }
+
+  std::string string() {
+    constexpr std::string_view letters = "\"\\/bfnrt";
+    constexpr std::string_view meaning = "\"\\/\b\f\n\r\t";
+    std::string out;
+    for (++at_; next() != '"'; ++at_) {
+      if (static_cast<unsigned char>(next()) < 0x20) {
+        fail("expected '\"' at the end of the string");
+      }
+      if (next() != '\\') {
+        out += next();
+        continue;
+      }
+      ++at_;
+      std::size_t const which = letters.find(next());
+      if (which == letters.npos) {
+        fail("expected one of \" \\ / b f n r t behind '\\'; write other characters themselves");
+      }
+      out += meaning[which];
+    }
+    ++at_;
+    return out;
+  }
+
+  [[nodiscard]] bool is_digit() const { return next() >= '0' && next() <= '9'; }
+
+  void digits() {
+    if (!is_digit()) {
+      fail("expected a digit of a number");
+    }
+    while (is_digit()) {
+      ++at_;
+    }
+  }
+
+  double number() {
+    std::size_t const begin = at_;
+    at_ += next() == '-' ? 1 : 0;
+    if (next() == '0') {
+      ++at_;  // the only digit before '.' then
+    } else {
+      digits();
+    }
+    if (next() == '.') {
+      ++at_;
+      digits();
+    }
+    if (next() == 'e' || next() == 'E') {
+      ++at_;
+      at_ += next() == '-' || next() == '+' ? 1 : 0;
+      digits();
+    }
+    double out = 0;
+    if (std::from_chars(text_.data() + begin, text_.data() + at_, out).ec != std::errc{}) {
+      at_ = begin;
+      fail("the number is too large or too small");
+    }
+    return out;
+  }
+
+  std::string_view text_;
+  std::string const& path_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace tandem::detail

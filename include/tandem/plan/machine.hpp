@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Machine: what the planner knows of the hardware, in bytes, seconds and operations a second.
+///
+/// Nodes of equal devices; within a node each device has a link of its own to the others, between
+/// nodes each has its share of the node's adapters. Known machines are in machines.hpp; other ones
+/// are read from a file by machine_json.hpp.
+
+#include <cstdint>
+#include <string>
+
+#include <tandem/core/contract.hpp>
+
+namespace tandem {
+
+/// In what a device multiplies.
+enum class MathPrecision { fp64, fp32, tf32, bf16 };
+
+/// Of a device: the vendor's peak, in operations (a multiply-add is two) a second.
+struct PeakMath {
+  double fp64 = 0;
+  double fp32 = 0;
+  double tf32 = 0;  ///< fp32's on devices without it
+  double bf16 = 0;  ///< or fp16's
+
+  [[nodiscard]] constexpr double of(MathPrecision precision) const {
+    switch (precision) {
+      case MathPrecision::fp64:
+        return fp64;
+      case MathPrecision::fp32:
+        return fp32;
+      case MathPrecision::tf32:
+        return tf32;
+      case MathPrecision::bf16:
+        return bf16;
+    }
+    return 0;
+  }
+
+  friend constexpr bool operator==(PeakMath const&, PeakMath const&) = default;
+};
+
+/// A message of b bytes takes latency + b / bandwidth.
+struct LinkSpeed {
+  double bandwidth = 0;  ///< bytes a second, in each direction, both at once
+  double latency = 0;    ///< seconds
+
+  [[nodiscard]] constexpr double seconds(double bytes) const { return latency + bytes / bandwidth; }
+
+  friend constexpr bool operator==(LinkSpeed const&, LinkSpeed const&) = default;
+};
+
+/// The share of its peak at which a device multiplies in large convolutions and products, unless a
+/// measurement says another. Eight V100 train ResNet-50 v1.5 in fp32 at 2,858 images a second, 24.6
+/// Gop each: 8.8 Top/s a device, 0.56 of 15.7, and that counts its layers that are bound by memory.
+/// Source: NVIDIA/DeepLearningExamples, PyTorch/Classification/RN50v1.5/README.md.
+inline constexpr double default_efficiency = 0.6;
+
+/// Equal devices in equal nodes. Device d is in node d / devices_per_node.
+struct Machine {
+  std::string name{};
+  int devices_per_node = 1;
+  int nodes = 0;  ///< 0: as many as are asked for
+
+  PeakMath peak{};
+  double efficiency = default_efficiency;  ///< share of the peak in work that is bound by math
+  double memory_bandwidth = 0;             ///< of a device, bytes a second
+  std::int64_t memory = 0;                 ///< of a device, bytes
+  double launch_overhead = 0;              ///< of an operation on a device, seconds
+
+  LinkSpeed inside{};   ///< of a device, to the others of its node together
+  LinkSpeed between{};  ///< of a device, to other nodes, when all devices of its node use theirs
+
+  /// Operations a second in work that is bound by math.
+  [[nodiscard]] constexpr double math(MathPrecision precision) const {
+    return efficiency * peak.of(precision);
+  }
+
+  /// Whether so many devices are there.
+  [[nodiscard]] constexpr bool has(int devices) const {
+    return devices > 0 && (nodes == 0 || (devices - 1) / devices_per_node < nodes);
+  }
+
+  friend bool operator==(Machine const&, Machine const&) = default;
+};
+
+/// Checks what a caller made; read_machine() and find_machine() give what passes.
+/// @throws ContractError  a number is not positive (the latencies, the overhead and `nodes` may be
+///                        0), or the efficiency is more than 1
+template <class = void>  // compiled where it is called, not by every include
+void check_machine(Machine const& machine) {
+  expects(machine.devices_per_node > 0 && machine.nodes >= 0,
+          "Machine: give at least one device a node, and nodes that are not negative");
+  expects(machine.peak.fp64 > 0 && machine.peak.fp32 > 0 && machine.peak.tf32 > 0 &&
+              machine.peak.bf16 > 0 && machine.memory_bandwidth > 0 && machine.memory > 0,
+          "Machine: give each peak, memory_bandwidth and memory a positive number");
+  expects(machine.efficiency > 0 && machine.efficiency <= 1,
+          "Machine: give an efficiency above 0 and not above 1");
+  expects(
+      machine.launch_overhead >= 0 && machine.inside.latency >= 0 && machine.between.latency >= 0,
+      "Machine: give latencies and a launch_overhead that are not negative");
+  expects(machine.inside.bandwidth > 0 && machine.between.bandwidth > 0,
+          "Machine: give the links inside and between nodes a positive bandwidth");
+}
+
+}  // namespace tandem

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Reads a Machine from a JSON file. All keys are there, in any order, such as
+///
+///     {"name": "my box", "devices_per_node": 4, "nodes": 0,
+///      "peak": {"fp64": 9.7e12, "fp32": 19.5e12, "tf32": 156e12, "bf16": 312e12},
+///      "efficiency": 0.6, "memory_bandwidth": 1.5e12, "memory": 40e9, "launch_overhead": 4e-6,
+///      "inside": {"bandwidth": 240e9, "latency": 3e-6},
+///      "between": {"bandwidth": 20e9, "latency": 14e-6}}
+///
+/// Units and meaning are those of the members of Machine.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tandem/data/file.hpp>
+#include <tandem/plan/json_fields.hpp>
+#include <tandem/plan/json_value.hpp>
+#include <tandem/plan/machine.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+template <class = void>  // compiled where it is called, not by every include
+LinkSpeed link_of_json(JsonValue const& object, std::string const& path) {
+  JsonFields<> const fields{object, {"bandwidth", "latency"}, path};
+  return {.bandwidth = fields.positive("bandwidth"), .latency = fields.not_negative("latency")};
+}
+
+}  // namespace detail
+
+/// Reads the text of a machine file; @p path names it in errors.
+/// @throws FileError  one sentence with line and column: the text is not JSON, a key is missing,
+///                    unknown or twice there, a value is of another type or range
+template <class = void>
+[[nodiscard]] Machine parse_machine(std::string_view text, std::string const& path) {
+  constexpr std::int64_t many = 1'000'000;
+  constexpr std::int64_t largest = std::int64_t{1} << 53;  // of the integers that doubles hold
+  detail::JsonValue const file = detail::JsonText<>{text, path}.document();
+  detail::JsonFields<> const fields{
+      file,
+      {"name", "devices_per_node", "nodes", "peak", "efficiency", "memory_bandwidth", "memory",
+       "launch_overhead", "inside", "between"},
+      path};
+  detail::JsonFields<> const peak{fields.object("peak"), {"fp64", "fp32", "tf32", "bf16"}, path};
+  return {.name = fields.string("name"),
+          .devices_per_node = static_cast<int>(fields.whole("devices_per_node", 1, many)),
+          .nodes = static_cast<int>(fields.whole("nodes", 0, many)),
+          .peak = {.fp64 = peak.positive("fp64"),
+                   .fp32 = peak.positive("fp32"),
+                   .tf32 = peak.positive("tf32"),
+                   .bf16 = peak.positive("bf16")},
+          .efficiency = fields.share("efficiency"),
+          .memory_bandwidth = fields.positive("memory_bandwidth"),
+          .memory = fields.whole("memory", 1, largest),
+          .launch_overhead = fields.not_negative("launch_overhead"),
+          .inside = detail::link_of_json(fields.object("inside"), path),
+          .between = detail::link_of_json(fields.object("between"), path)};
+}
+
+/// Reads a machine file.
+/// @throws FileError  the file cannot be read, is larger than 1 MiB, or as parse_machine()
+template <class = void>
+[[nodiscard]] Machine read_machine(std::string const& path) {
+  std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 20);
+  return parse_machine({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+}
+
+}  // namespace tandem
