@@ -15,3 +15,4 @@
 #include <tandem/plan/pipedream_graph.hpp>
 #include <tandem/plan/place.hpp>
 #include <tandem/plan/placement_lp.hpp>
+#include <tandem/plan/placement_report.hpp>

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the example plan reads of its command line.
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+inline constexpr char const* plan_help =
+    R"(usage: plan --place --graph FILE.txt --devices M --link-gbps X [OPTION ...]
+       plan --partition "3,1,4,1,5" --parts P [--format json]
+
+Places a dataflow graph on devices, so that a training step takes the least time; or cuts a chain of
+loads into consecutive parts of which the heaviest is as light as it can be.
+
+  --graph FILE.txt    measured costs of operations, as PipeDream's profiler writes them
+  --devices M         2 to 64 equal devices
+  --link-gbps X       of the link between two devices, in each direction: gigabytes a second
+  --latency-us X      of a transfer: microseconds (default 0)
+  --memory X          of a device: as 16GB, 512MB or a number of bytes (default as much as needed)
+  --optimizer NAME    sgd, momentum (default) or adam: what a device holds for each weight
+  --seconds X         how long to search (default 10)
+  --format FORMAT     text (default) or json; times in seconds
+  --partition LOADS   whole or decimal numbers, not negative
+  --parts P           how many parts
+  --help
+
+Exits with 2 and one sentence if a flag or the file is not valid.
+)";
+
+struct PlanArguments {
+  bool place = false;
+  bool help = false;
+  std::string graph;
+  std::string format = "text";
+  std::string optimizer = "momentum";
+  std::vector<double> loads;
+  int parts = 0;
+  int devices = 0;
+  double link_gbps = 0;
+  double latency_us = 0;
+  double memory = -1;  // bytes
+  double seconds = 10;
+};
+
+/// A number from @p least to @p most; @p text begins at @p column of the flag's value, if above 0.
+/// @throws std::runtime_error  it is none
+inline double parse_real(std::string const& flag, std::string_view text, double least, double most,
+                         std::size_t column = 0) {
+  double number = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(number) ||
+      number < least || number > most) {
+    char range[80] = {};
+    std::snprintf(range, sizeof range, "%g to %g", least, most);
+    throw std::runtime_error{flag + (column > 0 ? ", column " + std::to_string(column) + "," : "") +
+                             " takes a number from " + range + ", not '" + std::string{text} + "'"};
+  }
+  return number;
+}
+
+inline int parse_count(std::string const& flag, std::string_view text, int least, int most) {
+  double const number = parse_real(flag, text, least, most);
+  if (number != std::floor(number)) {
+    throw std::runtime_error{flag + " takes a whole number, not '" + std::string{text} + "'"};
+  }
+  return static_cast<int>(number);
+}
+
+inline std::vector<double> parse_loads(std::string_view text) {
+  std::vector<double> loads;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    std::size_t const comma = std::min(text.find(',', begin), text.size());
+    loads.push_back(
+        parse_real("--partition", text.substr(begin, comma - begin), 0, 1e15, begin + 1));
+    begin = comma + 1;
+  }
+  return loads;
+}
+
+inline double parse_bytes(std::string const& flag, std::string_view text) {
+  double unit = 1;
+  for (auto const& [name, bytes] : {std::pair{"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}}) {
+    if (text.ends_with(name)) {
+      unit = bytes;
+      text.remove_suffix(2);
+      break;
+    }
+  }
+  return unit * parse_real(flag, text, 0, 1e15);
+}
+
+/// @throws std::runtime_error  what is needed is missing, or does not go together
+inline void check_plan_arguments(PlanArguments const& a) {
+  if (a.place == !a.loads.empty()) {
+    throw std::runtime_error{"give either --place or --partition; --help says more"};
+  }
+  if (a.place && (a.graph.empty() || a.devices == 0 || a.link_gbps == 0)) {
+    throw std::runtime_error{"--place needs --graph, --devices and --link-gbps"};
+  }
+  if (!a.place && (!a.graph.empty() || a.devices != 0 || a.link_gbps != 0 || a.memory >= 0)) {
+    throw std::runtime_error{"--partition goes with --parts and --format only"};
+  }
+  if (a.place ? a.parts != 0 : a.parts == 0) {
+    throw std::runtime_error{a.place ? "--parts goes with --partition; --place takes --devices"
+                                     : "--partition needs --parts"};
+  }
+  if (!a.place && static_cast<std::size_t>(a.parts) > a.loads.size()) {
+    throw std::runtime_error{"--parts is " + std::to_string(a.parts) + ", but there are only " +
+                             std::to_string(a.loads.size()) + " loads; give no more parts"};
+  }
+}
+
+/// @throws std::runtime_error  a flag is unknown, lacks its value, or has one that it does not take
+inline PlanArguments parse_plan_arguments(std::vector<std::string> const& words) {
+  PlanArguments a;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string const& flag = words[i];
+    if (flag == "--help") {
+      a.help = true;
+      return a;
+    }
+    if (flag == "--place") {
+      a.place = true;
+      continue;
+    }
+    bool const known = flag == "--graph" || flag == "--format" || flag == "--optimizer" ||
+                       flag == "--partition" || flag == "--parts" || flag == "--devices" ||
+                       flag == "--link-gbps" || flag == "--latency-us" || flag == "--memory" ||
+                       flag == "--seconds";
+    if (!known) {
+      throw std::runtime_error{"there is no flag '" + flag + "'; --help lists them"};
+    }
+    if (i + 1 == words.size() || words[i + 1].empty() || words[i + 1].substr(0, 2) == "--") {
+      throw std::runtime_error{flag + " lacks its value; --help says what it takes"};
+    }
+    std::string const& value = words[++i];
+    if (flag == "--graph") {
+      a.graph = value;
+    } else if (flag == "--partition") {
+      a.loads = parse_loads(value);
+    } else if (flag == "--parts") {
+      a.parts = parse_count(flag, value, 1, 1'000'000);
+    } else if (flag == "--devices") {
+      a.devices = parse_count(flag, value, 2, 64);
+    } else if (flag == "--link-gbps") {
+      a.link_gbps = parse_real(flag, value, 1e-6, 1e6);
+    } else if (flag == "--latency-us") {
+      a.latency_us = parse_real(flag, value, 0, 1e9);
+    } else if (flag == "--memory") {
+      a.memory = parse_bytes(flag, value);
+    } else if (flag == "--seconds") {
+      a.seconds = parse_real(flag, value, 0, 1e6);
+    } else if (flag == "--optimizer") {
+      if (value != "sgd" && value != "momentum" && value != "adam") {
+        throw std::runtime_error{"--optimizer takes sgd, momentum or adam, not '" + value + "'"};
+      }
+      a.optimizer = value;
+    } else {
+      if (value != "text" && value != "json") {
+        throw std::runtime_error{"--format takes text or json, not '" + value + "'"};
+      }
+      a.format = value;
+    }
+  }
+  check_plan_arguments(a);
+  return a;
+}

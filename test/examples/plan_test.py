@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the example plan, end to end.
+
+    plan_test.py PROGRAM
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+LINE = "{} -- {} -- forward_compute_time={}, backward_compute_time={}, activation_size={}, parameter_size=0.000\n"
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=60)
+
+
+class Plan(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def output(self, *arguments):
+        result = run(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+        return result.stdout
+
+    def sentence(self, *arguments):
+        """The error of a call that must fail: one line, and nothing printed."""
+        result = run(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        return result.stderr.strip()
+
+    def graph(self, branches, bytes_of_each="0.000"):
+        """A node, so many branches of 30 ms forward and 60 ms backward beside each other, a node."""
+        text = LINE.format("node1", "Conv2d", "5.000", "10.000", bytes_of_each)
+        last = branches + 2
+        for n in range(2, last):
+            text += LINE.format(f"node{n}", "Conv2d", "30.000", "60.000", bytes_of_each)
+        text += LINE.format(f"node{last}", "Concat", "5.000", "10.000", bytes_of_each)
+        for n in range(2, last):
+            text += f"\tnode1 -- node{n}\n\tnode{n} -- node{last}\n"
+        path = self.folder / "graph.txt"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def placed(self, graph, *more):
+        return json.loads(self.output("--place", "--graph", graph, "--devices", 2, "--link-gbps", 25,
+                                      "--seconds", 1, "--format", "json", *more))
+
+    def test_help(self):
+        self.assertIn("usage: plan", self.output("--help"))
+
+    def test_two_branches_on_two_devices(self):
+        result = self.placed(self.graph(2))
+        self.assertAlmostEqual(result["speedup"], 210 / 120, places=5)
+        self.assertAlmostEqual(result["step"], 0.120, places=9)
+        self.assertAlmostEqual(result["one_device"], 0.210, places=9)
+        self.assertAlmostEqual(result["lower_bound"], 0.120, places=9)
+        self.assertEqual(result["bottleneck"], "longest path")
+        placement = result["placement"]
+        self.assertEqual(sorted(placement), ["node1", "node2", "node3", "node4"])
+        self.assertNotEqual(placement["node2"], placement["node3"])
+
+    def test_a_chain_gains_nothing(self):
+        result = self.placed(self.graph(1))
+        self.assertEqual(result["speedup"], 1)
+        self.assertEqual(set(result["placement"].values()), {0})
+
+    def test_a_slow_link_is_not_worth_it(self):
+        graph = self.graph(2, "1000000000.000")  # 40 ms at 25 GB/s
+        fast, slow = self.placed(graph), self.placed(graph, "--latency-us", 100000)
+        self.assertLess(fast["speedup"], 210 / 120)
+        self.assertEqual(slow["speedup"], 1)
+        self.assertGreaterEqual(slow["step"], slow["lower_bound"])
+
+    def test_memory(self):
+        graph = self.graph(2, "1000000000.000")
+        result = self.placed(graph, "--memory", "3GB", "--latency-us", 100000)
+        devices = list(result["placement"].values())
+        self.assertLessEqual(max(devices.count(0), devices.count(1)), 3)  # though one would be faster
+        self.assertLess(result["speedup"], 1)
+        self.assertIn("bytes", self.sentence("--place", "--graph", graph, "--devices", 2, "--link-gbps",
+                                             25, "--memory", "1GB", "--seconds", 0.1))
+
+    def test_text(self):
+        text = self.output("--place", "--graph", self.graph(2), "--devices", 2, "--link-gbps", 25)
+        self.assertTrue(text.startswith("speedup 1.75: 120 ms a step, 210 ms on one device\n"), text)
+        self.assertIn("device 1, busy 75 %:", text)
+
+    def test_partition(self):
+        self.assertEqual(json.loads(self.output("--partition", "3,1,4,1,5", "--parts", 2, "--format", "json")),
+                         {"max_load": 8, "sizes": [3, 2]})
+        self.assertEqual(self.output("--partition", "0.5,0.25", "--parts", 1),
+                         "sizes 2; the heaviest part has 0.75\n")
+
+    def test_faults_are_one_sentence(self):
+        graph = self.graph(2)
+        bad = self.folder / "bad.txt"
+        bad.write_text("node1 -- Conv2d -- forward_compute_time=x\n", encoding="utf-8")
+        for words, sought in [
+                ((), "--place or --partition"),
+                (("--place",), "--graph"),
+                (("--plaice",), "--plaice"),
+                (("--partition", "3,x", "--parts", 1), "column 3"),
+                (("--partition", "3,,1", "--parts", 1), "column 3"),
+                (("--partition", "3,-1", "--parts", 1), "column 3"),
+                (("--partition", "3,1", "--parts", 3), "only 2 loads"),
+                (("--partition", "3,1"), "--parts"),
+                (("--partition", "3,1", "--parts", "1.5"), "whole number"),
+                (("--partition", "3,1", "--parts", 1, "--devices", 2), "--partition goes with"),
+                (("--partition", "3,1", "--parts", 1, "--format", "xml"), "json"),
+                (("--place", "--graph", graph, "--devices", 1, "--link-gbps", 1), "--devices"),
+                (("--place", "--graph", graph, "--devices", 2, "--link-gbps", 0), "--link-gbps"),
+                (("--place", "--graph", graph, "--devices", 2, "--link-gbps"), "lacks its value"),
+                (("--place", "--graph", graph, "--devices", 2, "--link-gbps", 1, "--memory", "x"), "--memory"),
+                (("--place", "--graph", graph, "--devices", 2, "--link-gbps", 1, "--optimizer", "x"), "adam"),
+                (("--place", "--graph", self.folder / "no", "--devices", 2, "--link-gbps", 1), "no such file"),
+                (("--place", "--graph", bad, "--devices", 2, "--link-gbps", 1), "line 1, column"),
+        ]:
+            with self.subTest(words=words):
+                self.assertIn(sought, self.sentence(*words))
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()
