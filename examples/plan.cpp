@@ -1,29 +1,23 @@
-// Places a measured dataflow graph on devices, or cuts a chain of loads into parts.
+// Places a dataflow graph on devices, or cuts a chain of loads into parts.
 //   plan --place --graph resnet50.txt --devices 2 --link-gbps 25
+//   plan --place --net inception_v3 --machine dgx-1-v100 --devices 2
 //   plan --partition "3,1,4,1,5" --parts 2
 // Flags: plan --help. Needs no device.
 
 #include <cstdio>
 
 #include <tandem/plan/chain_partition.hpp>
-#include <tandem/plan/pipedream_graph.hpp>
 #include <tandem/plan/place.hpp>
 #include <tandem/plan/placement_report.hpp>
 
 #include "plan_arguments.hpp"
+#include "plan_inputs.hpp"
 
 namespace td = tandem;
 
 std::string place(PlanArguments const& a) {
-  td::PlacementTask const task{.devices = a.devices,
-                               .bandwidth = a.link_gbps * 1e9,
-                               .latency = a.latency_us * 1e-6,
-                               .memory = a.memory < 0 ? -1 : static_cast<std::int64_t>(a.memory),
-                               .bytes_of_parameter = a.optimizer == "sgd"
-                                                         ? 2.0  // weights and gradients
-                                                     : a.optimizer == "adam" ? 4.0
-                                                                             : 3.0};
-  td::CostGraph const graph = td::read_pipedream_graph(a.graph);
+  td::CostGraph const graph = cost_graph(a);
+  td::PlacementTask const task = placement_task(a);
   td::GraphPlacement const placement = td::place_graph(graph, task, {.seconds = a.seconds});
   return a.format == "json" ? td::placement_json(graph, task, placement)
                             : td::placement_text(graph, task, placement);
@@ -35,9 +29,8 @@ std::string partition(PlanArguments const& a) {
   for (int const size : parts.sizes)
     sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
   std::string const load = td::detail::digits(parts.max_load, 15);
-  if (a.format == "json")
-    return "{\"max_load\": " + load + ", \"sizes\": [" + sizes + "]}\n";
-  return "sizes " + sizes + "; the heaviest part has " + load + "\n";
+  return a.format == "json" ? "{\"max_load\": " + load + ", \"sizes\": [" + sizes + "]}\n"
+                            : "sizes " + sizes + "; the heaviest part has " + load + "\n";
 }
 
 int main(int argc, char** argv) try {

@@ -15,16 +15,24 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/plan/machine.hpp>
+
 inline constexpr char const* plan_help =
     R"(usage: plan --place --graph FILE.txt --devices M --link-gbps X [OPTION ...]
+       plan --place --net NAME --machine MACHINE --devices M [OPTION ...]
        plan --partition "3,1,4,1,5" --parts P [--format json]
 
 Places a dataflow graph on devices, so that a training step takes the least time; or cuts a chain of
 loads into consecutive parts of which the heaviest is as light as it can be.
 
   --graph FILE.txt    measured costs of operations, as PipeDream's profiler writes them
+  --net NAME          googlenet, resnet18, resnet50, vgg16 or inception_v3, with computed costs
+  --machine MACHINE   dgx-1-v100, dgx-a100, dgx-h100, dgx-h200, pcie-box, two-cpus, or a FILE.json
+  --batch-per-worker B  samples of a step of --net (default 64)
+  --precision P       of --net: fp32 (default), tf32, bf16 or fp64
   --devices M         2 to 64 equal devices
-  --link-gbps X       of the link between two devices, in each direction: gigabytes a second
+  --link-gbps X       of the link between two devices, in each direction: gigabytes a second (with
+                      --machine by default its own)
   --latency-us X      of a transfer: microseconds (default 0)
   --memory X          of a device: as 16GB, 512MB or a number of bytes (default as much as needed)
   --optimizer NAME    sgd, momentum (default) or adam: what a device holds for each weight
@@ -41,14 +49,18 @@ struct PlanArguments {
   bool place = false;
   bool help = false;
   std::string graph;
+  std::string net;
+  std::string machine;
+  tandem::MathPrecision precision = tandem::MathPrecision::fp32;
+  int batch = 64;
   std::string format = "text";
   std::string optimizer = "momentum";
   std::vector<double> loads;
   int parts = 0;
   int devices = 0;
   double link_gbps = 0;
-  double latency_us = 0;
-  double memory = -1;  // bytes
+  double latency_us = -1;  // not given
+  double memory = -1;      // bytes
   double seconds = 10;
 };
 
@@ -99,15 +111,33 @@ inline double parse_bytes(std::string const& flag, std::string_view text) {
   return unit * parse_real(flag, text, 0, 1e15);
 }
 
+inline tandem::MathPrecision parse_precision(std::string const& name) {
+  using enum tandem::MathPrecision;
+  for (auto const& [known, precision] :
+       {std::pair{"fp32", fp32}, {"tf32", tf32}, {"bf16", bf16}, {"fp64", fp64}}) {
+    if (name == known) {
+      return precision;
+    }
+  }
+  throw std::runtime_error{"--precision takes fp32, tf32, bf16 or fp64, not '" + name + "'"};
+}
+
 /// @throws std::runtime_error  what is needed is missing, or does not go together
 inline void check_plan_arguments(PlanArguments const& a) {
   if (a.place == !a.loads.empty()) {
     throw std::runtime_error{"give either --place or --partition; --help says more"};
   }
-  if (a.place && (a.graph.empty() || a.devices == 0 || a.link_gbps == 0)) {
-    throw std::runtime_error{"--place needs --graph, --devices and --link-gbps"};
+  if (a.place && (a.graph.empty() == a.net.empty() || a.devices == 0)) {
+    throw std::runtime_error{"--place needs --devices, and either --graph or --net"};
   }
-  if (!a.place && (!a.graph.empty() || a.devices != 0 || a.link_gbps != 0 || a.memory >= 0)) {
+  if (a.place && !a.net.empty() && a.machine.empty()) {
+    throw std::runtime_error{"--net needs --machine, whose speed its costs are computed with"};
+  }
+  if (a.place && a.machine.empty() && a.link_gbps == 0) {
+    throw std::runtime_error{"--place needs --link-gbps, or --machine, whose links are taken"};
+  }
+  if (!a.place && (!a.graph.empty() || !a.net.empty() || !a.machine.empty() || a.devices != 0 ||
+                   a.link_gbps != 0 || a.memory >= 0)) {
     throw std::runtime_error{"--partition goes with --parts and --format only"};
   }
   if (a.place ? a.parts != 0 : a.parts == 0) {
@@ -136,7 +166,8 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> const& words)
     bool const known = flag == "--graph" || flag == "--format" || flag == "--optimizer" ||
                        flag == "--partition" || flag == "--parts" || flag == "--devices" ||
                        flag == "--link-gbps" || flag == "--latency-us" || flag == "--memory" ||
-                       flag == "--seconds";
+                       flag == "--seconds" || flag == "--net" || flag == "--machine" ||
+                       flag == "--batch-per-worker" || flag == "--precision";
     if (!known) {
       throw std::runtime_error{"there is no flag '" + flag + "'; --help lists them"};
     }
@@ -146,6 +177,14 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> const& words)
     std::string const& value = words[++i];
     if (flag == "--graph") {
       a.graph = value;
+    } else if (flag == "--net") {
+      a.net = value;
+    } else if (flag == "--machine") {
+      a.machine = value;
+    } else if (flag == "--batch-per-worker") {
+      a.batch = parse_count(flag, value, 1, 1'000'000);
+    } else if (flag == "--precision") {
+      a.precision = parse_precision(value);
     } else if (flag == "--partition") {
       a.loads = parse_loads(value);
     } else if (flag == "--parts") {

@@ -16,3 +16,4 @@
 #include <tandem/plan/place.hpp>
 #include <tandem/plan/placement_lp.hpp>
 #include <tandem/plan/placement_report.hpp>
+#include <tandem/plan/static_costs.hpp>

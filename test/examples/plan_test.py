@@ -91,6 +91,20 @@ class Plan(unittest.TestCase):
         self.assertIn("bytes", self.sentence("--place", "--graph", graph, "--devices", 2, "--link-gbps",
                                              25, "--memory", "1GB", "--seconds", 0.1))
 
+    def test_networks_of_the_library(self):
+        for net, machine, most in [("inception_v3", "dgx-1-v100", 1.6), ("googlenet", "two-cpus", 2),
+                                   ("resnet50", "dgx-a100", 1.2), ("resnet18", "pcie-box", 1.2)]:
+            with self.subTest(net=net):
+                result = json.loads(self.output("--place", "--net", net, "--machine", machine, "--devices", 2,
+                                                "--batch-per-worker", 32, "--seconds", 0.5, "--format", "json"))
+                self.assertGreaterEqual(result["speedup"], 1)
+                self.assertLessEqual(result["speedup"], result["most_speedup"])
+                self.assertLess(result["most_speedup"], most)
+                self.assertEqual(result["placement"]["input"] in (0, 1), True)
+        chain = json.loads(self.output("--place", "--net", "vgg16", "--machine", "dgx-h100", "--devices", 2,
+                                       "--precision", "bf16", "--format", "json"))
+        self.assertEqual(chain["speedup"], 1)
+
     def test_text(self):
         text = self.output("--place", "--graph", self.graph(2), "--devices", 2, "--link-gbps", 25)
         self.assertTrue(text.startswith("speedup 1.75: 120 ms a step, 210 ms on one device\n"), text)
@@ -109,6 +123,12 @@ class Plan(unittest.TestCase):
         for words, sought in [
                 ((), "--place or --partition"),
                 (("--place",), "--graph"),
+                (("--place", "--devices", 2, "--net", "x", "--machine", "dgx-a100"), "inception_v3"),
+                (("--place", "--devices", 2, "--net", "vgg16", "--machine", "x"), "dgx-a100"),
+                (("--place", "--devices", 2, "--net", "vgg16"), "--machine"),
+                (("--place", "--devices", 2, "--graph", graph), "--link-gbps"),
+                (("--place", "--devices", 2, "--net", "vgg16", "--machine", "dgx-a100", "--precision", "x"), "tf32"),
+                (("--place", "--devices", 2, "--net", "vgg16", "--machine", self.folder / "no.json"), "no.json"),
                 (("--plaice",), "--plaice"),
                 (("--partition", "3,x", "--parts", 1), "column 3"),
                 (("--partition", "3,,1", "--parts", 1), "column 3"),

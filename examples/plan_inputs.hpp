@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the example plan works on: networks and machines by name, graphs from files.
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <tandem/graph/lower.hpp>
+#include <tandem/models/googlenet.hpp>
+#include <tandem/models/inception_v3.hpp>
+#include <tandem/models/resnet_cifar.hpp>
+#include <tandem/models/resnet_imagenet.hpp>
+#include <tandem/models/vgg.hpp>
+#include <tandem/plan/machine_json.hpp>
+#include <tandem/plan/machines.hpp>
+#include <tandem/plan/pipedream_graph.hpp>
+#include <tandem/plan/placement.hpp>
+#include <tandem/plan/static_costs.hpp>
+
+#include "plan_arguments.hpp"
+
+/// GoogLeNet and ResNet-18 are those for CIFAR-10, the others those for ImageNet.
+/// @throws std::runtime_error  there is none of that name
+inline tandem::GraphView network_named(std::string const& name) {
+  using namespace tandem::models;
+  struct Known {
+    char const* name;
+    tandem::GraphView graph;
+  };
+  Known const networks[] = {{"googlenet", tandem::graph<GoogLeNet<10>>},
+                            {"resnet18", tandem::graph<ResNet18<10>>},
+                            {"resnet50", tandem::graph<ResNet50<1000>>},
+                            {"vgg16", tandem::graph<Vgg16<1000>>},
+                            {"inception_v3", tandem::graph<InceptionV3<1000>>}};
+  for (Known const& known : networks) {
+    if (name == known.name) {
+      return known.graph;
+    }
+  }
+  throw std::runtime_error{
+      "--net takes googlenet, resnet18, resnet50, vgg16 or inception_v3, not '" + name + "'"};
+}
+
+/// A preset, or the machine of a JSON file.
+/// @throws std::runtime_error  it is neither
+inline tandem::Machine machine_named(std::string const& name) {
+  if (tandem::Machine const* const known = tandem::find_machine(name)) {
+    return *known;
+  }
+  if (name.ends_with(".json")) {
+    return tandem::read_machine(name);
+  }
+  std::string list;
+  for (std::string_view const known : tandem::machine_names) {
+    list += std::string{known} + ", ";
+  }
+  throw std::runtime_error{"--machine takes " + list + "or a file that ends in .json, not '" +
+                           name + "'"};
+}
+
+/// @throws tandem::FileError  the graph's or the machine's file is not valid
+inline tandem::CostGraph cost_graph(PlanArguments const& a) {
+  return a.net.empty() ? tandem::read_pipedream_graph(a.graph)
+                       : tandem::static_costs(network_named(a.net), machine_named(a.machine),
+                                              a.precision, a.batch);
+}
+
+/// The links are the machine's, but for what the flags say.
+inline tandem::PlacementTask placement_task(PlanArguments const& a) {
+  tandem::LinkSpeed link =
+      a.machine.empty() ? tandem::LinkSpeed{} : machine_named(a.machine).inside;
+  link.bandwidth = a.link_gbps > 0 ? a.link_gbps * 1e9 : link.bandwidth;
+  link.latency = a.latency_us >= 0 ? a.latency_us * 1e-6 : link.latency;
+  return {.devices = a.devices,
+          .bandwidth = link.bandwidth,
+          .latency = link.latency,
+          .memory = a.memory < 0 ? -1 : static_cast<std::int64_t>(a.memory),
+          .bytes_of_parameter = a.optimizer == "sgd"    ? 2.0
+                                : a.optimizer == "adam" ? 4.0
+                                                        : 3.0};
+}
