@@ -1,6 +1,6 @@
-// Places a dataflow graph on devices, or cuts a chain of loads into parts.
+// Says which strategy trains a network fastest, end to end; places a graph; cuts a chain.
+//   plan --net inception_v3 --machine dgx-1-v100 --devices 1..256 --epochs "2048:4,16384:23"
 //   plan --place --graph resnet50.txt --devices 2 --link-gbps 25
-//   plan --place --net inception_v3 --machine dgx-1-v100 --devices 2
 //   plan --partition "3,1,4,1,5" --parts 2
 // Flags: plan --help. Needs no device.
 
@@ -9,14 +9,22 @@
 #include <tandem/plan/chain_partition.hpp>
 #include <tandem/plan/place.hpp>
 #include <tandem/plan/placement_report.hpp>
+#include <tandem/plan/search_report.hpp>
 
 #include "plan_arguments.hpp"
 #include "plan_inputs.hpp"
 
 namespace td = tandem;
 
+std::string search(PlanArguments const& a) {
+  td::WorkerSteps const steps{search_task(a), [&](int samples) { return costs_of(a, samples); }};
+  td::SearchResult const result =
+      td::search_all(steps, td::EpochCurve::measured(a.epochs), a.counts);
+  return a.format == "json" ? td::search_json(result) : td::search_text(result);
+}
+
 std::string place(PlanArguments const& a) {
-  td::CostGraph const graph = cost_graph(a);
+  td::CostGraph const graph = costs_of(a, a.batch);
   td::PlacementTask const task = placement_task(a);
   td::GraphPlacement const placement = td::place_graph(graph, task, {.seconds = a.seconds});
   return a.format == "json" ? td::placement_json(graph, task, placement)
@@ -35,7 +43,10 @@ std::string partition(PlanArguments const& a) {
 
 int main(int argc, char** argv) try {
   PlanArguments const a = parse_plan_arguments({argv + 1, argv + argc});
-  std::string const text = a.help ? plan_help : a.place ? place(a) : partition(a);
+  std::string const text = a.help             ? plan_help
+                           : a.place          ? place(a)
+                           : !a.loads.empty() ? partition(a)
+                                              : search(a);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
     throw std::runtime_error{"the output cannot be written; is the disk full?"};
 } catch (td::FileError const& error) {  // says the file, line and column

@@ -15,22 +15,31 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/plan/epochs.hpp>
 #include <tandem/plan/machine.hpp>
 
 inline constexpr char const* plan_help =
-    R"(usage: plan --place --graph FILE.txt --devices M --link-gbps X [OPTION ...]
+    R"(usage: plan --net NAME --machine MACHINE --devices A..B [OPTION ...]
+       plan --graph FILE.txt --machine MACHINE --devices A..B [OPTION ...]
+       plan --place --graph FILE.txt --devices M --link-gbps X [OPTION ...]
        plan --place --net NAME --machine MACHINE --devices M [OPTION ...]
        plan --partition "3,1,4,1,5" --parts P [--format json]
 
-Places a dataflow graph on devices, so that a training step takes the least time; or cuts a chain of
-loads into consecutive parts of which the heaviest is as light as it can be.
+Says which strategy trains a network to the target accuracy first: how many workers of how many
+devices, how to cut the network, how long it takes and how much memory. Or places a dataflow graph
+on devices, so that a step takes the least time; or cuts a chain of loads into consecutive parts of
+which the heaviest is as light as it can be.
 
   --graph FILE.txt    measured costs of operations, as PipeDream's profiler writes them
   --net NAME          googlenet, resnet18, resnet50, vgg16 or inception_v3, with computed costs
   --machine MACHINE   dgx-1-v100, dgx-a100, dgx-h100, dgx-h200, pcie-box, two-cpus, or a FILE.json
-  --batch-per-worker B  samples of a step of --net (default 64)
+  --batch-per-worker B  samples of a step, of a worker with all its devices (default 64); the costs
+                      of --graph are of so many
   --precision P       of --net: fp32 (default), tf32, bf16 or fp64
-  --devices M         2 to 64 equal devices
+  --devices M         2 to 64 equal devices of --place; else up to 1024, or 1..256: powers of two
+  --epochs POINTS     to the target accuracy, by global batch: "2048:4,4096:7,8192:12,16384:23"
+                      (default: one epoch whatever the batch, so that only time a sample counts)
+  --samples N         of an epoch (default that of ImageNet, or of CIFAR-10 for its networks)
   --link-gbps X       of the link between two devices, in each direction: gigabytes a second (with
                       --machine by default its own)
   --latency-us X      of a transfer: microseconds (default 0)
@@ -53,6 +62,9 @@ struct PlanArguments {
   std::string machine;
   tandem::MathPrecision precision = tandem::MathPrecision::fp32;
   int batch = 64;
+  double samples = 0;  // not given
+  std::vector<tandem::EpochPoint> epochs{{.batch = 1, .epochs = 1}};
+  std::vector<int> counts;  // of devices, where a strategy is sought
   std::string format = "text";
   std::string optimizer = "momentum";
   std::vector<double> loads;
@@ -111,6 +123,22 @@ inline double parse_bytes(std::string const& flag, std::string_view text) {
   return unit * parse_real(flag, text, 0, 1e15);
 }
 
+/// "8", or "1..256": 1, 2, 4, …, 256.
+inline std::vector<int> parse_devices(std::string const& text) {
+  std::size_t const dots = text.find("..");
+  if (dots == text.npos) {
+    return {parse_count("--devices", text, 1, 1024)};
+  }
+  int const first = parse_count("--devices", text.substr(0, dots), 1, 1024);
+  int const last = parse_count("--devices", text.substr(dots + 2), first, 1024);
+  std::vector<int> counts;
+  for (int count = first; count < last; count *= 2) {
+    counts.push_back(count);
+  }
+  counts.push_back(last);
+  return counts;
+}
+
 inline tandem::MathPrecision parse_precision(std::string const& name) {
   using enum tandem::MathPrecision;
   for (auto const& [known, precision] :
@@ -124,8 +152,24 @@ inline tandem::MathPrecision parse_precision(std::string const& name) {
 
 /// @throws std::runtime_error  what is needed is missing, or does not go together
 inline void check_plan_arguments(PlanArguments const& a) {
-  if (a.place == !a.loads.empty()) {
+  if (!a.place && a.loads.empty()) {
+    if (a.graph.empty() == a.net.empty() || a.machine.empty() || a.counts.empty()) {
+      throw std::runtime_error{
+          "give --net or --graph, --machine and --devices; or --place, or "
+          "--partition; --help says more"};
+    }
+    if (a.parts != 0 || a.link_gbps != 0 || a.latency_us >= 0) {
+      throw std::runtime_error{
+          "--parts goes with --partition, --link-gbps and --latency-us go with "
+          "--place; a --machine FILE.json says how fast links are"};
+    }
+    return;
+  }
+  if (a.place && !a.loads.empty()) {
     throw std::runtime_error{"give either --place or --partition; --help says more"};
+  }
+  if (a.place && (a.counts.size() != 1 || a.devices < 2 || a.devices > 64)) {
+    throw std::runtime_error{"--place needs --devices, a number from 2 to 64"};
   }
   if (a.place && (a.graph.empty() == a.net.empty() || a.devices == 0)) {
     throw std::runtime_error{"--place needs --devices, and either --graph or --net"};
@@ -167,7 +211,8 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> const& words)
                        flag == "--partition" || flag == "--parts" || flag == "--devices" ||
                        flag == "--link-gbps" || flag == "--latency-us" || flag == "--memory" ||
                        flag == "--seconds" || flag == "--net" || flag == "--machine" ||
-                       flag == "--batch-per-worker" || flag == "--precision";
+                       flag == "--batch-per-worker" || flag == "--precision" ||
+                       flag == "--epochs" || flag == "--samples";
     if (!known) {
       throw std::runtime_error{"there is no flag '" + flag + "'; --help lists them"};
     }
@@ -190,7 +235,12 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> const& words)
     } else if (flag == "--parts") {
       a.parts = parse_count(flag, value, 1, 1'000'000);
     } else if (flag == "--devices") {
-      a.devices = parse_count(flag, value, 2, 64);
+      a.counts = parse_devices(value);
+      a.devices = a.counts.back();
+    } else if (flag == "--epochs") {
+      a.epochs = tandem::parse_epoch_points(value);
+    } else if (flag == "--samples") {
+      a.samples = parse_real(flag, value, 1, 1e15);
     } else if (flag == "--link-gbps") {
       a.link_gbps = parse_real(flag, value, 1e-6, 1e6);
     } else if (flag == "--latency-us") {

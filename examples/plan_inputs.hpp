@@ -19,6 +19,7 @@
 #include <tandem/plan/machines.hpp>
 #include <tandem/plan/pipedream_graph.hpp>
 #include <tandem/plan/placement.hpp>
+#include <tandem/plan/search.hpp>
 #include <tandem/plan/static_costs.hpp>
 
 #include "plan_arguments.hpp"
@@ -62,11 +63,36 @@ inline tandem::Machine machine_named(std::string const& name) {
                            name + "'"};
 }
 
+/// Weights and gradients, and the optimizer's state.
+inline double bytes_of_parameter(PlanArguments const& a) {
+  return a.optimizer == "sgd" ? 2 : a.optimizer == "adam" ? 4 : 3;
+}
+
+/// Costs of a minibatch of a worker, or of so many samples, whose passes take as much less.
 /// @throws tandem::FileError  the graph's or the machine's file is not valid
-inline tandem::CostGraph cost_graph(PlanArguments const& a) {
-  return a.net.empty() ? tandem::read_pipedream_graph(a.graph)
-                       : tandem::static_costs(network_named(a.net), machine_named(a.machine),
-                                              a.precision, a.batch);
+inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
+  if (!a.net.empty()) {
+    return tandem::static_costs(network_named(a.net), machine_named(a.machine), a.precision,
+                                samples);
+  }
+  tandem::CostGraph graph = tandem::read_pipedream_graph(a.graph);
+  for (tandem::CostNode& node : graph.node) {
+    node.forward *= static_cast<double>(samples) / a.batch;
+    node.backward *= static_cast<double>(samples) / a.batch;
+    node.output_bytes = node.output_bytes * samples / a.batch;
+  }
+  return graph;
+}
+
+inline tandem::SearchTask search_task(PlanArguments const& a) {
+  bool const small = a.net == "googlenet" || a.net == "resnet18";
+  return {.machine = machine_named(a.machine),
+          .batch_per_worker = a.batch,
+          .samples = a.samples > 0 ? a.samples
+                     : small       ? 50'000
+                                   : 1'281'167,
+          .bytes_of_parameter = bytes_of_parameter(a),
+          .memory = a.memory < 0 ? 0 : a.memory};
 }
 
 /// The links are the machine's, but for what the flags say.
@@ -79,7 +105,5 @@ inline tandem::PlacementTask placement_task(PlanArguments const& a) {
           .bandwidth = link.bandwidth,
           .latency = link.latency,
           .memory = a.memory < 0 ? -1 : static_cast<std::int64_t>(a.memory),
-          .bytes_of_parameter = a.optimizer == "sgd"    ? 2.0
-                                : a.optimizer == "adam" ? 4.0
-                                                        : 3.0};
+          .bytes_of_parameter = bytes_of_parameter(a)};
 }

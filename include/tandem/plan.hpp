@@ -16,4 +16,5 @@
 #include <tandem/plan/place.hpp>
 #include <tandem/plan/placement_lp.hpp>
 #include <tandem/plan/placement_report.hpp>
+#include <tandem/plan/search_report.hpp>
 #include <tandem/plan/static_costs.hpp>

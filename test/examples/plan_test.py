@@ -105,6 +105,39 @@ class Plan(unittest.TestCase):
                                        "--precision", "bf16", "--format", "json"))
         self.assertEqual(chain["speedup"], 1)
 
+    def searched(self, *words):
+        return json.loads(self.output("--machine", "dgx-1-v100", "--format", "json", *words))
+
+    def test_search(self):
+        result = self.searched("--net", "inception_v3", "--devices", "1..256", "--epochs",
+                               "2048:4,4096:7,8192:12,16384:23")
+        self.assertEqual([own["devices"] for own in result["results"]], [1, 2, 4, 8, 16, 32, 64, 128, 256])
+        for own in result["results"]:
+            possible = [plan for plan in own["plans"] if "problem" not in plan]
+            times = [plan["C"] for plan in possible]
+            self.assertEqual(times, sorted(times))
+            data = [plan for plan in possible if plan["devices_per_worker"] == 1]
+            self.assertLessEqual(times[0], data[0]["C"])
+            for plan in possible:
+                self.assertEqual(plan["workers"] * plan["devices_per_worker"], own["devices"])
+                self.assertAlmostEqual(plan["T"] * plan["S"] * plan["E"], plan["C"], delta=1e-6 * plan["C"])
+        self.assertEqual([own["devices"] for own in result["results"] if own.get("hybrid_gain", -1) > 0],
+                         [64, 128, 256])
+        self.assertEqual(result["recommended"], result["results"][-1]["plans"][0]["strategy"])
+        self.assertTrue(result["recommended"].startswith("Hybrid<DataParallel<"))
+
+    def test_search_of_a_measured_graph(self):
+        result = self.searched("--graph", self.graph(3), "--devices", 2, "--samples", 6400)
+        data = [plan for plan in result["results"][0]["plans"] if plan["strategy"] == "DataParallel<2>"][0]
+        self.assertAlmostEqual(data["T"], 0.300, places=9)
+        self.assertAlmostEqual(data["S"], 50)
+
+    def test_search_in_words(self):
+        text = self.output("--net", "googlenet", "--machine", "two-cpus", "--devices", 2)
+        self.assertIn("using Strategy = ", text)
+        small = self.output("--net", "vgg16", "--machine", "dgx-a100", "--devices", 8, "--memory", "1MB")
+        self.assertIn("nothing fits", small)
+
     def test_text(self):
         text = self.output("--place", "--graph", self.graph(2), "--devices", 2, "--link-gbps", 25)
         self.assertTrue(text.startswith("speedup 1.75: 120 ms a step, 210 ms on one device\n"), text)
@@ -121,8 +154,14 @@ class Plan(unittest.TestCase):
         bad = self.folder / "bad.txt"
         bad.write_text("node1 -- Conv2d -- forward_compute_time=x\n", encoding="utf-8")
         for words, sought in [
-                ((), "--place or --partition"),
-                (("--place",), "--graph"),
+                ((), "give --net or --graph"),
+                (("--place",), "--devices"),
+                (("--net", "vgg16", "--machine", "dgx-a100"), "--devices"),
+                (("--net", "vgg16", "--machine", "two-cpus", "--devices", 4), "fewer devices"),
+                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", "8..4"), "--devices"),
+                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2048), "1024"),
+                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--epochs", "64"), "column"),
+                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--link-gbps", 1), "--place"),
                 (("--place", "--devices", 2, "--net", "x", "--machine", "dgx-a100"), "inception_v3"),
                 (("--place", "--devices", 2, "--net", "vgg16", "--machine", "x"), "dgx-a100"),
                 (("--place", "--devices", 2, "--net", "vgg16"), "--machine"),

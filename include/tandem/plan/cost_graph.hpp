@@ -19,6 +19,7 @@ struct CostNode {
   double backward = 0;            ///< seconds; of both gradients
   std::int64_t output_bytes = 0;  ///< of the tensor that leaves it, and of that tensor's gradient
   std::int64_t parameter_bytes = 0;  ///< of its weights
+  int part = 0;                      ///< not descending; a chain is cut between parts only
 
   [[nodiscard]] double time() const { return forward + backward; }
 };

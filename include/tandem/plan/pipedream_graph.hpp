@@ -129,6 +129,7 @@ template <class = void>
     ready.pop();
     place[n] = graph.nodes();
     graph.node.push_back(detail::pipedream_node(lines.node()[n], inputs[n] > 0));
+    graph.node.back().part = place[n];
     for (int const r : reader[n]) {
       if (--missing[r] == 0) {
         ready.push(r);

@@ -117,7 +117,8 @@ template <class = void>  // compiled where it is called, not by every include
                            .forward = costs.forward(),
                            .backward = costs.backward(),
                            .output_bytes = costs.output_bytes(),
-                           .parameter_bytes = costs.parameter_bytes()});
+                           .parameter_bytes = costs.parameter_bytes(),
+                           .part = node.top});
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
       CostEdge const edge{graph.source[e], n};
       if (result.edge.empty() || !(result.edge.back() == edge)) {

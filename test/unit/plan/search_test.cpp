@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/graph/lower.hpp>
+#include <tandem/layers/linear.hpp>
+#include <tandem/models/inception_v3.hpp>
+#include <tandem/plan/machines.hpp>
+#include <tandem/plan/search_report.hpp>
+#include <tandem/plan/static_costs.hpp>
+#include <tandem/strategy/hybrid.hpp>
+#include <tandem/strategy/model_parallel.hpp>
+#include <tandem/strategy/pipeline.hpp>
+#include <tandem/strategy/program.hpp>
+
+namespace search_test {
+
+using namespace tandem;
+
+/// A chain whose parts take so many seconds forward, and twice as many backward, a sample.
+CostGraph chain(std::vector<double> const& forward, int samples, std::int64_t bytes = 0) {
+  CostGraph graph;
+  for (std::size_t n = 0; n < forward.size(); ++n) {
+    graph.node.push_back({.name = std::to_string(n),
+                          .forward = forward[n] * samples,
+                          .backward = 2 * forward[n] * samples,
+                          .output_bytes = bytes * samples,
+                          .parameter_bytes = 1000,
+                          .part = static_cast<int>(n)});
+    if (n > 0) {
+      graph.edge.push_back({static_cast<int>(n) - 1, static_cast<int>(n)});
+    }
+  }
+  return graph;
+}
+
+Machine free_links() {
+  Machine machine = two_cpus();
+  machine.nodes = 0;
+  machine.inside = machine.between = {.bandwidth = 1e18, .latency = 0};
+  return machine;
+}
+
+TEST_CASE("a worker's step is that of the closed forms") {
+  std::vector<double> const four{1, 1, 1, 1};
+  for (int m : {4, 8}) {
+    double const b = 1.0 / m;  // of a sample, a microbatch; a stage takes 3 b
+    CostGraph const graph = [&] {
+      CostGraph g = chain(four, 1);
+      for (CostNode& node : g.node) {
+        node.forward *= b;
+        node.backward *= b;
+      }
+      return g;
+    }();
+    auto const seconds = [&](char const* name) {
+      return worker_step({.schedule = name, .devices = 4, .microbatches = m}, graph, free_links(),
+                         3)
+          .seconds;
+    };
+    CHECK(seconds("gpipe") == doctest::Approx((m + 3) * 3 * b));
+    CHECK(seconds("one_f_one_b") == doctest::Approx((m + 3) * 3 * b));
+    CHECK(seconds("zero_bubble_h1") == doctest::Approx(m * 3 * b + 3 * b));  // (p-1)(F+I-W), I = W
+    CHECK(seconds("sequential") == doctest::Approx(m * 12 * b));
+  }
+}
+
+TEST_CASE("memory: weights, and the outputs of live microbatches") {
+  CostGraph const graph = chain({1, 1, 1, 1}, 1, 7);
+  auto const memory = [&](char const* name, bool recomputes = false) {
+    return worker_step(
+               {.schedule = name, .devices = 4, .microbatches = 8, .recomputes = recomputes}, graph,
+               free_links(), 3)
+        .memory;
+  };
+  CHECK(memory("one_f_one_b") == doctest::Approx(3 * 1000 + 4 * 7));  // of the first device
+  CHECK(memory("gpipe") == doctest::Approx(3 * 1000 + 8 * 7));
+  CHECK(memory("one_f_one_b", true) == doctest::Approx(3 * 1000 + 4 * 7 + 7));
+}
+
+TEST_CASE("messages take time") {
+  Machine machine = free_links();
+  machine.inside = {.bandwidth = 7, .latency = 0.5};  // 1.5 s a tensor
+  CostGraph const graph = chain({1, 1}, 1, 7);
+  CHECK(worker_step({.devices = 2}, graph, machine, 3).seconds == doctest::Approx(6 + 2 * 1.5));
+}
+
+SearchTask task_of(Machine machine) {
+  return {.machine = std::move(machine), .batch_per_worker = 8, .samples = 1e6, .memory = 1e18};
+}
+
+TEST_CASE("never slower than data parallel; C is T S E; those that cannot be are last") {
+  SearchTask const task = task_of(dgx1_v100());
+  WorkerSteps const steps{task, [](int samples) {
+                            return chain({1e-3, 2e-3, 1e-3, 3e-3, 1e-3}, samples, 1000);
+                          }};
+  EpochCurve const epochs = EpochCurve::measured(parse_epoch_points("16:4,64:9,1024:40"));
+  bool hybrid_won = false;
+  for (int devices : {1, 2, 3, 4, 8, 64, 1024}) {
+    CAPTURE(devices);
+    std::vector<Plan> const plans = search_plans(steps, epochs, devices);
+    Plan const* const data = best_plan(plans, false);
+    REQUIRE(data != nullptr);
+    CHECK(data->workers == devices);
+    CHECK(plans.front().time.seconds() <= data->time.seconds());
+    hybrid_won = hybrid_won || plans.front().worker.devices > 1;
+    bool possible = true;
+    for (Plan const& plan : plans) {
+      CHECK(plan.devices() == devices);
+      CHECK((possible || !plan.feasible()));
+      possible = plan.feasible();
+      if (possible) {
+        CHECK(plan.time.step == doctest::Approx(plan.step.seconds + plan.reduction));
+        CHECK(plan.time.steps_per_epoch == doctest::Approx(1e6 / (8.0 * plan.workers)));
+        CHECK(plan.time.epochs == epochs.epochs(8.0 * plan.workers));
+      } else {
+        CHECK(plan.problem == "the network has only 5 parts");
+      }
+    }
+  }
+  CHECK(hybrid_won);
+}
+
+TEST_CASE("the gain of a hybrid is equation 8's") {
+  SearchTask const task = task_of(dgx_a100());
+  WorkerSteps const steps{task, [](int samples) {
+                            return chain({1e-3, 2e-3, 1e-3, 3e-3, 1e-3}, samples, 1000);
+                          }};
+  EpochCurve const epochs = EpochCurve::measured(parse_epoch_points("16:4,64:9,1024:40"));
+  std::vector<Plan> const plans = search_plans(steps, epochs, 64);
+  Plan const& hybrid = *best_plan(plans, true);
+  Plan const& data = *best_plan(plans, false);
+  double const one = steps.graph().time();
+  HybridChoice const choice{.split = one / hybrid.step.seconds,
+                            .devices = hybrid.worker.devices,
+                            .epochs = hybrid.time.epochs,
+                            .epochs_more = data.time.epochs,
+                            .efficiency = hybrid.step.seconds / hybrid.time.step,
+                            .efficiency_more = one / data.time.step};
+  CHECK(hybrid_gain(plans) == doctest::Approx(choice.gain()));
+}
+
+TEST_CASE("Inception-V3 on V100s: with the paper's epochs a hybrid wins from 64 devices on") {
+  SearchTask const task{.machine = dgx1_v100(), .batch_per_worker = 64, .samples = 1'281'167};
+  WorkerSteps const steps{task, [&](int samples) {
+                            return static_costs(graph<models::InceptionV3<1000>>, task.machine,
+                                                MathPrecision::fp32, samples);
+                          }};
+  EpochCurve const epochs =
+      EpochCurve::measured(parse_epoch_points("2048:4,4096:7,8192:12,16384:23"));
+  SearchResult const result = search_all(steps, epochs, {8, 32, 64, 128, 256});
+  std::vector<bool> wins;
+  for (SearchResult::Devices const& own : result.of) {
+    wins.push_back(hybrid_gain(own.plans) > 0);
+  }
+  CHECK(wins == std::vector<bool>{false, false, true, true, true});
+  std::string const text = search_text(result);
+  CHECK(text.find("a hybrid wins from 64 devices on, by ") != text.npos);
+}
+
+TEST_CASE("what does not fit says so") {
+  SearchTask task = task_of(two_cpus());
+  task.memory = 1;
+  WorkerSteps const steps{task, [](int samples) { return chain({1, 1}, samples, 1000); }};
+  SearchResult const result =
+      search_all(steps, EpochCurve::measured(parse_epoch_points("1:1")), {2});
+  for (Plan const& plan : result.of[0].plans) {
+    CHECK_FALSE(plan.feasible());
+  }
+  CHECK(search_text(result).find("nothing fits") != std::string::npos);
+  CHECK(search_json(result).find("\"recommended\": null") != std::string::npos);
+  CHECK_THROWS_AS(
+      static_cast<void>(search_plans(steps, EpochCurve::measured(parse_epoch_points("1:1")), 4)),
+      ContractError);  // two-cpus has two
+}
+
+TEST_CASE("types to paste") {
+  Plan plan{.worker = {.schedule = "one_f_one_b", .devices = 2, .microbatches = 4},
+            .workers = 2,
+            .step = {.sizes = {1, 2}}};
+  CHECK(strategy_type(plan) ==
+        "Hybrid<DataParallel<2>, Pipeline<OneFOneB, 4, Split<1>, Split<2>>>");
+  plan.worker.recomputes = true;
+  plan.workers = 1;
+  CHECK(strategy_type(plan) == "Pipeline<OneFOneB, 4, Split<1>, Split<2>, Checkpoint<Boundaries>>");
+  plan.worker = {.schedule = "interleaved", .devices = 2, .microbatches = 2, .chunks = 2};
+  plan.step.sizes = {1, 1, 1, 2};
+  CHECK(strategy_type(plan) ==
+        "Pipeline<Interleaved<2>, 2, Split<1>, Split<1>, Split<1>, Split<2>>");
+  plan.worker = {.schedule = "cross_model", .devices = 2, .microbatches = 2};
+  plan.step.sizes = {1, 2};
+  CHECK(strategy_type(plan) == "CrossModelParallel<AverageGradients, Split<1>, Split<2>>");
+  CHECK(strategy_type({.workers = 4}) == "DataParallel<4>");
+  CHECK(strategy_type({}) == "SingleDevice<>");
+}
+
+struct Net : Network<Vector<4>, Sequential<Linear<3>, Linear<3>, Linear<2>>> {};
+
+// The same words are types.
+static_assert(
+    Program<Net, Hybrid<DataParallel<2>, Pipeline<OneFOneB, 4, Split<1>, Split<2>>>, 4>::ranks ==
+    4);
+static_assert(
+    Program<Net, Pipeline<OneFOneB, 4, Split<1>, Split<2>, Checkpoint<Boundaries>>, 4>::ranks == 2);
+
+}  // namespace search_test
