@@ -16,6 +16,7 @@
 #include <tandem/engine/gradient_reduction.hpp>
 #include <tandem/engine/microbatches.hpp>
 #include <tandem/engine/prepared_ops.hpp>
+#include <tandem/engine/rank_groups.hpp>
 #include <tandem/engine/rank_links.hpp>
 #include <tandem/engine/rank_memory.hpp>
 #include <tandem/engine/rank_options.hpp>
