@@ -32,17 +32,6 @@ struct FourLayers : Network<Image<1, 2, 2>, Sequential<Flatten, Linear<4>, Linea
 struct ThreeLayers : Network<Image<1, 2, 2>, Sequential<Flatten, Linear<4>, Linear<2>>> {};
 struct TwoLayers : Network<Image<1, 2, 2>, Sequential<Flatten, Linear<2>>> {};
 
-/// The rows of a strategy's table.
-template <int Devices, int Length>
-ActionRows rows_of(ActionTable<Devices, Length> const& table) {
-  ActionRows rows;
-  for (int d = 0; d < Devices; ++d) {
-    ActionSpan const row = row_of(table, d);
-    rows.emplace_back(row.begin(), row.end());
-  }
-  return rows;
-}
-
 /// What strategy @p S does with a step of @p Net, or with those of which @p rows are the passes.
 template <class Net, class S>
 Picture draw_rows(std::string name, std::string const& title, std::string const& sentence,
