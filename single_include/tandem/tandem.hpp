@@ -38,11 +38,7 @@
 #include <variant>
 #include <vector>
 #include <fcntl.h>
-#include <netdb.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -9259,6 +9255,31 @@ class GradientReduction {
 
 }  // namespace tandem
 
+// ---- tandem/engine/no_links.hpp
+
+/// @file
+/// NoLinks: RankLinks where a replica is one device, which sends nothing to another one.
+
+namespace tandem {
+
+/// Nothing of links is compiled for such a strategy.
+struct NoLinks {
+  template <class Task, class Device, class Connect, class Tracer>
+  NoLinks(Task const& /*task*/, Device& /*device*/, Connect const& /*connect*/,
+          Tracer& /*tracer*/) {}
+
+  template <class Device>
+  void await_forward(Device& /*device*/, int /*stage*/, bool /*training*/) {}
+  template <class Device>
+  void await_backward(Device& /*device*/, int /*stage*/) {}
+  template <class Device>
+  void await_all(Device& /*device*/) {}
+  template <class Device>
+  void settle(Device& /*device*/) {}
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/prepared_ops.hpp
 
 /// @file
@@ -9840,41 +9861,22 @@ class RankLinks {
     }
   }
 
-  /// What stage @p id has made of a microbatch of @p batch samples leaves.
-  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : sends_) {
-      if (t.stage == id) {
-        int const source = task_.graph.source[task_.graph.node[t.node].first_edge];
-        end(t.link, true)
-            ->send(device, table.operands[source].y, batch * elements(t), label(id, 0, m));
-      }
-    }
-  }
-  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : receives_) {
-      if (t.stage == id) {
-        end(t.link, true)
-            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
-      }
-    }
-  }
-  /// The gradients of what stage @p id received.
+  /// A message of a microbatch of @p batch samples.
   template <class Memory>
-  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : receives_) {
-      for (int r = 0; t.stage == id && r < messages(t); ++r) {
-        end(t.link, false)
-            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
-      }
-    }
-  }
-  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : gradients_) {
-      Node const& node = task_.graph.node[t.node];
-      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
-        end(t.link, false)
-            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
-      }
+  void run(Device& device, Memory const& memory, Table const& table, Action action,
+           std::int64_t batch) {
+    switch (action.kind) {
+      case ActionKind::send_forward:
+        send_forward(device, table, action.stage, action.index, batch);
+        break;
+      case ActionKind::receive_forward:
+        receive_forward(device, table, action.stage, action.index, batch);
+        break;
+      case ActionKind::send_backward:
+        send_backward(device, memory, action.stage, action.index, batch);
+        break;
+      default:
+        receive_backward(device, table, action.stage, action.index, batch);
     }
   }
 
@@ -9917,6 +9919,44 @@ class RankLinks {
     int stage;
     int link;
   };
+
+  // What stage @p id has made of a microbatch of @p batch samples leaves.
+  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : sends_) {
+      if (t.stage == id) {
+        int const source = task_.graph.source[task_.graph.node[t.node].first_edge];
+        end(t.link, true)
+            ->send(device, table.operands[source].y, batch * elements(t), label(id, 0, m));
+      }
+    }
+  }
+  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      if (t.stage == id) {
+        end(t.link, true)
+            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
+      }
+    }
+  }
+  // The gradients of what stage @p id received.
+  template <class Memory>
+  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      for (int r = 0; t.stage == id && r < messages(t); ++r) {
+        end(t.link, false)
+            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
+      }
+    }
+  }
+  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : gradients_) {
+      Node const& node = task_.graph.node[t.node];
+      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
+        end(t.link, false)
+            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
+      }
+    }
+  }
 
   // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
   std::vector<Transfer> find_transfers() {
@@ -10950,6 +10990,7 @@ class RankPasses {
   using FeedType = Feed<Program, Backend, Target>;
   using Whole = typename Program::Program;
   using Groups = RankGroups<Whole>;
+  using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   static constexpr auto const& graph = Program::graph;
   /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas,
   /// or a call that waits for all ranks, as some on GPUs do, would wait for messages behind it.
@@ -11002,9 +11043,7 @@ class RankPasses {
     int const m = action.index;
     if (Microbatch const& own = microbatches_[m]; own.size > 0) {
       PassType const p = pass(own);
-      if (Whole::devices > 1) {
-        links_.await_forward(device_, action.stage, key_.training);
-      }
+      links_.await_forward(device_, action.stage, key_.training);
       Table const& table = memory_.table(m);
       at_stage<Program>(action.stage, [&](auto s) {
         if constexpr (Program::stages.stage[s].has_input) {
@@ -11042,9 +11081,7 @@ class RankPasses {
         PassType const p = pass(own);
         Table const& table = memory_.table(m);
         if (Which != BackwardPart::weight_gradient && own.size > 0) {
-          if (Whole::devices > 1) {
-            links_.await_backward(device_, action.stage);
-          }
+          links_.await_backward(device_, action.stage);
           if constexpr (Program::stages.stage[s].has_result) {
             ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / samples_of(own),
                                table.loss_gradient);
@@ -11063,19 +11100,8 @@ class RankPasses {
     run_message(action, size, memory_.table(action.index));
   }
   void run_message(Action action, std::int64_t size, Table const& table) {
-    int const m = action.index;
-    switch (action.kind) {
-      case ActionKind::send_forward:
-        links_.send_forward(device_, table, action.stage, m, size);
-        break;
-      case ActionKind::receive_forward:
-        links_.receive_forward(device_, table, action.stage, m, size);
-        break;
-      case ActionKind::send_backward:
-        links_.send_backward(device_, memory_, action.stage, m, size);
-        break;
-      default:
-        links_.receive_backward(device_, table, action.stage, m, size);
+    if constexpr (Whole::devices > 1) {
+      links_.run(device_, memory_, table, action, size);
     }
   }
 
@@ -11107,7 +11133,7 @@ class RankPasses {
   FeedType feed_;
   Tracer<Device> tracer_;
   GradientReduction<Program, Backend, Communicator> gradients_;
-  RankLinks<Backend, Communicator> links_;
+  Links links_;
   RankMicrobatches microbatches_;
   StepSums<Backend> sums_;
   StepKey key_{};  // of the step at work
@@ -11570,7 +11596,6 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
 
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
-    int const m = action.index;
     switch (action.kind) {
       case ActionKind::input_gradient:
         if constexpr (Whole::splits_backward) {
@@ -11622,7 +11647,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
       case ActionKind::end:
         return false;
       default:
-        if (std::int64_t const size = microbatches_[m].size; size > 0) {
+        if (std::int64_t const size = microbatches_[action.index].size; size > 0) {
           this->run_message(action, size);
         }
     }
@@ -22037,84 +22062,114 @@ struct BackendIsIncluded<BasicHost<OneDnn, Precision>> {
 
 namespace tandem {
 
-/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
-template <class = void>  // compiled where it is called, not by every include
-std::string to_string(Verdict const& v) {
-  std::string const at = "rank " + std::to_string(v.rank) + ": ";
-  std::string const action = to_string(v.action);
-  std::string const other = to_string(v.other);
-  std::string const peer = "rank " + std::to_string(v.other_rank);
-  switch (v.flaw) {
+namespace detail {
+
+/// What a flaw is called; what stands in braces is a number or an action of the verdict.
+constexpr std::string_view sentence_of(Flaw flaw) {
+  switch (flaw) {
     case Flaw::none:
       return "the action table is valid";
     case Flaw::unsound_map:
-      return "the table has " + std::to_string(v.rank) + " rows and the map " +
-             std::to_string(v.count) +
-             " devices; give as many rows as devices, and a map whose edges lead from a lower "
-             "stage "
-             "to a higher one of the same copy, those of a link from one device to one other";
+      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
+             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
+             "those of a link from one device to one other";
     case Flaw::uneven_copies:
-      return std::to_string(v.first) + " microbatches cannot be dealt evenly to " +
-             std::to_string(v.count) + " copies of the model; give a multiple of the copies";
+      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
+             "multiple of the copies";
     case Flaw::foreign_action:
-      return at + action +
-             " is neither a pass nor a message of weight version 0; leave reductions and updates "
-             "out of the table";
+      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
+             "updates out of the table";
     case Flaw::foreign_update:
-      return at + action +
-             " is neither a pass, a message nor an update of this table; leave reductions out, "
-             "exchanges where no weights are averaged, and versions of anything but passes";
+      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
+             "out, exchanges where no weights are averaged, and versions of anything but passes";
     case Flaw::unknown_stage:
-      return at + action + " is of a stage that does not exist; stages are 0 to " +
-             std::to_string(v.count - 1);
+      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
     case Flaw::wrong_device:
-      return at + action + " belongs to " + peer + ", which has its stage";
+      return "{action} belongs to {peer}, which has its stage";
     case Flaw::unknown_microbatch:
-      return at + action + " is of a microbatch that its stage does not have; it has " +
-             std::to_string(v.first) + " to " + std::to_string(v.first + v.count - 1);
+      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
     case Flaw::missing:
-      return at + action + " is missing" + (v.other.index >= 0 ? " before " + other : "");
+      return "{action} is missing{before}";
     case Flaw::doubled:
-      return at + action + " stands there although it was done before";
+      return "{action} stands there although it was done before";
     case Flaw::out_of_order:
-      return at + action + " stands before " + other +
-             "; the microbatches of a stage must come in ascending order";
+      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
+             "order";
     case Flaw::retired_out_of_order:
-      return at + action + " stands before " + other +
-             "; the microbatches of a stage must be retired in ascending order";
+      return "{action} stands before {other}; the microbatches of a stage must be retired in "
+             "ascending order";
     case Flaw::before_its_input:
-      return at + action + " stands before " + other + ", which it needs";
+      return "{action} stands before {other}, which it needs";
     case Flaw::nothing_to_send:
-      return at + action + " has nothing to send: no other device needs what it names";
+      return "{action} has nothing to send: no other device needs what it names";
     case Flaw::nothing_to_receive:
-      return at + action + " has nothing to receive: no other device makes what it names";
+      return "{action} has nothing to receive: no other device makes what it names";
     case Flaw::unmatched_send:
-      return at + action + " waits for a free place, but " + peer + " has no " + other +
-             " that would make one";
+      return "{action} waits for a free place, but {peer} has no {other} that would make one";
     case Flaw::unmatched_receive:
-      return at + action + " waits for a message, but " + peer + " has no " + other +
-             " that would send it";
+      return "{action} waits for a message, but {peer} has no {other} that would send it";
     case Flaw::out_of_fifo_order:
-      return at + action + " is not the next message of its link, which is that of " + other +
-             "; receive in the order of the sends";
+      return "{action} is not the next message of its link, which is that of {other}; receive in "
+             "the order of the sends";
     case Flaw::wrong_version:
-      return at + action + " must read version " + std::to_string(v.count) +
-             " of the weights; so the schedule says";
+      return "{action} must read version {count} of the weights; so the schedule says";
     case Flaw::version_to_come:
-      return at + action + " reads weights that are not there yet: its stage has had " +
-             std::to_string(v.count) + (v.count == 1 ? " update" : " updates");
+      return "{action} reads weights that are not there yet: its stage has had {updates}";
     case Flaw::version_gone:
-      return at + action + " reads weights that are overwritten: its stage has had " +
-             std::to_string(v.count) + (v.count == 1 ? " update" : " updates");
+      return "{action} reads weights that are overwritten: its stage has had {updates}";
     case Flaw::exchanged_otherwise:
-      return at + action + " stands where " + peer + " has " + other +
-             "; two devices must exchange their stages in one order";
+      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
+             "one order";
     case Flaw::deadlock:
-      return at + action + " waits for " + other + ", but " + peer + " waits at " +
-             to_string(v.waiting) + ": a deadlock with " + std::to_string(v.depth) +
-             (v.depth == 1 ? " message" : " messages") + " in flight for each link and direction";
+      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
+             "in flight for each link and direction";
   }
-  return at + action;
+  return "{action}";
+}
+
+inline std::string counted(int count, char const* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// What stands for @p name in a sentence.
+template <class = void>  // compiled where it is called, not by every include
+std::string value_of(std::string_view name, Verdict const& v) {
+  if (name == "action" || name == "other" || name == "waiting") {
+    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
+  }
+  if (name == "before") {
+    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
+  }
+  if (name == "peer") {
+    return "rank " + std::to_string(v.other_rank);
+  }
+  if (name == "updates" || name == "depth") {
+    return name == "depth" ? counted(v.depth, "message") : counted(v.count, "update");
+  }
+  return std::to_string(name == "rank"      ? v.rank
+                        : name == "first"   ? v.first
+                        : name == "last"    ? v.first + v.count - 1
+                        : name == "count-1" ? v.count - 1
+                                            : v.count);
+}
+
+}  // namespace detail
+
+/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
+template <class = void>  // compiled where it is called, not by every include
+std::string to_string(Verdict const& v) {
+  std::string_view rest = detail::sentence_of(v.flaw);
+  std::string sentence;
+  if (rest.substr(0, 8) == "{action}") {
+    sentence = "rank " + std::to_string(v.rank) + ": ";
+  }
+  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
+    auto const close = rest.find('}');
+    sentence.append(rest.substr(0, open));
+    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
+    rest.remove_prefix(close + 1);
+  }
+  return sentence.append(rest);
 }
 
 }  // namespace tandem
@@ -22127,16 +22182,47 @@ struct ImportedTable {
   int microbatches = 0;
 };
 
-/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
-/// @p Program.
-/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
-template <class Program>
-ImportedTable import_table(ActionRows const& rows) {
-  ImportedTable table;
-  if (rows.empty()) {
-    return table;
+namespace detail {
+
+template <class = void>  // compiled once, and where it is called
+void check_leaves(Batching const& batching, int microbatches) {
+  if (batching.reproducible && batching.leaves == batching.microbatches &&
+      (microbatches & (microbatches - 1)) != 0) {
+    throw ContractError{
+        "TrainerOptions: .rows has " + std::to_string(microbatches) +
+        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
   }
-  StageMapView const map{Program::map};
+  if (batching.reproducible && batching.leaves != batching.microbatches &&
+      microbatches % batching.leaves != 0) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(microbatches) +
+                        " microbatches, which cannot be dealt to " +
+                        std::to_string(batching.leaves) + " leaves; take a multiple"};
+  }
+}
+
+/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
+template <class = void>
+ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+  std::size_t const passes = rows.front().size();
+  bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
+  for (std::size_t i = 0; fits && i < passes; ++i) {
+    ActionKind const kind = i % 2 == 0 ? ActionKind::forward : ActionKind::backward;
+    fits = rows.front()[i] == Action{.kind = kind, .index = static_cast<int>(i / 2)};
+  }
+  if (!fits) {
+    throw ContractError{
+        "TrainerOptions: .rows of a strategy that does not cut the network is one row, 0F0 0B0 0F1 "
+        "0B1 and so on, for as many microbatches as wanted"};
+  }
+  check_leaves(batching, static_cast<int>(passes / 2));
+  return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
+}
+
+/// import_table() where a replica has several devices.
+template <class = void>  // compiled once, and where it is called
+ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
+                          bool splits_backward) {
+  ImportedTable table;
   if (devices_of(rows) != map.devices) {
     throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
                         " rows, but a replica of the strategy has " + std::to_string(map.devices) +
@@ -22152,7 +22238,7 @@ ImportedTable import_table(ActionRows const& rows) {
                             action.kind <= ActionKind::receive_backward);
     }
   }
-  if (splits && !Program::splits_backward) {
+  if (splits && !splits_backward) {
     throw ContractError{
         "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
         "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
@@ -22162,20 +22248,25 @@ ImportedTable import_table(ActionRows const& rows) {
   if (!verdict) {
     throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
   }
-  Batching batching = Program::batching;
-  if (batching.reproducible && batching.leaves == batching.microbatches &&
-      (table.microbatches & (table.microbatches - 1)) != 0) {
-    throw ContractError{
-        "TrainerOptions: .rows has " + std::to_string(table.microbatches) +
-        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
-  }
-  if (batching.reproducible && batching.leaves != batching.microbatches &&
-      table.microbatches % batching.leaves != 0) {
-    throw ContractError{"TrainerOptions: .rows has " + std::to_string(table.microbatches) +
-                        " microbatches, which cannot be dealt to " +
-                        std::to_string(batching.leaves) + " leaves; take a multiple"};
-  }
+  check_leaves(batching, table.microbatches);
   return table;
+}
+
+}  // namespace detail
+
+/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
+/// @p Program.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
+template <class Program>
+ImportedTable import_table(ActionRows const& rows) {
+  if (rows.empty()) {
+    return {};
+  }
+  if constexpr (Program::devices == 1) {
+    return detail::import_passes(rows, Program::batching);
+  } else {
+    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
+  }
 }
 
 }  // namespace tandem
@@ -24011,114 +24102,12 @@ class Trainer {
 /// The only header beside launch that reads environment variables, all of them in one call. Without
 /// a launcher the program is one process.
 
-// ---- tandem/comm/rendezvous.hpp
+// ---- tandem/core/hash.hpp
 
 /// @file
-/// rendezvous(): the first words between the processes of one program; process 0 tells the others
-/// some bytes, such as the key with which NCCL connects them.
-///
-/// Over TCP, over files in a folder that all see, or over what the program already has. No MPI is
-/// needed.
-
-// ---- tandem/comm/rendezvous_file.hpp
-
-/// @file
-/// rendezvous() over files: three for each process but the first, none of which is left behind.
-///
-/// A process asks in PATH.<process>.hello, process 0 answers in PATH.<process>.answer, and the
-/// process thanks by renaming its hello to PATH.<process>.done, which process 0 removes. Files of a
-/// run that died answer nobody: their numbers are not those of this call.
-
-// ---- tandem/comm/patience.hpp
-
-/// @file
-/// detail::Patience: how a host thread waits for something that it can only ask about.
+/// A hash that is the same in every process, on every machine.
 
 namespace tandem::detail {
-
-/// Gives way at first and sleeps a little later on, so that ranks that wait do not
-/// take the CPU from ranks that queue work.
-class Patience {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  /// @param yields   how often it gives way before it sleeps
-  /// @param longest  how long it sleeps at most
-  explicit Patience(std::chrono::milliseconds limit, int yields = 200,
-                    std::chrono::milliseconds longest = std::chrono::milliseconds{1})
-      : limit_{std::min<std::chrono::milliseconds>(limit, std::chrono::hours{8760})},
-        yields_{yields},
-        longest_{longest} {}
-
-  /// Call it between two looks. Whether there may be another one.
-  [[nodiscard]] bool pause() {
-    if (looks_++ < yields_) {
-      std::this_thread::yield();
-      return true;
-    }
-    if (left_ms() == 0) {
-      return false;
-    }
-    std::this_thread::sleep_for(sleep_);
-    sleep_ = std::min(2 * sleep_, longest_);
-    return true;
-  }
-
-  /// What is left of the limit, at most an hour; 0 when it is over.
-  [[nodiscard]] int left_ms() const {
-    auto const left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(begin_ + limit_ - Clock::now());
-    return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 3600000));
-  }
-
- private:
-  Clock::time_point begin_ = Clock::now();
-  std::chrono::milliseconds limit_;
-  std::chrono::microseconds sleep_{20};
-  int yields_;
-  std::chrono::microseconds longest_;
-  int looks_ = 0;
-};
-
-/// "10 s" or "1500 ms"
-template <class = void>  // compiled where it is called
-std::string to_string(std::chrono::milliseconds time) {
-  auto const ms = time.count();
-  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
-}
-
-}  // namespace tandem::detail
-
-// ---- tandem/comm/rendezvous_hello.hpp
-
-/// @file
-/// What processes say to each other at a rendezvous(), and process 0's list of who has come.
-
-namespace tandem::detail {
-
-inline constexpr std::size_t largest_rendezvous = 65536;
-
-/// What a process asks process 0. Machines of the other byte order are no tandem to each other.
-struct Hello {
-  static constexpr std::uint64_t hello_magic = 0x74616E64656D0001;
-
-  std::uint64_t magic = hello_magic;
-  std::uint64_t token = 0;  ///< a hash of Rendezvous::token
-  std::uint64_t nonce = 0;  ///< made up for this call
-  std::uint64_t bytes = 0;
-  std::int32_t processes = 0;
-  std::int32_t process = 0;
-};
-
-/// Begins process 0's answer; `bytes` of data or of the text of a refusal follow.
-struct Answer {
-  static constexpr std::uint64_t answer_magic = 0x74616E64656D0002;
-
-  std::uint64_t magic = answer_magic;
-  std::uint64_t nonce = 0;  ///< that of the question
-  std::uint64_t bytes = 0;
-  std::uint64_t refused = 0;
-};
 
 /// FNV-1a.
 constexpr std::uint64_t hash_of(std::string_view text) {
@@ -24129,551 +24118,7 @@ constexpr std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-/// A number that no other call has, other than 0.
-inline std::uint64_t make_nonce() {
-  std::uint64_t nonce = 0;
-  if (::getentropy(&nonce, sizeof nonce) != 0 || nonce == 0) {
-    auto const now = std::chrono::steady_clock::now().time_since_epoch().count();
-    nonce = hash_of(std::to_string(now) + " " + std::to_string(::getpid())) | 1U;
-  }
-  return nonce;
-}
-
-inline Hello hello_of(World const& world, std::size_t bytes) {
-  return {.token = hash_of(world.rendezvous.token),
-          .nonce = make_nonce(),
-          .bytes = bytes,
-          .processes = world.processes,
-          .process = world.process};
-}
-
-/// Looks that are not so frequent that they would burden a file server.
-inline Patience rendezvous_patience(std::chrono::milliseconds timeout) {
-  return Patience{timeout, 0, std::chrono::milliseconds{20}};
-}
-
-/// "rendezvous at 'host:1234': "
-inline std::string at_rendezvous(World const& world) {
-  return "rendezvous at '" + world.rendezvous.address + "': ";
-}
-
-/// Process 0's view of one rendezvous: whom it has answered, and whom to answer what.
-class RollCall {
- public:
-  RollCall(World const& world, std::span<std::byte const> data)
-      : world_{world}, data_{data}, answered_(static_cast<std::size_t>(world.processes)) {}
-
-  /// Whether @p hello comes from a process of this program that has no answer yet. Others are
-  /// ignored: they belong to another run, or to the next rendezvous of this one.
-  [[nodiscard]] bool expected(Hello const& hello) const {
-    return hello.magic == Hello::hello_magic && hello.token == hash_of(world_.rendezvous.token) &&
-           hello.process > 0 && (hello.process >= world_.processes || !has_come(hello.process));
-  }
-
-  /// Why an expected @p hello cannot be answered, or "".
-  [[nodiscard]] std::string fault(Hello const& hello) const {
-    if (hello.processes != world_.processes) {
-      return at_rendezvous(world_) + "process 0 was told that there are " +
-             std::to_string(world_.processes) + " processes, but process " +
-             std::to_string(hello.process) + " that there are " + std::to_string(hello.processes);
-    }
-    if (hello.process >= world_.processes || hello.bytes != data_.size()) {
-      return at_rendezvous(world_) + "process " + std::to_string(hello.process) +
-             " asks process 0 for " + std::to_string(hello.bytes) + " bytes instead of " +
-             std::to_string(data_.size()) + ": do all processes run the same program?";
-    }
-    return {};
-  }
-
-  /// The bytes of the answer to @p hello.
-  [[nodiscard]] std::vector<std::byte> answer(Hello const& hello, std::string const& fault) const {
-    std::span<std::byte const> const body =
-        fault.empty() ? data_ : std::as_bytes(std::span{fault.data(), fault.size()});
-    Answer const head{
-        .nonce = hello.nonce, .bytes = body.size(), .refused = fault.empty() ? 0U : 1U};
-    std::vector<std::byte> bytes(sizeof head + body.size());
-    std::memcpy(bytes.data(), &head, sizeof head);
-    std::size_t at = sizeof head;
-    for (std::byte const byte : body) {  // g++ 12 sees memcpy() overflow here
-      bytes[at++] = byte;
-    }
-    return bytes;
-  }
-
-  void note(Hello const& hello) { answered_[static_cast<std::size_t>(hello.process)] = true; }
-  [[nodiscard]] bool has_come(int process) const {
-    return answered_[static_cast<std::size_t>(process)];
-  }
-  [[nodiscard]] bool complete() const { return missing().empty(); }
-
-  /// @throws TimeoutError  always
-  [[noreturn]] void time_out(std::chrono::milliseconds timeout) const {
-    std::vector<int> const who = missing();
-    std::string text = who.size() == 1 ? "process " : "processes ";
-    for (std::size_t i = 0; i < who.size(); ++i) {
-      text += (i == 0 ? "" : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
-    }
-    throw TimeoutError{at_rendezvous(world_) + text + " of " + std::to_string(world_.processes) +
-                       " did not come within " + to_string(timeout)};
-  }
-
- private:
-  [[nodiscard]] std::vector<int> missing() const {
-    std::vector<int> who;
-    for (int process = 1; process < world_.processes; ++process) {
-      if (!has_come(process)) {
-        who.push_back(process);
-      }
-    }
-    return who;
-  }
-
-  World const& world_;
-  std::span<std::byte const> data_;
-  std::vector<bool> answered_;
-};
-
-/// What a process takes from an answer to its @p hello. Whether it is one.
-/// @throws ContractError  process 0 refuses
-inline bool take_answer(Hello const& hello, std::span<std::byte const> answer,
-                        std::span<std::byte> data) {
-  Answer head;
-  if (answer.size() < sizeof head) {
-    return false;
-  }
-  std::memcpy(&head, answer.data(), sizeof head);
-  auto const body = answer.subspan(sizeof head);
-  if (head.magic != Answer::answer_magic || head.nonce != hello.nonce ||
-      head.bytes != body.size()) {
-    return false;
-  }
-  if (head.refused != 0) {
-    throw ContractError{std::string{reinterpret_cast<char const*>(body.data()), body.size()}};
-  }
-  if (body.size() != data.size()) {
-    return false;
-  }
-  if (!body.empty()) {
-    std::memcpy(data.data(), body.data(), body.size());
-  }
-  return true;
-}
-
 }  // namespace tandem::detail
-
-namespace tandem::detail {
-
-/// The whole of a small file, or nothing if there is none or it is no plain file of this user's.
-inline std::vector<std::byte> read_small_file(std::string const& path) {
-  std::vector<std::byte> bytes;
-  int const file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0) {
-    return bytes;
-  }
-  bytes.resize(sizeof(Answer) + largest_rendezvous + 1);
-  std::size_t size = 0;
-  for (;;) {
-    ::ssize_t const got = ::read(file, bytes.data() + size, bytes.size() - size);
-    if (got <= 0 && !(got < 0 && errno == EINTR)) {
-      break;
-    }
-    size += got > 0 ? static_cast<std::size_t>(got) : 0;
-  }
-  static_cast<void>(::close(file));
-  bytes.resize(size);
-  return bytes;
-}
-
-/// Gives @p bytes the name @p path at once: nobody sees a part of them.
-/// @throws FileError  the folder does not exist, or cannot be written
-inline void write_small_file(std::string const& path, std::span<std::byte const> bytes,
-                             std::uint64_t nonce) {
-  auto const fail = [&path](int error) {
-    throw FileError{
-        path, "cannot be written for the rendezvous: " + std::generic_category().message(error)};
-  };
-  std::string const temporary = path + ".tmp-" + std::to_string(nonce);
-  int const file =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) {
-    fail(errno);
-  }
-  bool const whole =
-      ::write(file, bytes.data(), bytes.size()) == static_cast<::ssize_t>(bytes.size());
-  int error = whole ? 0 : errno != 0 ? errno : EIO;
-  if (::close(file) != 0 && error == 0) {
-    error = errno;
-  }
-  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    error = errno;
-  }
-  if (error != 0) {
-    static_cast<void>(::unlink(temporary.c_str()));
-    fail(error);
-  }
-}
-
-/// The hello in @p path; its magic is 0 if there is none.
-inline Hello read_hello(std::string const& path) {
-  auto const bytes = read_small_file(path);
-  Hello hello{.magic = 0};
-  if (bytes.size() == sizeof hello) {
-    std::memcpy(&hello, bytes.data(), sizeof hello);
-  }
-  return hello;
-}
-
-/// Process 0's side: answers each process, again if it asks again, until it thanks.
-inline void answer_over_files(World const& world, std::string const& path,
-                              std::span<std::byte const> data, std::chrono::milliseconds timeout) {
-  RollCall calls{world, data};
-  std::vector<Hello> answered(static_cast<std::size_t>(world.processes), Hello{.magic = 0});
-  Patience patience = rendezvous_patience(timeout);
-  for (;;) {
-    for (int process = 1; process < world.processes; ++process) {
-      if (calls.has_come(process)) {
-        continue;
-      }
-      Hello& last = answered[static_cast<std::size_t>(process)];
-      std::string const name = path + "." + std::to_string(process);
-      if (Hello const done = read_hello(name + ".done"); done.magic != 0) {
-        static_cast<void>(::unlink((name + ".answer").c_str()));
-        static_cast<void>(::unlink((name + ".done").c_str()));
-        if (last.magic != 0 && done.nonce == last.nonce) {
-          calls.note(last);
-        }
-        continue;
-      }
-      Hello const hello = read_hello(name + ".hello");
-      if (hello.process != process || !calls.expected(hello) || hello.nonce == last.nonce) {
-        continue;
-      }
-      std::string const fault = calls.fault(hello);
-      write_small_file(name + ".answer", calls.answer(hello, fault), hello.nonce);
-      if (!fault.empty()) {
-        throw ContractError{fault};
-      }
-      last = hello;
-    }
-    if (calls.complete()) {
-      return;
-    }
-    if (!patience.pause()) {
-      calls.time_out(timeout);
-    }
-  }
-}
-
-/// Any other process's side.
-inline void ask_over_files(World const& world, std::string const& path, std::span<std::byte> data,
-                           std::chrono::milliseconds timeout) {
-  Patience patience = rendezvous_patience(timeout);
-  std::string const name = path + "." + std::to_string(world.process);
-  auto const wait = [&](std::string const& what) {
-    if (!patience.pause()) {
-      static_cast<void>(::unlink((name + ".hello").c_str()));
-      throw TimeoutError{at_rendezvous(world) + "process 0 did not " + what + " process " +
-                         std::to_string(world.process) + " within " + to_string(timeout)};
-    }
-  };
-  while (::access((name + ".done").c_str(), F_OK) == 0) {  // of an earlier rendezvous
-    wait("answer");
-  }
-  Hello const hello = hello_of(world, data.size());
-  write_small_file(name + ".hello", std::as_bytes(std::span{&hello, 1}), hello.nonce);
-  try {
-    while (!take_answer(hello, read_small_file(name + ".answer"), data)) {
-      wait("answer");
-    }
-  } catch (ContractError const&) {
-    static_cast<void>(::unlink((name + ".answer").c_str()));
-    static_cast<void>(::unlink((name + ".hello").c_str()));
-    throw;
-  }
-  if (std::rename((name + ".hello").c_str(), (name + ".done").c_str()) != 0) {
-    throw FileError{name + ".hello",
-                    "cannot be renamed: " + std::generic_category().message(errno) +
-                        "; do two processes have the same number?"};
-  }
-}
-
-inline void rendezvous_over_files(World const& world, std::span<std::byte> data,
-                                  std::chrono::milliseconds timeout) {
-  std::string const path = world.rendezvous.address.substr(5);
-  expects(!path.empty() && path.back() != '/',
-          "rendezvous: write file:PATH with the name of a file that need not exist");
-  if (world.process == 0) {
-    answer_over_files(world, path, data, timeout);
-  } else {
-    ask_over_files(world, path, data, timeout);
-  }
-}
-
-}  // namespace tandem::detail
-
-// ---- tandem/comm/rendezvous_socket.hpp
-
-/// @file
-/// rendezvous() over TCP: process 0 listens at host:port, the others ask it, as often as it takes.
-
-namespace tandem::detail {
-
-/// An open socket, or -1. Move-only.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_{descriptor} {}
-  Socket(Socket&& other) noexcept : descriptor_{std::exchange(other.descriptor_, -1)} {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Socket() {
-    if (descriptor_ >= 0) {
-      static_cast<void>(::close(descriptor_));
-    }
-  }
-  [[nodiscard]] int get() const noexcept { return descriptor_; }
-
- private:
-  int descriptor_ = -1;
-};
-
-using Addresses = std::unique_ptr<::addrinfo, void (*)(::addrinfo*)>;
-
-/// Where "host:port" or "[host]:port" is; null, and what is wrong in @p why, if nobody knows.
-inline Addresses resolve(std::string const& address, std::string& why) {
-  std::size_t const colon = address.rfind(':');
-  expects(colon != std::string::npos && colon > 0 && colon + 1 < address.size() &&
-              address.find_first_not_of("0123456789", colon + 1) == std::string::npos,
-          "rendezvous: write its address as host:port, with a number as the port, or as file:PATH");
-  std::string host = address.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  ::addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  ::addrinfo* found = nullptr;
-  int const status = ::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
-  if (status != 0) {
-    why = std::string{"the host is not known: "} + ::gai_strerror(status);
-  }
-  return {status == 0 ? found : nullptr, ::freeaddrinfo};
-}
-
-/// Waits until @p socket can be read or written, for @p ms at most.
-inline bool ready(Socket const& socket, short events, int ms) {
-  ::pollfd entry{socket.get(), events, 0};
-  return ::poll(&entry, 1, ms) == 1;
-}
-
-/// All of @p bytes within two seconds. Whether it worked.
-inline bool send_all(Socket const& socket, std::span<std::byte const> bytes) {
-  while (!bytes.empty()) {
-    ::ssize_t const sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(sent));
-    } else if (!(sent < 0 && (errno == EAGAIN || errno == EINTR) && ready(socket, POLLOUT, 2000))) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// The socket at which process 0 is asked.
-/// @throws Error  the address is not this machine's, or its port is taken
-inline Socket listen_at(World const& world) {
-  std::string why;
-  Addresses const addresses = resolve(world.rendezvous.address, why);
-  for (auto const* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    Socket socket{::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-    int const yes = 1;
-    static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes));
-    if (socket.get() >= 0 && ::bind(socket.get(), at->ai_addr, at->ai_addrlen) == 0 &&
-        ::listen(socket.get(), 512) == 0) {
-      return socket;
-    }
-    why = std::generic_category().message(errno);
-  }
-  throw Error{at_rendezvous(world) + "process 0 cannot listen there: " + why +
-              "; it must be a free port of the machine of process 0"};
-}
-
-/// Someone who has connected to process 0, and what it has said so far.
-struct Caller {
-  Socket socket;
-  std::array<std::byte, sizeof(Hello)> said{};
-  std::size_t size = 0;
-
-  /// Reads what there is. Whether there may be more to come.
-  bool listen() {
-    ::ssize_t const got = ::recv(socket.get(), said.data() + size, said.size() - size, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-      return true;
-    }
-    size += got > 0 ? static_cast<std::size_t>(got) : 0;
-    return got > 0 && size < said.size();
-  }
-};
-
-/// Answers @p caller if it has said a hello that is expected.
-inline void answer_caller(RollCall& calls, Caller const& caller) {
-  Hello hello;
-  if (caller.size != sizeof hello) {
-    return;
-  }
-  std::memcpy(&hello, caller.said.data(), sizeof hello);
-  if (!calls.expected(hello)) {
-    return;
-  }
-  std::string const fault = calls.fault(hello);
-  bool const sent = send_all(caller.socket, calls.answer(hello, fault));
-  if (!fault.empty()) {
-    throw ContractError{fault};
-  }
-  if (sent) {
-    calls.note(hello);
-  }
-}
-
-/// Process 0's side. Those who connect and say nothing, or nonsense, hold nobody up.
-inline void answer_over_tcp(World const& world, std::span<std::byte const> data,
-                            std::chrono::milliseconds timeout) {
-  constexpr std::size_t most_callers = 512;
-  Socket const listener = listen_at(world);
-  RollCall calls{world, data};
-  std::vector<Caller> callers;
-  Patience patience = rendezvous_patience(timeout);
-  while (!calls.complete()) {
-    for (;;) {
-      Socket next{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-      if (next.get() < 0) {
-        break;
-      }
-      if (callers.size() == most_callers) {
-        callers.erase(callers.begin());
-      }
-      callers.push_back({.socket = std::move(next)});
-    }
-    std::erase_if(callers, [&calls](Caller& caller) {
-      if (caller.listen()) {
-        return false;
-      }
-      answer_caller(calls, caller);
-      return true;
-    });
-    if (!calls.complete() && !patience.pause()) {
-      calls.time_out(timeout);
-    }
-  }
-}
-
-/// One attempt to ask process 0. Whether it has answered; if not, @p why says what went wrong.
-/// @throws ContractError  process 0 refuses
-inline bool ask_once(World const& world, Hello const& hello, std::span<std::byte> data, int ms,
-                     std::string& why) {
-  Addresses const addresses = resolve(world.rendezvous.address, why);
-  Socket socket;
-  for (auto const* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    socket = Socket{::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-    int error = ::connect(socket.get(), at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
-    if (error == EINPROGRESS) {
-      ::socklen_t size = sizeof error;
-      if (!ready(socket, POLLOUT, std::min(ms, 2000))) {
-        error = ETIMEDOUT;
-      } else if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
-        error = errno;
-      }
-    }
-    if (error == 0) {
-      break;
-    }
-    why = std::generic_category().message(error);
-    socket = Socket{};
-  }
-  if (socket.get() < 0 || !send_all(socket, std::as_bytes(std::span{&hello, 1}))) {
-    return false;
-  }
-  std::vector<std::byte> answer(sizeof(Answer) + largest_rendezvous);
-  std::size_t size = 0;
-  while (size < answer.size() && ready(socket, POLLIN, ms)) {
-    ::ssize_t const got = ::recv(socket.get(), answer.data() + size, answer.size() - size, 0);
-    if (got <= 0) {
-      break;
-    }
-    size += static_cast<std::size_t>(got);
-  }
-  why = "what listens there is no process 0 of this program";
-  return take_answer(hello, std::span{answer}.first(size), data);
-}
-
-/// Any other process's side.
-inline void ask_over_tcp(World const& world, std::span<std::byte> data,
-                         std::chrono::milliseconds timeout) {
-  Hello const hello = hello_of(world, data.size());
-  Patience patience = rendezvous_patience(timeout);
-  std::string why = "no answer";
-  while (!ask_once(world, hello, data, patience.left_ms(), why)) {
-    if (!patience.pause()) {
-      throw TimeoutError{at_rendezvous(world) + "process 0 did not answer process " +
-                         std::to_string(world.process) + " within " + to_string(timeout) + " (" +
-                         why + ")"};
-    }
-  }
-}
-
-inline void rendezvous_over_tcp(World const& world, std::span<std::byte> data,
-                                std::chrono::milliseconds timeout) {
-  if (world.process == 0) {
-    answer_over_tcp(world, data, timeout);
-  } else {
-    ask_over_tcp(world, data, timeout);
-  }
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-/// Every process leaves with process 0's @p data. All call it, as often and in the same order; each
-/// returns when its own part is done. A single process returns at once.
-///
-/// Nothing of an earlier run can be mistaken for this one: each process asks with a number made up
-/// for this call, and takes only an answer to it. Whoever else connects or leaves files is ignored.
-/// @param data  its size agrees on all processes; at most 64 KiB
-/// @throws TimeoutError   a process did not come; the message names it
-/// @throws ContractError  the processes do not agree on their number or on the size of the data
-/// @throws Error          the address cannot be used; the message says why
-template <class = void>  // compiled where it is called, not by every include
-void rendezvous(World const& world, std::span<std::byte> data, std::chrono::milliseconds timeout) {
-  check_world(world);
-  if (world.processes == 1) {
-    return;
-  }
-  Rendezvous const& where = world.rendezvous;
-  if (where.broadcast != nullptr) {
-    where.broadcast(where.context, data.data(), data.size());
-    return;
-  }
-  expects(timeout.count() > 0, "rendezvous: the timeout must be positive");
-  expects(data.size() <= detail::largest_rendezvous,
-          "rendezvous: the data may have 64 KiB at most");
-  if (where.address.empty()) {
-    throw Error{
-        "rendezvous: this program was started as " + std::to_string(world.processes) +
-        " processes, which do not know where to meet: set TANDEM_RENDEZVOUS to host:port, a free "
-        "port of the machine of process 0, or to file:PATH on a disk that all see"};
-  }
-  if (where.address.rfind("file:", 0) == 0) {
-    detail::rendezvous_over_files(world, data, timeout);
-  } else {
-    detail::rendezvous_over_tcp(world, data, timeout);
-  }
-}
-
-}  // namespace tandem
 
 namespace tandem {
 

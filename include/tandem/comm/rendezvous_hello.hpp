@@ -11,13 +11,13 @@
 #include <cstring>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <tandem/comm/patience.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/hash.hpp>
 
 namespace tandem::detail {
 
@@ -44,15 +44,6 @@ struct Answer {
   std::uint64_t bytes = 0;
   std::uint64_t refused = 0;
 };
-
-/// FNV-1a.
-constexpr std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (char const c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  return hash;
-}
 
 /// A number that no other call has, other than 0.
 inline std::uint64_t make_nonce() {

@@ -192,7 +192,6 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
 
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
-    int const m = action.index;
     switch (action.kind) {
       case ActionKind::input_gradient:
         if constexpr (Whole::splits_backward) {
@@ -244,7 +243,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
       case ActionKind::end:
         return false;
       default:
-        if (std::int64_t const size = microbatches_[m].size; size > 0) {
+        if (std::int64_t const size = microbatches_[action.index].size; size > 0) {
           this->run_message(action, size);
         }
     }

@@ -15,6 +15,7 @@
 #include <tandem/engine/tracer.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/operand_table.hpp>
+#include <tandem/strategy/action.hpp>
 #include <tandem/strategy/local_stage.hpp>
 #include <tandem/strategy/stage_map_view.hpp>
 
@@ -67,41 +68,22 @@ class RankLinks {
     }
   }
 
-  /// What stage @p id has made of a microbatch of @p batch samples leaves.
-  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : sends_) {
-      if (t.stage == id) {
-        int const source = task_.graph.source[task_.graph.node[t.node].first_edge];
-        end(t.link, true)
-            ->send(device, table.operands[source].y, batch * elements(t), label(id, 0, m));
-      }
-    }
-  }
-  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : receives_) {
-      if (t.stage == id) {
-        end(t.link, true)
-            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
-      }
-    }
-  }
-  /// The gradients of what stage @p id received.
+  /// A message of a microbatch of @p batch samples.
   template <class Memory>
-  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : receives_) {
-      for (int r = 0; t.stage == id && r < messages(t); ++r) {
-        end(t.link, false)
-            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
-      }
-    }
-  }
-  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : gradients_) {
-      Node const& node = task_.graph.node[t.node];
-      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
-        end(t.link, false)
-            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
-      }
+  void run(Device& device, Memory const& memory, Table const& table, Action action,
+           std::int64_t batch) {
+    switch (action.kind) {
+      case ActionKind::send_forward:
+        send_forward(device, table, action.stage, action.index, batch);
+        break;
+      case ActionKind::receive_forward:
+        receive_forward(device, table, action.stage, action.index, batch);
+        break;
+      case ActionKind::send_backward:
+        send_backward(device, memory, action.stage, action.index, batch);
+        break;
+      default:
+        receive_backward(device, table, action.stage, action.index, batch);
     }
   }
 
@@ -144,6 +126,44 @@ class RankLinks {
     int stage;
     int link;
   };
+
+  // What stage @p id has made of a microbatch of @p batch samples leaves.
+  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : sends_) {
+      if (t.stage == id) {
+        int const source = task_.graph.source[task_.graph.node[t.node].first_edge];
+        end(t.link, true)
+            ->send(device, table.operands[source].y, batch * elements(t), label(id, 0, m));
+      }
+    }
+  }
+  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      if (t.stage == id) {
+        end(t.link, true)
+            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
+      }
+    }
+  }
+  // The gradients of what stage @p id received.
+  template <class Memory>
+  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      for (int r = 0; t.stage == id && r < messages(t); ++r) {
+        end(t.link, false)
+            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
+      }
+    }
+  }
+  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : gradients_) {
+      Node const& node = task_.graph.node[t.node];
+      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
+        end(t.link, false)
+            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
+      }
+    }
+  }
 
   // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
   std::vector<Transfer> find_transfers() {

@@ -15,6 +15,7 @@
 #include <tandem/engine/feed.hpp>
 #include <tandem/engine/gradient_reduction.hpp>
 #include <tandem/engine/microbatches.hpp>
+#include <tandem/engine/no_links.hpp>
 #include <tandem/engine/prepared_ops.hpp>
 #include <tandem/engine/rank_groups.hpp>
 #include <tandem/engine/rank_links.hpp>
@@ -46,6 +47,7 @@ class RankPasses {
   using FeedType = Feed<Program, Backend, Target>;
   using Whole = typename Program::Program;
   using Groups = RankGroups<Whole>;
+  using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   static constexpr auto const& graph = Program::graph;
   /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas,
   /// or a call that waits for all ranks, as some on GPUs do, would wait for messages behind it.
@@ -98,9 +100,7 @@ class RankPasses {
     int const m = action.index;
     if (Microbatch const& own = microbatches_[m]; own.size > 0) {
       PassType const p = pass(own);
-      if (Whole::devices > 1) {
-        links_.await_forward(device_, action.stage, key_.training);
-      }
+      links_.await_forward(device_, action.stage, key_.training);
       Table const& table = memory_.table(m);
       at_stage<Program>(action.stage, [&](auto s) {
         if constexpr (Program::stages.stage[s].has_input) {
@@ -138,9 +138,7 @@ class RankPasses {
         PassType const p = pass(own);
         Table const& table = memory_.table(m);
         if (Which != BackwardPart::weight_gradient && own.size > 0) {
-          if (Whole::devices > 1) {
-            links_.await_backward(device_, action.stage);
-          }
+          links_.await_backward(device_, action.stage);
           if constexpr (Program::stages.stage[s].has_result) {
             ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / samples_of(own),
                                table.loss_gradient);
@@ -159,19 +157,8 @@ class RankPasses {
     run_message(action, size, memory_.table(action.index));
   }
   void run_message(Action action, std::int64_t size, Table const& table) {
-    int const m = action.index;
-    switch (action.kind) {
-      case ActionKind::send_forward:
-        links_.send_forward(device_, table, action.stage, m, size);
-        break;
-      case ActionKind::receive_forward:
-        links_.receive_forward(device_, table, action.stage, m, size);
-        break;
-      case ActionKind::send_backward:
-        links_.send_backward(device_, memory_, action.stage, m, size);
-        break;
-      default:
-        links_.receive_backward(device_, table, action.stage, m, size);
+    if constexpr (Whole::devices > 1) {
+      links_.run(device_, memory_, table, action, size);
     }
   }
 
@@ -203,7 +190,7 @@ class RankPasses {
   FeedType feed_;
   Tracer<Device> tracer_;
   GradientReduction<Program, Backend, Communicator> gradients_;
-  RankLinks<Backend, Communicator> links_;
+  Links links_;
   RankMicrobatches microbatches_;
   StepSums<Backend> sums_;
   StepKey key_{};  // of the step at work

@@ -5,6 +5,7 @@
 /// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include <tandem/core/error.hpp>
@@ -23,16 +24,47 @@ struct ImportedTable {
   int microbatches = 0;
 };
 
-/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
-/// @p Program.
-/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
-template <class Program>
-ImportedTable import_table(ActionRows const& rows) {
-  ImportedTable table;
-  if (rows.empty()) {
-    return table;
+namespace detail {
+
+template <class = void>  // compiled once, and where it is called
+void check_leaves(Batching const& batching, int microbatches) {
+  if (batching.reproducible && batching.leaves == batching.microbatches &&
+      (microbatches & (microbatches - 1)) != 0) {
+    throw ContractError{
+        "TrainerOptions: .rows has " + std::to_string(microbatches) +
+        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
   }
-  StageMapView const map{Program::map};
+  if (batching.reproducible && batching.leaves != batching.microbatches &&
+      microbatches % batching.leaves != 0) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(microbatches) +
+                        " microbatches, which cannot be dealt to " +
+                        std::to_string(batching.leaves) + " leaves; take a multiple"};
+  }
+}
+
+/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
+template <class = void>
+ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+  std::size_t const passes = rows.front().size();
+  bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
+  for (std::size_t i = 0; fits && i < passes; ++i) {
+    ActionKind const kind = i % 2 == 0 ? ActionKind::forward : ActionKind::backward;
+    fits = rows.front()[i] == Action{.kind = kind, .index = static_cast<int>(i / 2)};
+  }
+  if (!fits) {
+    throw ContractError{
+        "TrainerOptions: .rows of a strategy that does not cut the network is one row, 0F0 0B0 0F1 "
+        "0B1 and so on, for as many microbatches as wanted"};
+  }
+  check_leaves(batching, static_cast<int>(passes / 2));
+  return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
+}
+
+/// import_table() where a replica has several devices.
+template <class = void>  // compiled once, and where it is called
+ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
+                          bool splits_backward) {
+  ImportedTable table;
   if (devices_of(rows) != map.devices) {
     throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
                         " rows, but a replica of the strategy has " + std::to_string(map.devices) +
@@ -48,7 +80,7 @@ ImportedTable import_table(ActionRows const& rows) {
                             action.kind <= ActionKind::receive_backward);
     }
   }
-  if (splits && !Program::splits_backward) {
+  if (splits && !splits_backward) {
     throw ContractError{
         "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
         "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
@@ -58,20 +90,25 @@ ImportedTable import_table(ActionRows const& rows) {
   if (!verdict) {
     throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
   }
-  Batching batching = Program::batching;
-  if (batching.reproducible && batching.leaves == batching.microbatches &&
-      (table.microbatches & (table.microbatches - 1)) != 0) {
-    throw ContractError{
-        "TrainerOptions: .rows has " + std::to_string(table.microbatches) +
-        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
-  }
-  if (batching.reproducible && batching.leaves != batching.microbatches &&
-      table.microbatches % batching.leaves != 0) {
-    throw ContractError{"TrainerOptions: .rows has " + std::to_string(table.microbatches) +
-                        " microbatches, which cannot be dealt to " +
-                        std::to_string(batching.leaves) + " leaves; take a multiple"};
-  }
+  check_leaves(batching, table.microbatches);
   return table;
+}
+
+}  // namespace detail
+
+/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
+/// @p Program.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
+template <class Program>
+ImportedTable import_table(ActionRows const& rows) {
+  if (rows.empty()) {
+    return {};
+  }
+  if constexpr (Program::devices == 1) {
+    return detail::import_passes(rows, Program::batching);
+  } else {
+    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
+  }
 }
 
 }  // namespace tandem

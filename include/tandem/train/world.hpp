@@ -13,9 +13,9 @@
 #include <cstdlib>
 #include <string>
 
-#include <tandem/comm/rendezvous.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/hash.hpp>
 
 namespace tandem {
 

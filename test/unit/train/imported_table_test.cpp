@@ -42,6 +42,24 @@ TEST_CASE("gradients apart are for strategies that have compiled them so") {
                "strategy has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"));
 }
 
+TEST_CASE("where nothing is cut, rows are the microbatches of gradient accumulation") {
+  using One = Trainer<TinyNet, SingleDevice<Reproducible<>>, Host>;
+  One rows{with(make_schedule("sequential", 1, 4))};
+  Trainer<TinyNet, SingleDevice<Microbatches<4>, Reproducible<>>, Host> own{parity_options()};
+  for (int s = 0; s < 3; ++s) {
+    parity_step(rows, s);
+    parity_step(own, s);
+  }
+  CHECK(first_difference(rows.parameters(), own.parameters()) == "");
+  for (ActionRows const& other : {make_schedule("gpipe", 1, 2), good()}) {
+    CHECK(contains(message<ContractError>([&] { One const trainer{with(other)}; }),
+                   "one row, 0F0 0B0 0F1 0B1 and so on"));
+  }
+  CHECK(contains(
+      message<ContractError>([&] { One const trainer{with(make_schedule("sequential", 1, 3))}; }),
+      "take a power of two"));
+}
+
 TEST_CASE("the strategy's own table, with and without its messages, changes no bit") {
   Watchdog const watchdog{"imported tables"};
   TwoTrainer own{parity_options()};
