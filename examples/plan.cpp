@@ -6,20 +6,22 @@
 
 #include <cstdio>
 
-#include <tandem/plan/chain_partition.hpp>
 #include <tandem/plan/place.hpp>
 #include <tandem/plan/placement_report.hpp>
 #include <tandem/plan/search_report.hpp>
 
 #include "plan_arguments.hpp"
 #include "plan_inputs.hpp"
+#include "plan_pictures.hpp"
 
 namespace td = tandem;
 
 std::string search(PlanArguments const& a) {
-  td::WorkerSteps const steps{search_task(a), [&](int samples) { return costs_of(a, samples); }};
+  td::SearchTask const task = search_task(a);
+  td::WorkerSteps const steps{task, [&](int samples) { return costs_of(a, samples); }};
   td::SearchResult const result =
-      td::search_all(steps, td::EpochCurve::measured(a.epochs), a.counts);
+      td::search_all(steps, epochs_of(a), a.counts, sources_of(a, task));
+  draw(a, result, task.machine);
   return a.format == "json" ? td::search_json(result) : td::search_text(result);
 }
 
@@ -27,25 +29,17 @@ std::string place(PlanArguments const& a) {
   td::CostGraph const graph = costs_of(a, a.batch);
   td::PlacementTask const task = placement_task(a);
   td::GraphPlacement const placement = td::place_graph(graph, task, {.seconds = a.seconds});
-  return a.format == "json" ? td::placement_json(graph, task, placement)
-                            : td::placement_text(graph, task, placement);
-}
-
-std::string partition(PlanArguments const& a) {
-  td::ChainPartition const parts = td::partition_chain(a.loads, a.parts);
-  std::string sizes;
-  for (int const size : parts.sizes)
-    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-  std::string const load = td::detail::digits(parts.max_load, 15);
-  return a.format == "json" ? "{\"max_load\": " + load + ", \"sizes\": [" + sizes + "]}\n"
-                            : "sizes " + sizes + "; the heaviest part has " + load + "\n";
+  draw(a, graph, task, placement);
+  std::string const type = placed_type(a, graph, task, placement.device);
+  return a.format == "json" ? td::placement_json(graph, task, placement, type)
+                            : td::placement_text(graph, task, placement) + type;
 }
 
 int main(int argc, char** argv) try {
   PlanArguments const a = parse_plan_arguments({argv + 1, argv + argc});
   std::string const text = a.help             ? plan_help
                            : a.place          ? place(a)
-                           : !a.loads.empty() ? partition(a)
+                           : !a.loads.empty() ? partition_text(a)
                                               : search(a);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
     throw std::runtime_error{"the output cannot be written; is the disk full?"};

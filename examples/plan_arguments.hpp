@@ -21,6 +21,7 @@
 inline constexpr char const* plan_help =
     R"(usage: plan --net NAME --machine MACHINE --devices A..B [OPTION ...]
        plan --graph FILE.txt --machine MACHINE --devices A..B [OPTION ...]
+       plan --profile FILE.json --machine MACHINE --devices A..B [OPTION ...]
        plan --place --graph FILE.txt --devices M --link-gbps X [OPTION ...]
        plan --place --net NAME --machine MACHINE --devices M [OPTION ...]
        plan --partition "3,1,4,1,5" --parts P [--format json]
@@ -32,6 +33,7 @@ which the heaviest is as light as it can be.
 
   --graph FILE.txt    measured costs of operations, as PipeDream's profiler writes them
   --net NAME          googlenet, resnet18, resnet50, vgg16 or inception_v3, with computed costs
+  --profile FILE.json times that the example profile has measured
   --machine MACHINE   dgx-1-v100, dgx-a100, dgx-h100, dgx-h200, pcie-box, two-cpus, or a FILE.json
   --batch-per-worker B  samples of a step, of a worker with all its devices (default 64); the costs
                       of --graph are of so many
@@ -45,7 +47,11 @@ which the heaviest is as light as it can be.
   --latency-us X      of a transfer: microseconds (default 0)
   --memory X          of a device: as 16GB, 512MB or a number of bytes (default as much as needed)
   --optimizer NAME    sgd, momentum (default) or adam: what a device holds for each weight
-  --seconds X         how long to search (default 10)
+  --seconds X         how long to search for a placement (default 10)
+  --late-gradients    recommend asynchronous pipelines, too: their epochs are not known, those of
+                      synchronous training are taken
+  --svg FILE.svg      draws a step of a worker of the recommended plan, or of the placement
+  --trace FILE.json   the same for chrome://tracing and Perfetto
   --format FORMAT     text (default) or json; times in seconds
   --partition LOADS   whole or decimal numbers, not negative
   --parts P           how many parts
@@ -57,14 +63,18 @@ Exits with 2 and one sentence if a flag or the file is not valid.
 struct PlanArguments {
   bool place = false;
   bool help = false;
+  bool late_gradients = false;
   std::string graph;
   std::string net;
+  std::string profile;
   std::string machine;
+  std::string svg;
+  std::string trace;
   tandem::MathPrecision precision = tandem::MathPrecision::fp32;
   int batch = 64;
-  double samples = 0;  // not given
-  std::vector<tandem::EpochPoint> epochs{{.batch = 1, .epochs = 1}};
-  std::vector<int> counts;  // of devices, where a strategy is sought
+  double samples = 0;                      // not given
+  std::vector<tandem::EpochPoint> epochs;  // none: one epoch whatever the batch
+  std::vector<int> counts;                 // of devices, where a strategy is sought
   std::string format = "text";
   std::string optimizer = "momentum";
   std::vector<double> loads;
@@ -74,6 +84,20 @@ struct PlanArguments {
   double latency_us = -1;  // not given
   double memory = -1;      // bytes
   double seconds = 10;
+
+  /// How many descriptions of a graph are given.
+  [[nodiscard]] int graphs() const { return !graph.empty() + !net.empty() + !profile.empty(); }
+
+  /// What stands behind a flag as it is; null for other flags.
+  std::string* text_of(std::string_view flag) {
+    return flag == "--graph"     ? &graph
+           : flag == "--net"     ? &net
+           : flag == "--profile" ? &profile
+           : flag == "--machine" ? &machine
+           : flag == "--svg"     ? &svg
+           : flag == "--trace"   ? &trace
+                                 : nullptr;
+  }
 };
 
 /// A number from @p least to @p most; @p text begins at @p column of the flag's value, if above 0.
@@ -153,9 +177,9 @@ inline tandem::MathPrecision parse_precision(std::string const& name) {
 /// @throws std::runtime_error  what is needed is missing, or does not go together
 inline void check_plan_arguments(PlanArguments const& a) {
   if (!a.place && a.loads.empty()) {
-    if (a.graph.empty() == a.net.empty() || a.machine.empty() || a.counts.empty()) {
+    if (a.graphs() != 1 || a.machine.empty() || a.counts.empty()) {
       throw std::runtime_error{
-          "give --net or --graph, --machine and --devices; or --place, or "
+          "give --net, --graph or --profile, --machine and --devices; or --place, or "
           "--partition; --help says more"};
     }
     if (a.parts != 0 || a.link_gbps != 0 || a.latency_us >= 0) {
@@ -165,14 +189,19 @@ inline void check_plan_arguments(PlanArguments const& a) {
     }
     return;
   }
+  if (a.late_gradients) {
+    throw std::runtime_error{
+        "--late-gradients goes with --machine and --devices, where a strategy "
+        "is sought"};
+  }
   if (a.place && !a.loads.empty()) {
     throw std::runtime_error{"give either --place or --partition; --help says more"};
   }
   if (a.place && (a.counts.size() != 1 || a.devices < 2 || a.devices > 64)) {
     throw std::runtime_error{"--place needs --devices, a number from 2 to 64"};
   }
-  if (a.place && (a.graph.empty() == a.net.empty() || a.devices == 0)) {
-    throw std::runtime_error{"--place needs --devices, and either --graph or --net"};
+  if (a.place && (a.graphs() != 1 || a.devices == 0)) {
+    throw std::runtime_error{"--place needs --devices, and one of --graph, --net and --profile"};
   }
   if (a.place && !a.net.empty() && a.machine.empty()) {
     throw std::runtime_error{"--net needs --machine, whose speed its costs are computed with"};
@@ -180,8 +209,8 @@ inline void check_plan_arguments(PlanArguments const& a) {
   if (a.place && a.machine.empty() && a.link_gbps == 0) {
     throw std::runtime_error{"--place needs --link-gbps, or --machine, whose links are taken"};
   }
-  if (!a.place && (!a.graph.empty() || !a.net.empty() || !a.machine.empty() || a.devices != 0 ||
-                   a.link_gbps != 0 || a.memory >= 0)) {
+  if (!a.place && (a.graphs() != 0 || !a.svg.empty() || !a.trace.empty() || !a.machine.empty() ||
+                   a.devices != 0 || a.link_gbps != 0 || a.memory >= 0)) {
     throw std::runtime_error{"--partition goes with --parts and --format only"};
   }
   if (a.place ? a.parts != 0 : a.parts == 0) {
@@ -203,16 +232,15 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> const& words)
       a.help = true;
       return a;
     }
-    if (flag == "--place") {
-      a.place = true;
+    if (flag == "--place" || flag == "--late-gradients") {
+      (flag == "--place" ? a.place : a.late_gradients) = true;
       continue;
     }
-    bool const known = flag == "--graph" || flag == "--format" || flag == "--optimizer" ||
-                       flag == "--partition" || flag == "--parts" || flag == "--devices" ||
-                       flag == "--link-gbps" || flag == "--latency-us" || flag == "--memory" ||
-                       flag == "--seconds" || flag == "--net" || flag == "--machine" ||
+    bool const known = flag == "--format" || flag == "--optimizer" || flag == "--partition" ||
+                       flag == "--parts" || flag == "--devices" || flag == "--link-gbps" ||
+                       flag == "--latency-us" || flag == "--memory" || flag == "--seconds" ||
                        flag == "--batch-per-worker" || flag == "--precision" ||
-                       flag == "--epochs" || flag == "--samples";
+                       flag == "--epochs" || flag == "--samples" || a.text_of(flag) != nullptr;
     if (!known) {
       throw std::runtime_error{"there is no flag '" + flag + "'; --help lists them"};
     }
@@ -220,12 +248,8 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> const& words)
       throw std::runtime_error{flag + " lacks its value; --help says what it takes"};
     }
     std::string const& value = words[++i];
-    if (flag == "--graph") {
-      a.graph = value;
-    } else if (flag == "--net") {
-      a.net = value;
-    } else if (flag == "--machine") {
-      a.machine = value;
+    if (std::string* const text = a.text_of(flag)) {
+      *text = value;
     } else if (flag == "--batch-per-worker") {
       a.batch = parse_count(flag, value, 1, 1'000'000);
     } else if (flag == "--precision") {

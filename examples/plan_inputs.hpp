@@ -4,23 +4,36 @@
 /// @file
 /// What the example plan works on: networks and machines by name, graphs from files.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/inception_v3.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/models/resnet_imagenet.hpp>
 #include <tandem/models/vgg.hpp>
+#include <tandem/plan/chain_partition.hpp>
+#include <tandem/plan/epochs.hpp>
 #include <tandem/plan/machine_json.hpp>
 #include <tandem/plan/machines.hpp>
+#include <tandem/plan/measured_costs.hpp>
 #include <tandem/plan/pipedream_graph.hpp>
+#include <tandem/plan/placed_text.hpp>
 #include <tandem/plan/placement.hpp>
-#include <tandem/plan/search.hpp>
+#include <tandem/plan/profile_json.hpp>
+#include <tandem/plan/search_sources.hpp>
+#include <tandem/plan/search_workers.hpp>
 #include <tandem/plan/static_costs.hpp>
+#include <tandem/plan/worker_placed.hpp>
 
 #include "plan_arguments.hpp"
 
@@ -75,6 +88,9 @@ inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
     return tandem::static_costs(network_named(a.net), machine_named(a.machine), a.precision,
                                 samples);
   }
+  if (!a.profile.empty()) {
+    return tandem::measured_costs(tandem::read_profile(a.profile), samples);
+  }
   tandem::CostGraph graph = tandem::read_pipedream_graph(a.graph);
   for (tandem::CostNode& node : graph.node) {
     node.forward *= static_cast<double>(samples) / a.batch;
@@ -84,15 +100,74 @@ inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
   return graph;
 }
 
+inline tandem::EpochCurve epochs_of(PlanArguments const& a) {
+  std::vector<tandem::EpochPoint> const one{{.batch = 1, .epochs = 1}};
+  return tandem::EpochCurve::measured(a.epochs.empty() ? one : a.epochs);
+}
+
 inline tandem::SearchTask search_task(PlanArguments const& a) {
   bool const small = a.net == "googlenet" || a.net == "resnet18";
-  return {.machine = machine_named(a.machine),
+  std::optional<tandem::GraphView> network;
+  if (!a.net.empty()) {
+    network = network_named(a.net);
+  }
+  tandem::Machine machine = machine_named(a.machine);
+  if (!a.profile.empty()) {
+    machine.inside = tandem::read_profile(a.profile).message;
+    machine.name += ", links within a node as in " + a.profile;
+  }
+  return {.machine = machine,
           .batch_per_worker = a.batch,
           .samples = a.samples > 0 ? a.samples
                      : small       ? 50'000
                                    : 1'281'167,
           .bytes_of_parameter = bytes_of_parameter(a),
-          .memory = a.memory < 0 ? 0 : a.memory};
+          .memory = a.memory < 0 ? 0 : a.memory,
+          .late_gradients = a.late_gradients,
+          .network = network,
+          .precision = a.precision};
+}
+
+/// Where costs, links, epochs and memory came from.
+inline tandem::SearchSources sources_of(PlanArguments const& a, tandem::SearchTask const& task) {
+  std::string const nodes = !a.profile.empty() ? a.profile + ", measured beside another device"
+                            : a.graph.empty()
+                                ? tandem::computed_nodes_source(task.machine, a.precision)
+                                : a.graph + ", of " + std::to_string(a.batch) +
+                                      " samples; passes of fewer take as much less";
+  return tandem::search_sources(task, nodes, a.epochs);
+}
+
+/// The placement as a type to paste, with what a step then takes; nothing is known of one for a
+/// graph from a file.
+inline std::string placed_type(PlanArguments const& a, tandem::CostGraph const& graph,
+                               tandem::PlacementTask const& task, std::vector<int> const& device) {
+  bool used[64] = {};  // --place takes no more devices
+  for (std::size_t n = 1; n < device.size(); ++n) {
+    used[device[n]] = true;
+  }
+  if (a.net.empty() || std::count(used, used + a.devices, true) < a.devices) {
+    return "";  // Placed wants a part on each device
+  }
+  char time[100] = {};
+  std::snprintf(time, sizeof time, "  // in the network's order: %.5g ms a step\n",
+                1e3 * tandem::ordered_step(graph, task, device));
+  return tandem::placed_text(network_named(a.net), device) +
+         "using Strategy = ModelParallel<Placed<table>>;" + time;
+}
+
+/// How a chain is cut, in the format that was asked for.
+inline std::string partition_text(PlanArguments const& a) {
+  tandem::ChainPartition const parts = tandem::partition_chain(a.loads, a.parts);
+  std::string sizes;
+  for (int const size : parts.sizes) {
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  }
+  char load[40] = {};
+  std::snprintf(load, sizeof load, "%.15g", parts.max_load);
+  return a.format == "json"
+             ? std::string{"{\"max_load\": "} + load + ", \"sizes\": [" + sizes + "]}\n"
+             : "sizes " + sizes + "; the heaviest part has " + load + "\n";
 }
 
 /// The links are the machine's, but for what the flags say.

@@ -16,9 +16,10 @@ import pathlib
 import statistics
 from xml.sax.saxutils import escape
 
+from plotting import number, spread, step_of, svg, ticks
+
 LEFT, TOP, WIDTH, HEIGHT = 70, 70, 430, 330  # of the first panel
 LABELS, BELOW = 250, 90  # room beside and below a panel
-LINE = 14  # of labels
 # Black is what others are compared with, cold colours train two models, warm ones are late with gradients.
 STYLES = {
     "ModelParallel": ("#000000", ""),
@@ -60,43 +61,12 @@ def networks(document):
             for network, methods in grouped.items()]
 
 
-def step_of(span, wanted=6):
-    """1, 2 or 5 times a power of ten, so that `span` has about `wanted` of it."""
-    power = 10.0 ** -4
-    while True:
-        for factor in (1, 2, 5):
-            if span / (factor * power) <= wanted:
-                return factor * power
-        power *= 10
-
-
-def ticks(least, most, step):
-    first = -(-least // step)
-    return [step * (first + i) for i in range(int((most - first * step) / step + 1e-6) + 1)]
-
-
-def number(value):
-    return f"{value:.4f}".rstrip("0").rstrip(".")
-
-
 def least_accuracy(curves):
     """Most methods are above it when a quarter of the epochs is over; the best end is at most 0.2 above."""
     drawn = [curve.means for curve in curves if curve.means]
     early = sorted(means[len(means) // 4] for means in drawn)
     best = max(means[-1] for means in drawn)
     return max(best - 0.2, early[len(early) // 4] - 0.005, 0.0)
-
-
-def spread(places, top, bottom):
-    """Moves labels apart: at least LINE between two, in their order, from top to bottom."""
-    placed = []
-    for place in places:
-        placed.append(max(place, placed[-1] + LINE if placed else top))
-    limit = bottom
-    for i in reversed(range(len(placed))):
-        placed[i] = min(placed[i], limit)
-        limit = placed[i] - LINE
-    return placed
 
 
 class Panel:
@@ -170,20 +140,18 @@ def picture(document, least=None):
     rows = networks(document)
     column, row = WIDTH + LABELS + 60, HEIGHT + BELOW + 30
     width, height = LEFT + 2 * column - 40, TOP + len(rows) * row
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-             f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12" fill="#111111">',
-             f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-             f'<text x="{LEFT}" y="26" font-size="16" font-weight="bold">Test accuracy on Fashion-MNIST, two devices, '
-             f'batch {document["batch"]}, {document["samples"]} training images</text>']
+    title = (f'Test accuracy on Fashion-MNIST, two devices, batch {document["batch"]}, '
+             f'{document["samples"]} training images')
+    lines = []
     for r, (network, curves) in enumerate(rows):
         if not any(curve.means for curve in curves):
             continue
         lowest = least_accuracy(curves) if least is None else least
         for c, by_seconds in enumerate([False, True]):
             panel = Panel(LEFT + c * column, TOP + r * row, curves, by_seconds, lowest)
-            title = f"{network}: by {'seconds' if by_seconds else 'epochs'}"
-            lines += panel.draw(title, f"panel_{r}_{c}")
-    return "\n".join([*lines, "</svg>", ""])
+            head = f"{network}: by {'seconds' if by_seconds else 'epochs'}"
+            lines += panel.draw(head, f"panel_{r}_{c}")
+    return svg(width, height, LEFT, title, lines)
 
 
 def main():

@@ -17667,30 +17667,34 @@ struct PlacementTable {
 
 namespace detail {
 
-/// Whether @p path is @p prefix or below it.
-constexpr bool is_below(Path const& path, std::string_view prefix) {
-  auto const takes = [&](std::string_view word) {
-    bool const fits =
-        prefix.starts_with(word) && (prefix.size() == word.size() || prefix[word.size()] == '.');
-    prefix.remove_prefix(fits ? word.size() : 0);
-    return fits;
-  };
-  for (int i = 0; i < path.depth && !prefix.empty(); ++i) {
-    char digits[8] = {};
-    int first = 8;
-    for (int number = path.part[i]; first == 8 || number > 0; number /= 10) {
-      digits[--first] = static_cast<char>('0' + (number > 0 ? number % 10 : 0));
+/// The path that @p text spells; false where it spells none.
+constexpr bool parse_path(std::string_view text, Path& path) {
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    int number = 0;
+    bool digits = true;
+    for (end = begin; end < text.size() && text[end] != '.'; ++end) {
+      digits = digits && text[end] >= '0' && text[end] <= '9' && end - begin < 4;
+      number = digits ? 10 * number + (text[end] - '0') : 0;
     }
-    std::string_view const number{digits + first, static_cast<std::size_t>(8 - first)};
-    if (!takes(path.part[i] == Path::body       ? "body"
-               : path.part[i] == Path::shortcut ? "shortcut"
-                                                : number)) {
+    std::string_view const word = text.substr(begin, end - begin);
+    bool const plain = digits && !word.empty() && (word.size() == 1 || word[0] != '0');
+    if ((!plain && word != "body" && word != "shortcut") || path.depth == Path::most ||
+        end + 1 == text.size()) {  // a point at the end
       return false;
     }
-    bool const more = prefix.size() > 1;  // not a point alone
-    prefix.remove_prefix(more ? 1 : 0);
+    path.push(plain ? number : word == "body" ? Path::body : Path::shortcut);
   }
-  return prefix.empty();
+  return true;
+}
+
+/// Whether @p path is @p prefix or below it.
+constexpr bool is_below(Path const& path, Path const& prefix) {
+  for (int i = 0; i < prefix.depth; ++i) {
+    if (i >= path.depth || path.part[i] != prefix.part[i]) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace detail
@@ -17716,8 +17720,10 @@ constexpr PlacementTable<Net> place(std::initializer_list<Placement> list) {
   int entry = 0;
   for (Placement const& placement : list) {
     bool found = false;
-    for (int n = 1; n < network.nodes; ++n) {
-      if (detail::is_below(network.node[n].path, placement.path)) {
+    Path prefix;
+    bool const spelled = detail::parse_path(placement.path, prefix);
+    for (int n = 1; spelled && n < network.nodes; ++n) {
+      if (detail::is_below(network.node[n].path, prefix)) {
         table.places.device[n] = static_cast<std::int16_t>(placement.device);
         found = true;
       }
@@ -19301,7 +19307,8 @@ struct DataParallel<N, Options...>
 // ---- tandem/strategy/device_memory.hpp
 
 /// @file
-/// DeviceMemory: how much memory the tensors of a device take at most, known to the compiler.
+/// DeviceMemory: how much memory the tensors of a device take at most. One function on values, for
+/// fits<>, where the compiler knows them, and for the planner, which makes them up.
 ///
 /// Logical sizes: each value and each gradient in memory of its own, though an engine lets many
 /// share. Left out is what only a backend knows: scratch memory, packed weights, batches on their
@@ -19327,20 +19334,43 @@ struct DeviceMemory {
   }
 };
 
+/// A stage of a device, for its memory.
+struct StageMemory {
+  int first = 0;  ///< nodes [first, last) of the device's graph
+  int last = 0;
+  int live = 1;      ///< microbatches that it holds at once
+  int deferred = 0;  ///< of these: between the input gradient and the weight gradient, where apart
+};
+
+/// What a device trains, in values: what the compiler knows of a program, or a planner has made up.
+struct MemoryTask {
+  std::int64_t batch = 1;         ///< samples of the largest microbatch
+  std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
+  std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
+  std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
+  std::int64_t trained = 0;       ///< of those that are not frozen
+  int states = 1;                 ///< arrays of the optimizer's state
+  int gradients = 1;              ///< buffers
+  int places = 1;                 ///< of weights, as WeightPlaces::count()
+  Averaging averaging{};
+  StageMemory const* stage = nullptr;
+  int stages = 0;
+  int const* segment = nullptr;  ///< of each node: its run that is computed again, or -1
+};
+
 namespace detail {
 
 /// Sizes of the tensors of a device's graph.
-template <GraphSize Size>
 struct LogicalSizes {
-  Graph<Size> const& graph;
+  GraphView graph;
   std::int64_t batch;
   std::int64_t element_bytes;
-  int uses[Size.nodes] = {};  // edges that carry a node's output
+  Scratch<int> uses;  // edges that carry a node's output
 
-  constexpr LogicalSizes(Graph<Size> const& g, std::int64_t b, std::int64_t bytes)
-      : graph{g}, batch{b}, element_bytes{bytes} {
-    for (int e = 0; e < Size.edges; ++e) {
-      ++uses[graph.source[e]];
+  constexpr LogicalSizes(GraphView g, std::int64_t b, std::int64_t bytes)
+      : graph{g}, batch{b}, element_bytes{bytes}, uses{g.nodes} {
+    for (int e = 0; e < g.edges; ++e) {
+      ++uses[g.source[e]];
     }
   }
 
@@ -19372,12 +19402,11 @@ struct LogicalSizes {
 };
 
 /// Whether a value is kept under a CheckpointRule: it is read beyond its run of nodes.
-template <GraphSize Size>
 struct KeptNodes {
-  bool of[Size.nodes] = {};
+  Scratch<bool> of;
 
-  constexpr KeptNodes(Graph<Size> const& graph, int const* segment) {
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr KeptNodes(GraphView graph, int const* segment) : of{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
       bool const received = graph.node[n].kind == NodeKind::receive;
       of[n] = of[n] || segment[n] < 0 || received || n == graph.result;
       for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
@@ -19389,50 +19418,22 @@ struct KeptNodes {
   }
 };
 
-/// Of device @p Device::device.
-template <class Device, class Precision>
-constexpr DeviceMemory device_memory(int batch, int states) {
-  using Whole = typename Device::Program;
-  using Master = typename Precision::Master;
-  using Scalar = typename Precision::Scalar;
-  constexpr auto const& graph = Device::graph;
-  constexpr Batching const& batching = Whole::batching;
-  constexpr int copies = Whole::map.copies;
-  LogicalSizes const sizes{graph, largest_microbatch(batch, batching), sizeof(Scalar)};
-  KeptNodes const kept{graph, Device::segments.of};
-
-  int buffers = 1;
-  for (int leaves = batching.leaves_of_copy(copies); leaves > 1; leaves /= 2) {
-    ++buffers;
-  }
-  std::int64_t const trained = Device::layout.trained * std::int64_t{sizeof(Master)};
-  std::int64_t const others = Device::layout.trained * (Device::places.count() - 1);
-  DeviceMemory memory{
-      .parameters = Device::layout.elements * std::int64_t{sizeof(Master)},
-      .versions = others * std::int64_t{sizeof(Master)},
-      .weights = std::is_same_v<Master, Scalar>
-                     ? 0
-                     : (Device::layout.elements + others) * std::int64_t{sizeof(Scalar)},
-      .gradients = trained * buffers,
-      .optimizer_state = trained * states};
-  if (Whole::averaging.has_buffer()) {
-    bool const with_state = Whole::averaging.what == Averaged::weights_and_state;
-    memory.exchange = trained * (1 + (with_state ? states : 0));
-  }
+/// What is kept, computed again and differentiated.
+constexpr void count_activations(GraphView graph, MemoryTask const& task, DeviceMemory& memory) {
+  LogicalSizes const sizes{graph, task.batch, task.scalar_bytes};
+  KeptNodes const kept{graph, task.segment};
   int deferred = 1;
   std::int64_t segment = 0;
-  for (LocalStage const& stage : Device::stages.stage) {
-    int const live = Device::places.rule.on()
-                         ? Device::places.live()
-                         : live_microbatches(Whole::table, Whole::map, stage.id);
-    deferred = std::max(deferred, deferred_microbatches(Whole::table, Whole::map, stage.id));
+  for (int s = 0; s < task.stages; ++s) {
+    StageMemory const& stage = task.stage[s];
+    deferred = std::max(deferred, stage.deferred);
     for (int n = stage.first; n < stage.last; ++n) {
-      bool const begins = n == stage.first || Device::segments.of[n] != Device::segments.of[n - 1];
+      bool const begins = n == stage.first || task.segment[n] != task.segment[n - 1];
       segment = begins ? 0 : segment;
       if (kept.of[n]) {
-        memory.kept += live * sizes.value(n);
+        memory.kept += stage.live * sizes.value(n);
       }
-      if (Device::segments.of[n] >= 0) {
+      if (task.segment[n] >= 0) {
         segment += sizes.value(n);
         memory.recomputed = std::max(memory.recomputed, 2 * segment);
       }
@@ -19440,7 +19441,61 @@ constexpr DeviceMemory device_memory(int batch, int states) {
     }
   }
   memory.activation_gradients *= deferred;
+}
+
+}  // namespace detail
+
+/// What a device needs at most that trains its part of a network, @p graph, in this way.
+/// @pre task.stage and task.segment name all nodes of @p graph
+constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
+  std::int64_t const others = task.trained * (task.places - 1);
+  bool const rounds = task.scalar_bytes != task.master_bytes;
+  DeviceMemory memory{.parameters = task.elements * task.master_bytes,
+                      .versions = others * task.master_bytes,
+                      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
+                      .gradients = task.trained * task.master_bytes * task.gradients,
+                      .optimizer_state = task.trained * task.master_bytes * task.states};
+  if (task.averaging.has_buffer()) {
+    bool const with_state = task.averaging.what == Averaged::weights_and_state;
+    memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
+  }
+  detail::count_activations(graph, task, memory);
   return memory;
+}
+
+namespace detail {
+
+/// Of device @p Device::device.
+template <class Device, class Precision>
+constexpr DeviceMemory device_memory(int batch, int states) {
+  using Whole = typename Device::Program;
+  constexpr Batching const& batching = Whole::batching;
+  int buffers = 1;
+  for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
+    ++buffers;
+  }
+  StageMemory stage[Device::stages.count] = {};
+  for (int s = 0; s < Device::stages.count; ++s) {
+    LocalStage const& own = Device::stages.stage[s];
+    stage[s] = {.first = own.first,
+                .last = own.last,
+                .live = Device::places.rule.on()
+                            ? Device::places.live()
+                            : live_microbatches(Whole::table, Whole::map, own.id),
+                .deferred = deferred_microbatches(Whole::table, Whole::map, own.id)};
+  }
+  return tandem::device_memory(Device::graph, {.batch = largest_microbatch(batch, batching),
+                                               .master_bytes = sizeof(typename Precision::Master),
+                                               .scalar_bytes = sizeof(typename Precision::Scalar),
+                                               .elements = Device::layout.elements,
+                                               .trained = Device::layout.trained,
+                                               .states = states,
+                                               .gradients = buffers,
+                                               .places = Device::places.count(),
+                                               .averaging = Whole::averaging,
+                                               .stage = stage,
+                                               .stages = Device::stages.count,
+                                               .segment = Device::segments.of});
 }
 
 }  // namespace detail

@@ -6,39 +6,14 @@
 """
 
 import json
-import pathlib
-import subprocess
-import sys
-import tempfile
-import unittest
+import xml.etree.ElementTree
 
-PROGRAM = ""
+import program
+
 LINE = "{} -- {} -- forward_compute_time={}, backward_compute_time={}, activation_size={}, parameter_size=0.000\n"
 
 
-def run(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=60)
-
-
-class Plan(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def output(self, *arguments):
-        result = run(*arguments)
-        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
-        return result.stdout
-
-    def sentence(self, *arguments):
-        """The error of a call that must fail: one line, and nothing printed."""
-        result = run(*arguments)
-        self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
-        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-        return result.stderr.strip()
-
+class Plan(program.ProgramTest):
     def graph(self, branches, bytes_of_each="0.000"):
         """A node, so many branches of 30 ms forward and 60 ms backward beside each other, a node."""
         text = LINE.format("node1", "Conv2d", "5.000", "10.000", bytes_of_each)
@@ -109,11 +84,14 @@ class Plan(unittest.TestCase):
         return json.loads(self.output("--machine", "dgx-1-v100", "--format", "json", *words))
 
     def test_search(self):
-        result = self.searched("--net", "inception_v3", "--devices", "1..256", "--epochs",
-                               "2048:4,4096:7,8192:12,16384:23")
+        result = self.searched("--net", "inception_v3", "--devices", "1..256", "--memory", "32GB",
+                               "--epochs", "2048:4,4096:7,8192:12,16384:23")
         self.assertEqual([own["devices"] for own in result["results"]], [1, 2, 4, 8, 16, 32, 64, 128, 256])
         for own in result["results"]:
-            possible = [plan for plan in own["plans"] if "problem" not in plan]
+            possible = [plan for plan in own["plans"] if "problem" not in plan and "late_gradients" not in plan]
+            for plan in own["plans"]:
+                self.assertEqual(plan.get("extrapolated", False), "problem" not in plan
+                                 and not 2048 <= 64 * plan["workers"] <= 16384)
             times = [plan["C"] for plan in possible]
             self.assertEqual(times, sorted(times))
             data = [plan for plan in possible if plan["devices_per_worker"] == 1]
@@ -126,11 +104,72 @@ class Plan(unittest.TestCase):
         self.assertEqual(result["recommended"], result["results"][-1]["plans"][0]["strategy"])
         self.assertTrue(result["recommended"].startswith("Hybrid<DataParallel<"))
 
+        self.assertIn("of all tensors", result["sources"]["memory"])
+        self.assertIn("15.7 Top/s (fp32)", result["sources"]["costs"])
+
+    def test_late_gradients(self):
+        words = ("--net", "vgg16", "--devices", 4, "--memory", "100GB")
+        shown, asked = self.searched(*words), self.searched(*words, "--late-gradients")
+        late = [plan for plan in shown["results"][0]["plans"] if "late_gradients" in plan]
+        self.assertIn("Pipeline<PipeDream, 1, ", late[0]["strategy"] + late[1]["strategy"])
+        self.assertNotIn("late_gradients", shown["results"][0]["plans"][0])
+        times = [plan["C"] for plan in asked["results"][0]["plans"] if "problem" not in plan]
+        self.assertEqual(times, sorted(times))
+        self.assertIn("--late-gradients goes with", self.sentence("--late-gradients", "--partition", "1,2", "--parts", 1))
+
+    def test_a_placement_is_a_type(self):
+        words = ("--place", "--net", "inception_v3", "--machine", "dgx-1-v100", "--devices", 2, "--seconds", 1)
+        text = self.output(*words)
+        self.assertIn("\ninline constexpr auto table = place<Net>({{\"", text)
+        self.assertIn("\nusing Strategy = ModelParallel<Placed<table>>;  // in the network's order: ", text)
+        self.assertIn("place<Net>({{", json.loads(self.output(*words, "--format", "json"))["type"])
+        chain = self.output("--place", "--net", "vgg16", "--machine", "dgx-1-v100", "--devices", 2, "--seconds", 1)
+        self.assertNotIn("place<Net>", chain)
+
     def test_search_of_a_measured_graph(self):
         result = self.searched("--graph", self.graph(3), "--devices", 2, "--samples", 6400)
         data = [plan for plan in result["results"][0]["plans"] if plan["strategy"] == "DataParallel<2>"][0]
         self.assertAlmostEqual(data["T"], 0.300, places=9)
         self.assertAlmostEqual(data["S"], 50)
+        self.assertIn("graph.txt", result["sources"]["costs"])
+        self.assertIn("outputs of live microbatches", result["sources"]["memory"])
+        self.assertIn("no points", result["sources"]["epochs"])
+
+    def profile(self):
+        """Two layers of 1 ms a sample each way, one of 1 ms, and no cost of devices beside each other."""
+        time = {"fixed": 0, "per_sample": 0.001}
+        passes = {"forward": time, "input_gradient": time, "weight_gradient": {"fixed": 0, "per_sample": 0},
+                  "added_gradient": {"fixed": 0, "per_sample": 0}}
+        times = {"rest": {"fixed": 0, "per_sample": 0}, "update": 0, "nodes": {"0": passes, "1": passes}}
+        node = {"name": "0 Linear", "part": 0, "output_bytes": 1000, "parameter_bytes": 4000, "inputs": ""}
+        path = self.folder / "profile.json"
+        path.write_text(json.dumps({
+            "backend": "host", "precision": "fp32", "threads": 1, "samples": "8 16",
+            "message": {"bandwidth": 1e9, "latency": 0}, "reduction": {"bandwidth": 1e9, "latency": 0},
+            "nodes": {"0": node, "1": {**node, "name": "1 Linear", "part": 1, "inputs": "0"}},
+            "alone": times, "together": times}), encoding="utf-8")
+        return path
+
+    def test_search_of_a_profile(self):
+        result = self.searched("--profile", self.profile(), "--devices", 2, "--batch-per-worker", 10)
+        of = {plan["strategy"]: plan for plan in result["results"][0]["plans"]}
+        self.assertAlmostEqual(of["DataParallel<2>"]["T"], 0.040, places=4)  # two nodes, both ways, 10 samples
+        self.assertAlmostEqual(of["ModelParallel<Split<1>, Split<1>>"]["T"], 0.040, places=4)
+        self.assertIn("profile.json, measured", result["sources"]["costs"])
+        self.assertIn("1 GB/s", result["sources"]["links"])
+
+    def test_pictures(self):
+        svg, trace = self.folder / "step.svg", self.folder / "step.json"
+        for words in [("--profile", self.profile(), "--machine", "two-cpus", "--devices", 2, "--batch-per-worker", 8),
+                      ("--place", "--graph", self.graph(2), "--devices", 2, "--link-gbps", 25, "--seconds", 0.1)]:
+            with self.subTest(words=words):
+                self.output(*words, "--svg", svg, "--trace", trace)
+                self.assertEqual(xml.etree.ElementTree.parse(svg).getroot().tag.split("}")[-1], "svg")
+                passes = [event for event in json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+                          if event["ph"] == "X"]
+                self.assertGreaterEqual(len(passes), 2)  # forward and backward
+                svg.unlink()
+        self.assertIn("cannot write", self.sentence(*words, "--svg", self.folder / "no" / "step.svg"))
 
     def test_search_in_words(self):
         text = self.output("--net", "googlenet", "--machine", "two-cpus", "--devices", 2)
@@ -154,7 +193,7 @@ class Plan(unittest.TestCase):
         bad = self.folder / "bad.txt"
         bad.write_text("node1 -- Conv2d -- forward_compute_time=x\n", encoding="utf-8")
         for words, sought in [
-                ((), "give --net or --graph"),
+                ((), "give --net, --graph or --profile"),
                 (("--place",), "--devices"),
                 (("--net", "vgg16", "--machine", "dgx-a100"), "--devices"),
                 (("--net", "vgg16", "--machine", "two-cpus", "--devices", 4), "fewer devices"),
@@ -190,5 +229,4 @@ class Plan(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    unittest.main()
+    program.main()

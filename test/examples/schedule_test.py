@@ -5,43 +5,17 @@
     schedule_test.py PROGRAM
 """
 
-import pathlib
-import subprocess
-import sys
-import tempfile
-import unittest
 import xml.dom.minidom
 
-PROGRAM = ""
+import program
+
 SCHEDULES = [("sequential", 1), ("gpipe", 1), ("one_f_one_b", 1), ("interleaved", 2),
              ("zero_bubble_h1", 1), ("chimera", 1), ("cross_model", 1)]
 ASYNCHRONOUS = ["pipedream", "pipedream_vertical_sync", "pipedream_2bw", "delayed_gradient",
                 "weight_prediction", "features_replay", "pmp"]
 
 
-def run(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=60)
-
-
-class Schedule(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def output(self, *arguments):
-        result = run(*arguments)
-        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
-        return result.stdout
-
-    def sentence(self, *arguments):
-        """The error of a call that must fail: one line, and nothing printed."""
-        result = run(*arguments)
-        self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
-        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-        return result.stderr.strip()
-
+class Schedule(program.ProgramTest):
     def file(self, text):
         path = self.folder / "table.csv"
         path.write_text(text, encoding="utf-8")
@@ -176,5 +150,4 @@ class Schedule(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    unittest.main()
+    program.main()

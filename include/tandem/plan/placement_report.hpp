@@ -4,7 +4,6 @@
 /// @file
 /// What a placement is good for, in text for people and in JSON for programs.
 
-#include <charconv>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include <tandem/plan/critical_path.hpp>
 #include <tandem/plan/list_schedule.hpp>
 #include <tandem/plan/placement.hpp>
+#include <tandem/plan/report_text.hpp>
 
 namespace tandem {
 
@@ -80,32 +80,15 @@ inline std::string_view node_id(CostNode const& node) {
   return std::string_view{node.name}.substr(0, node.name.find(' '));
 }
 
-/// So many significant digits.
-inline std::string digits(double value, int count) {
-  char text[40] = {};  // of any locale
-  return {text,
-          std::to_chars(text, text + sizeof text, value, std::chars_format::general, count).ptr};
-}
-
-inline std::string json_quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (char const c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-    }
-    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return quoted + "\"";
-}
-
 }  // namespace detail
 
 /// An object with `speedup` over one device; `step`, `one_device` and `lower_bound`, below which no
 /// step of any placement is, in seconds; `most_speedup`, which that bound leaves; `bottleneck`; and
-/// `placement`, the device of each node by its name up to the first space.
+/// `placement`, the device of each node by its name up to the first space; `type`, if one is given.
 template <class = void>
 [[nodiscard]] std::string placement_json(CostGraph const& graph, PlacementTask const& task,
-                                         GraphPlacement const& placement) {
+                                         GraphPlacement const& placement,
+                                         std::string const& type = {}) {
   PlacementTimeline const timeline = schedule_timeline(graph, task, placement.device);
   std::string json = "{\n  \"speedup\": " + detail::digits(placement.speedup(graph), 6);
   json += ",\n  \"step\": " + detail::digits(placement.step, 9);
@@ -114,15 +97,16 @@ template <class = void>
   json += ",\n  \"most_speedup\": " +
           detail::digits(placement.lower_bound > 0 ? graph.time() / placement.lower_bound : 1, 6);
   json += ",\n  \"bottleneck\": " +
-          detail::json_quoted(placement_bottleneck(graph, timeline, task.devices));
+          detail::json_text(placement_bottleneck(graph, timeline, task.devices));
   json += ",\n  \"placement\": {";
   for (int n = 0; n < graph.nodes(); ++n) {
     auto const i = static_cast<std::size_t>(n);
     json += n > 0 ? ",\n    " : "\n    ";
-    json += detail::json_quoted(detail::node_id(graph.node[i])) + ": " +
+    json += detail::json_text(detail::node_id(graph.node[i])) + ": " +
             std::to_string(placement.device[i]);
   }
-  return json + "\n  }\n}\n";
+  json += "\n  }";
+  return json + (type.empty() ? "" : ",\n  \"type\": " + detail::json_text(type)) + "\n}\n";
 }
 
 /// The same for people: a few lines, then a line a device with its nodes.

@@ -9,25 +9,17 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <tandem/plan/collectives.hpp>
 #include <tandem/plan/convergence_time.hpp>
 #include <tandem/plan/epochs.hpp>
+#include <tandem/plan/machine.hpp>
+#include <tandem/plan/search_workers.hpp>
 #include <tandem/plan/worker.hpp>
+#include <tandem/plan/worker_strategies.hpp>
 
 namespace tandem {
-
-/// What is planned for.
-struct SearchTask {
-  Machine machine{};
-  int batch_per_worker = 64;       ///< whatever the devices of a worker
-  double samples = 50'000;         ///< of an epoch
-  double bytes_of_parameter = 3;   ///< as PlacementTask
-  double memory = 0;               ///< of a device, bytes; 0: the machine's
-  int most_devices_a_worker = 16;  ///< M
-};
 
 /// N workers of M devices.
 struct Plan {
@@ -36,10 +28,14 @@ struct Plan {
   WorkerStep step{};
   double reduction = 0;  ///< seconds of a step in which devices wait for the sum of gradients
   ConvergenceTime time{};
-  std::string problem{};  ///< why it cannot be; else empty
+  bool extrapolated = false;    ///< E is a guess: the global batch is outside the points
+  bool late_gradients = false;  ///< E is that of synchronous training, its own is not known
+  bool only_shown = false;      ///< gradients are late, and nobody asked for such
+  std::string problem{};        ///< why it cannot be; else empty
 
   [[nodiscard]] int devices() const { return workers * worker.devices; }
   [[nodiscard]] bool feasible() const { return problem.empty(); }
+  [[nodiscard]] bool can_win() const { return feasible() && !only_shown; }
   /// What most of a step's time on the devices goes to: "computing", "waiting in the pipeline" or
   /// "gradients".
   [[nodiscard]] std::string bound() const {
@@ -83,66 +79,7 @@ double exposed_reduction(WorkerStep const& step, Machine const& machine, int wor
   return last - step.seconds;
 }
 
-/// The cuts of a network on M devices that are looked at.
-template <class = void>
-std::vector<WorkerStrategy> worker_strategies(int devices, int batch) {
-  if (devices == 1) {
-    return {WorkerStrategy{}};
-  }
-  std::vector<WorkerStrategy> all{{.schedule = "sequential", .devices = devices}};
-  if (batch % 2 == 0) {
-    all.push_back({.schedule = "cross_model", .devices = devices, .microbatches = 2});
-  }
-  for (int times : {1, 2, 4}) {
-    int const m = times * devices;
-    if (m > batch || batch % m != 0) {
-      continue;  // equal microbatches
-    }
-    for (char const* const name : {"gpipe", "one_f_one_b", "zero_bubble_h1"}) {
-      all.push_back({.schedule = name, .devices = devices, .microbatches = m});
-    }
-    all.push_back({.schedule = "interleaved", .devices = devices, .microbatches = m, .chunks = 2});
-    if (devices % 2 == 0) {
-      all.push_back({.schedule = "chimera", .devices = devices, .microbatches = m});
-    }
-    all.push_back(
-        {.schedule = "one_f_one_b", .devices = devices, .microbatches = m, .recomputes = true});
-  }
-  return all;
-}
-
 }  // namespace detail
-
-/// The workers that search_plans() tries, made once and read for any number of devices.
-class WorkerSteps {
- public:
-  struct One {
-    WorkerStrategy strategy{};
-    WorkerStep step{};
-  };
-
-  /// @param costs  costs(samples): a CostGraph of so many
-  template <class Costs>
-  WorkerSteps(SearchTask const& task, Costs const& costs)
-      : task_{task}, whole_{costs(task.batch_per_worker)} {
-    for (int m = 1; m <= task.most_devices_a_worker; m *= 2) {
-      for (WorkerStrategy const& worker : detail::worker_strategies(m, task.batch_per_worker)) {
-        int const samples = std::max(1, task.batch_per_worker / worker.microbatches);
-        all_.push_back(
-            {worker, worker_step(worker, costs(samples), task.machine, task.bytes_of_parameter)});
-      }
-    }
-  }
-
-  [[nodiscard]] std::vector<One> const& all() const { return all_; }
-  [[nodiscard]] SearchTask const& task() const { return task_; }
-  [[nodiscard]] CostGraph const& graph() const { return whole_; }  ///< of a worker's minibatch
-
- private:
-  SearchTask task_;
-  CostGraph whole_;
-  std::vector<One> all_;
-};
 
 /// The plan of one worker strategy on so many devices in all.
 /// @pre the worker's devices divide @p devices
@@ -153,7 +90,9 @@ template <class = void>
   Plan plan{.worker = one.strategy,
             .workers = devices / one.strategy.devices,
             .step = one.step,
+            .late_gradients = one.strategy.asynchrony().on(),
             .problem = one.step.problem};
+  plan.only_shown = plan.late_gradients && !task.late_gradients;
   double const memory = task.memory > 0 ? task.memory : static_cast<double>(task.machine.memory);
   if (plan.feasible() && one.step.memory > memory) {
     plan.problem = "a device needs " + std::to_string(std::llround(one.step.memory / 1e6)) +
@@ -179,10 +118,13 @@ template <class = void>
   plan.time = {.step = one.step.seconds + plan.reduction,
                .steps_per_epoch = std::max(1.0, task.samples / batch),
                .epochs = epochs.epochs(batch)};
+  plan.extrapolated = epochs.extrapolates(batch);
   return plan;
 }
 
-/// All plans for @p devices, the fastest to converge first, those that cannot be last.
+/// All plans for @p devices, the fastest to converge first, those that cannot be last. Before
+/// these stand asynchronous pipelines, if they may not be recommended; Hybrid takes none, so they
+/// are only there where a worker has all devices.
 /// @throws ContractError  devices < 1, or the machine has not so many
 template <class = void>
 [[nodiscard]] std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve const& epochs,
@@ -192,12 +134,15 @@ template <class = void>
           "search_plans(steps, epochs, devices): the machine has fewer devices");
   std::vector<Plan> plans;
   for (WorkerSteps::One const& one : steps.all()) {
-    if (devices % one.strategy.devices == 0) {
+    bool const alone = one.strategy.devices == devices;
+    if (devices % one.strategy.devices == 0 && (alone || !one.strategy.asynchrony().on())) {
       plans.push_back(make_plan(steps, one, epochs, devices));
     }
   }
   std::stable_sort(plans.begin(), plans.end(), [](Plan const& a, Plan const& b) {
-    return a.feasible() != b.feasible() ? a.feasible() : a.time.seconds() < b.time.seconds();
+    return a.can_win() != b.can_win()     ? a.can_win()
+           : a.feasible() != b.feasible() ? a.feasible()
+                                          : a.time.seconds() < b.time.seconds();
   });
   return plans;
 }
@@ -205,47 +150,28 @@ template <class = void>
 namespace detail {
 
 template <class = void>
-std::string splits_text(WorkerStrategy const& worker, std::vector<int> const& sizes) {
-  std::string text;
-  if (sizes.empty()) {
-    return "Auto<" + std::to_string(worker.devices * worker.chunks) + ">";
+std::string strategy_text(Plan const& plan, std::string const& table) {
+  std::string const workers = std::to_string(plan.workers);
+  if (plan.worker.devices > 1) {
+    std::string const worker = worker_type(plan.worker, plan.step.sizes, table);
+    return plan.workers == 1 ? worker : "Hybrid<DataParallel<" + workers + ">, " + worker + ">";
   }
-  for (int const size : sizes) {
-    text += (text.empty() ? "Split<" : ", Split<") + std::to_string(size) + ">";
-  }
-  return text;
-}
-
-template <class = void>
-std::string worker_text(WorkerStrategy const& worker, std::vector<int> const& sizes) {
-  std::string const rest =
-      splits_text(worker, sizes) + (worker.recomputes ? ", Checkpoint<Boundaries>" : "") + ">";
-  if (worker.schedule == "sequential") {
-    return "ModelParallel<" + rest;
-  }
-  if (worker.schedule == "cross_model") {
-    return "CrossModelParallel<AverageGradients, " + rest;
-  }
-  std::string const name = worker.schedule == "gpipe"            ? "GPipe"
-                           : worker.schedule == "one_f_one_b"    ? "OneFOneB"
-                           : worker.schedule == "zero_bubble_h1" ? "ZeroBubbleH1"
-                           : worker.schedule == "chimera"
-                               ? "Chimera"
-                               : "Interleaved<" + std::to_string(worker.chunks) + ">";
-  return "Pipeline<" + name + ", " + std::to_string(worker.microbatches) + ", " + rest;
+  return plan.workers == 1 ? "SingleDevice<>" : "DataParallel<" + workers + ">";
 }
 
 }  // namespace detail
 
-/// The type to paste: "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>".
+/// The type to paste: "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>". Where nodes are
+/// placed, "ModelParallel<Placed<table>>" with what placed_text() declares.
 template <class = void>
 [[nodiscard]] std::string strategy_type(Plan const& plan) {
-  std::string const workers = std::to_string(plan.workers);
-  if (plan.worker.devices > 1) {
-    std::string const worker = detail::worker_text(plan.worker, plan.step.sizes);
-    return plan.workers == 1 ? worker : "Hybrid<DataParallel<" + workers + ">, " + worker + ">";
-  }
-  return plan.workers == 1 ? "SingleDevice<>" : "DataParallel<" + workers + ">";
+  return detail::strategy_text(plan, "table");
+}
+
+/// The same in short, for a table: "ModelParallel<Placed<2 devices>>".
+template <class = void>
+[[nodiscard]] std::string strategy_label(Plan const& plan) {
+  return detail::strategy_text(plan, std::to_string(plan.worker.devices) + " devices");
 }
 
 }  // namespace tandem

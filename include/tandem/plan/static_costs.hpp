@@ -63,8 +63,9 @@ class NodeCosts {
     double const once = pass(output_bytes_);
     return node_.macs == 0 ? once : once * ((wants_input_gradient_ ? 1 : 0) + (trained_ ? 1 : 0));
   }
+  // The input is wherever it is read.
   [[nodiscard]] std::int64_t output_bytes() const {
-    return static_cast<std::int64_t>(output_bytes_);
+    return node_.kind == NodeKind::input ? 0 : static_cast<std::int64_t>(output_bytes_);
   }
   [[nodiscard]] std::int64_t parameter_bytes() const {
     return static_cast<std::int64_t>(parameters_ * master_bytes(precision_));

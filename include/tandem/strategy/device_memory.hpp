@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// DeviceMemory: how much memory the tensors of a device take at most, known to the compiler.
+/// DeviceMemory: how much memory the tensors of a device take at most. One function on values, for
+/// fits<>, where the compiler knows them, and for the planner, which makes them up.
 ///
 /// Logical sizes: each value and each gradient in memory of its own, though an engine lets many
 /// share. Left out is what only a backend knows: scratch memory, packed weights, batches on their
@@ -10,13 +11,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/averaging.hpp>
 #include <tandem/strategy/checkpoint_rule.hpp>
 #include <tandem/strategy/live_microbatches.hpp>
 #include <tandem/strategy/local_stage.hpp>
+#include <tandem/strategy/scratch.hpp>
 #include <tandem/strategy/split.hpp>
 
 namespace tandem {
@@ -39,20 +40,43 @@ struct DeviceMemory {
   }
 };
 
+/// A stage of a device, for its memory.
+struct StageMemory {
+  int first = 0;  ///< nodes [first, last) of the device's graph
+  int last = 0;
+  int live = 1;      ///< microbatches that it holds at once
+  int deferred = 0;  ///< of these: between the input gradient and the weight gradient, where apart
+};
+
+/// What a device trains, in values: what the compiler knows of a program, or a planner has made up.
+struct MemoryTask {
+  std::int64_t batch = 1;         ///< samples of the largest microbatch
+  std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
+  std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
+  std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
+  std::int64_t trained = 0;       ///< of those that are not frozen
+  int states = 1;                 ///< arrays of the optimizer's state
+  int gradients = 1;              ///< buffers
+  int places = 1;                 ///< of weights, as WeightPlaces::count()
+  Averaging averaging{};
+  StageMemory const* stage = nullptr;
+  int stages = 0;
+  int const* segment = nullptr;  ///< of each node: its run that is computed again, or -1
+};
+
 namespace detail {
 
 /// Sizes of the tensors of a device's graph.
-template <GraphSize Size>
 struct LogicalSizes {
-  Graph<Size> const& graph;
+  GraphView graph;
   std::int64_t batch;
   std::int64_t element_bytes;
-  int uses[Size.nodes] = {};  // edges that carry a node's output
+  Scratch<int> uses;  // edges that carry a node's output
 
-  constexpr LogicalSizes(Graph<Size> const& g, std::int64_t b, std::int64_t bytes)
-      : graph{g}, batch{b}, element_bytes{bytes} {
-    for (int e = 0; e < Size.edges; ++e) {
-      ++uses[graph.source[e]];
+  constexpr LogicalSizes(GraphView g, std::int64_t b, std::int64_t bytes)
+      : graph{g}, batch{b}, element_bytes{bytes}, uses{g.nodes} {
+    for (int e = 0; e < g.edges; ++e) {
+      ++uses[g.source[e]];
     }
   }
 
@@ -84,12 +108,11 @@ struct LogicalSizes {
 };
 
 /// Whether a value is kept under a CheckpointRule: it is read beyond its run of nodes.
-template <GraphSize Size>
 struct KeptNodes {
-  bool of[Size.nodes] = {};
+  Scratch<bool> of;
 
-  constexpr KeptNodes(Graph<Size> const& graph, int const* segment) {
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr KeptNodes(GraphView graph, int const* segment) : of{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
       bool const received = graph.node[n].kind == NodeKind::receive;
       of[n] = of[n] || segment[n] < 0 || received || n == graph.result;
       for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
@@ -101,50 +124,22 @@ struct KeptNodes {
   }
 };
 
-/// Of device @p Device::device.
-template <class Device, class Precision>
-constexpr DeviceMemory device_memory(int batch, int states) {
-  using Whole = typename Device::Program;
-  using Master = typename Precision::Master;
-  using Scalar = typename Precision::Scalar;
-  constexpr auto const& graph = Device::graph;
-  constexpr Batching const& batching = Whole::batching;
-  constexpr int copies = Whole::map.copies;
-  LogicalSizes const sizes{graph, largest_microbatch(batch, batching), sizeof(Scalar)};
-  KeptNodes const kept{graph, Device::segments.of};
-
-  int buffers = 1;
-  for (int leaves = batching.leaves_of_copy(copies); leaves > 1; leaves /= 2) {
-    ++buffers;
-  }
-  std::int64_t const trained = Device::layout.trained * std::int64_t{sizeof(Master)};
-  std::int64_t const others = Device::layout.trained * (Device::places.count() - 1);
-  DeviceMemory memory{
-      .parameters = Device::layout.elements * std::int64_t{sizeof(Master)},
-      .versions = others * std::int64_t{sizeof(Master)},
-      .weights = std::is_same_v<Master, Scalar>
-                     ? 0
-                     : (Device::layout.elements + others) * std::int64_t{sizeof(Scalar)},
-      .gradients = trained * buffers,
-      .optimizer_state = trained * states};
-  if (Whole::averaging.has_buffer()) {
-    bool const with_state = Whole::averaging.what == Averaged::weights_and_state;
-    memory.exchange = trained * (1 + (with_state ? states : 0));
-  }
+/// What is kept, computed again and differentiated.
+constexpr void count_activations(GraphView graph, MemoryTask const& task, DeviceMemory& memory) {
+  LogicalSizes const sizes{graph, task.batch, task.scalar_bytes};
+  KeptNodes const kept{graph, task.segment};
   int deferred = 1;
   std::int64_t segment = 0;
-  for (LocalStage const& stage : Device::stages.stage) {
-    int const live = Device::places.rule.on()
-                         ? Device::places.live()
-                         : live_microbatches(Whole::table, Whole::map, stage.id);
-    deferred = std::max(deferred, deferred_microbatches(Whole::table, Whole::map, stage.id));
+  for (int s = 0; s < task.stages; ++s) {
+    StageMemory const& stage = task.stage[s];
+    deferred = std::max(deferred, stage.deferred);
     for (int n = stage.first; n < stage.last; ++n) {
-      bool const begins = n == stage.first || Device::segments.of[n] != Device::segments.of[n - 1];
+      bool const begins = n == stage.first || task.segment[n] != task.segment[n - 1];
       segment = begins ? 0 : segment;
       if (kept.of[n]) {
-        memory.kept += live * sizes.value(n);
+        memory.kept += stage.live * sizes.value(n);
       }
-      if (Device::segments.of[n] >= 0) {
+      if (task.segment[n] >= 0) {
         segment += sizes.value(n);
         memory.recomputed = std::max(memory.recomputed, 2 * segment);
       }
@@ -152,7 +147,61 @@ constexpr DeviceMemory device_memory(int batch, int states) {
     }
   }
   memory.activation_gradients *= deferred;
+}
+
+}  // namespace detail
+
+/// What a device needs at most that trains its part of a network, @p graph, in this way.
+/// @pre task.stage and task.segment name all nodes of @p graph
+constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
+  std::int64_t const others = task.trained * (task.places - 1);
+  bool const rounds = task.scalar_bytes != task.master_bytes;
+  DeviceMemory memory{.parameters = task.elements * task.master_bytes,
+                      .versions = others * task.master_bytes,
+                      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
+                      .gradients = task.trained * task.master_bytes * task.gradients,
+                      .optimizer_state = task.trained * task.master_bytes * task.states};
+  if (task.averaging.has_buffer()) {
+    bool const with_state = task.averaging.what == Averaged::weights_and_state;
+    memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
+  }
+  detail::count_activations(graph, task, memory);
   return memory;
+}
+
+namespace detail {
+
+/// Of device @p Device::device.
+template <class Device, class Precision>
+constexpr DeviceMemory device_memory(int batch, int states) {
+  using Whole = typename Device::Program;
+  constexpr Batching const& batching = Whole::batching;
+  int buffers = 1;
+  for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
+    ++buffers;
+  }
+  StageMemory stage[Device::stages.count] = {};
+  for (int s = 0; s < Device::stages.count; ++s) {
+    LocalStage const& own = Device::stages.stage[s];
+    stage[s] = {.first = own.first,
+                .last = own.last,
+                .live = Device::places.rule.on()
+                            ? Device::places.live()
+                            : live_microbatches(Whole::table, Whole::map, own.id),
+                .deferred = deferred_microbatches(Whole::table, Whole::map, own.id)};
+  }
+  return tandem::device_memory(Device::graph, {.batch = largest_microbatch(batch, batching),
+                                               .master_bytes = sizeof(typename Precision::Master),
+                                               .scalar_bytes = sizeof(typename Precision::Scalar),
+                                               .elements = Device::layout.elements,
+                                               .trained = Device::layout.trained,
+                                               .states = states,
+                                               .gradients = buffers,
+                                               .places = Device::places.count(),
+                                               .averaging = Whole::averaging,
+                                               .stage = stage,
+                                               .stages = Device::stages.count,
+                                               .segment = Device::segments.of});
 }
 
 }  // namespace detail

@@ -5,6 +5,7 @@
 /// place: a table of which device has which part of a network, for ModelParallel<Placed<table>>.
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
@@ -39,30 +40,34 @@ struct PlacementTable {
 
 namespace detail {
 
-/// Whether @p path is @p prefix or below it.
-constexpr bool is_below(Path const& path, std::string_view prefix) {
-  auto const takes = [&](std::string_view word) {
-    bool const fits =
-        prefix.starts_with(word) && (prefix.size() == word.size() || prefix[word.size()] == '.');
-    prefix.remove_prefix(fits ? word.size() : 0);
-    return fits;
-  };
-  for (int i = 0; i < path.depth && !prefix.empty(); ++i) {
-    char digits[8] = {};
-    int first = 8;
-    for (int number = path.part[i]; first == 8 || number > 0; number /= 10) {
-      digits[--first] = static_cast<char>('0' + (number > 0 ? number % 10 : 0));
+/// The path that @p text spells; false where it spells none.
+constexpr bool parse_path(std::string_view text, Path& path) {
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    int number = 0;
+    bool digits = true;
+    for (end = begin; end < text.size() && text[end] != '.'; ++end) {
+      digits = digits && text[end] >= '0' && text[end] <= '9' && end - begin < 4;
+      number = digits ? 10 * number + (text[end] - '0') : 0;
     }
-    std::string_view const number{digits + first, static_cast<std::size_t>(8 - first)};
-    if (!takes(path.part[i] == Path::body       ? "body"
-               : path.part[i] == Path::shortcut ? "shortcut"
-                                                : number)) {
+    std::string_view const word = text.substr(begin, end - begin);
+    bool const plain = digits && !word.empty() && (word.size() == 1 || word[0] != '0');
+    if ((!plain && word != "body" && word != "shortcut") || path.depth == Path::most ||
+        end + 1 == text.size()) {  // a point at the end
       return false;
     }
-    bool const more = prefix.size() > 1;  // not a point alone
-    prefix.remove_prefix(more ? 1 : 0);
+    path.push(plain ? number : word == "body" ? Path::body : Path::shortcut);
   }
-  return prefix.empty();
+  return true;
+}
+
+/// Whether @p path is @p prefix or below it.
+constexpr bool is_below(Path const& path, Path const& prefix) {
+  for (int i = 0; i < prefix.depth; ++i) {
+    if (i >= path.depth || path.part[i] != prefix.part[i]) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace detail
@@ -88,8 +93,10 @@ constexpr PlacementTable<Net> place(std::initializer_list<Placement> list) {
   int entry = 0;
   for (Placement const& placement : list) {
     bool found = false;
-    for (int n = 1; n < network.nodes; ++n) {
-      if (detail::is_below(network.node[n].path, placement.path)) {
+    Path prefix;
+    bool const spelled = detail::parse_path(placement.path, prefix);
+    for (int n = 1; spelled && n < network.nodes; ++n) {
+      if (detail::is_below(network.node[n].path, prefix)) {
         table.places.device[n] = static_cast<std::int16_t>(placement.device);
         found = true;
       }

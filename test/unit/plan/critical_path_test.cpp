@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <best_step.hpp>
+#include <profiles_folder.hpp>
 
 #include <tandem/plan/critical_path.hpp>
 #include <tandem/plan/pipedream_graph.hpp>
@@ -138,28 +138,23 @@ TEST_CASE("numbers out of range") {
 }
 
 TEST_CASE("PipeDream's own profiles") {
-#if defined(TANDEM_PROFILES)
-  std::string const folder = TANDEM_PROFILES;
-  if (!std::filesystem::exists(folder + "/vgg16.txt")) {
-    MESSAGE("skipped: the profiles are not here");
+  std::string const folder = test::profiles_folder();
+  if (folder.empty()) {
     return;
   }
-  CostGraph const vgg = read_pipedream_graph(folder + "/vgg16.txt");
+  CostGraph const vgg = read_pipedream_graph(folder + "vgg16.txt");
   CHECK(critical_path(vgg) == doctest::Approx(vgg.time()).epsilon(1e-12));
   CHECK(step_lower_bound(vgg, {}) == doctest::Approx(vgg.time()).epsilon(1e-12));
-  CostGraph const resnet = read_pipedream_graph(folder + "/resnet50.txt");
+  CostGraph const resnet = read_pipedream_graph(folder + "resnet50.txt");
   CHECK(std::abs(resnet.time() / critical_path(resnet) - 1.105) < 0.0005);
   double const unhindered = step_lower_bound(resnet, free_transfers);
   CHECK(unhindered >= critical_path(resnet) * (1 - 1e-12));
   CHECK(step_lower_bound(resnet, {}) >= unhindered);
-  CostGraph const gnmt = read_pipedream_graph(folder + "/gnmt.txt");
+  CostGraph const gnmt = read_pipedream_graph(folder + "gnmt.txt");
   CHECK(std::abs(gnmt.time() / critical_path(gnmt) - 1.004) < 0.0005);
   MESSAGE("bounds of the speedup at 25 GB/s: resnet50 "
           << resnet.time() / step_lower_bound(resnet, {}) << ", without transfers "
           << resnet.time() / unhindered << "; gnmt " << gnmt.time() / step_lower_bound(gnmt, {}));
-#else
-  MESSAGE("skipped: TANDEM_PROFILES names no folder with the profiles");
-#endif
 }
 
 }  // namespace critical_path_test

@@ -10,38 +10,20 @@
 #include <tandem/plan/machines.hpp>
 #include <tandem/plan/search_report.hpp>
 #include <tandem/plan/static_costs.hpp>
+#include <tandem/strategy/asynchronous_pipeline.hpp>
 #include <tandem/strategy/hybrid.hpp>
 #include <tandem/strategy/model_parallel.hpp>
 #include <tandem/strategy/pipeline.hpp>
 #include <tandem/strategy/program.hpp>
 
+#include <chain_costs.hpp>
+
 namespace search_test {
 
 using namespace tandem;
-
-/// A chain whose parts take so many seconds forward, and twice as many backward, a sample.
-CostGraph chain(std::vector<double> const& forward, int samples, std::int64_t bytes = 0) {
-  CostGraph graph;
-  for (std::size_t n = 0; n < forward.size(); ++n) {
-    graph.node.push_back({.name = std::to_string(n),
-                          .forward = forward[n] * samples,
-                          .backward = 2 * forward[n] * samples,
-                          .output_bytes = bytes * samples,
-                          .parameter_bytes = 1000,
-                          .part = static_cast<int>(n)});
-    if (n > 0) {
-      graph.edge.push_back({static_cast<int>(n) - 1, static_cast<int>(n)});
-    }
-  }
-  return graph;
-}
-
-Machine free_links() {
-  Machine machine = two_cpus();
-  machine.nodes = 0;
-  machine.inside = machine.between = {.bandwidth = 1e18, .latency = 0};
-  return machine;
-}
+using test::chain;
+using test::free_links;
+using test::task_of;
 
 TEST_CASE("a worker's step is that of the closed forms") {
   std::vector<double> const four{1, 1, 1, 1};
@@ -87,10 +69,6 @@ TEST_CASE("messages take time") {
   CHECK(worker_step({.devices = 2}, graph, machine, 3).seconds == doctest::Approx(6 + 2 * 1.5));
 }
 
-SearchTask task_of(Machine machine) {
-  return {.machine = std::move(machine), .batch_per_worker = 8, .samples = 1e6, .memory = 1e18};
-}
-
 TEST_CASE("never slower than data parallel; C is T S E; those that cannot be are last") {
   SearchTask const task = task_of(dgx1_v100());
   WorkerSteps const steps{task, [](int samples) {
@@ -107,14 +85,19 @@ TEST_CASE("never slower than data parallel; C is T S E; those that cannot be are
     CHECK(plans.front().time.seconds() <= data->time.seconds());
     hybrid_won = hybrid_won || plans.front().worker.devices > 1;
     bool possible = true;
+    bool wins = true;
     for (Plan const& plan : plans) {
       CHECK(plan.devices() == devices);
       CHECK((possible || !plan.feasible()));
+      CHECK((wins || !plan.can_win()));
       possible = plan.feasible();
+      wins = plan.can_win();
       if (possible) {
         CHECK(plan.time.step == doctest::Approx(plan.step.seconds + plan.reduction));
         CHECK(plan.time.steps_per_epoch == doctest::Approx(1e6 / (8.0 * plan.workers)));
         CHECK(plan.time.epochs == epochs.epochs(8.0 * plan.workers));
+      } else if (plan.worker.is_placed()) {  // of a chain
+        CHECK(plan.problem == "the best placement found has work for 1 device only");
       } else {
         CHECK(plan.problem == "the network has only 5 parts");
       }
@@ -192,6 +175,13 @@ TEST_CASE("types to paste") {
   plan.worker = {.schedule = "cross_model", .devices = 2, .microbatches = 2};
   plan.step.sizes = {1, 2};
   CHECK(strategy_type(plan) == "CrossModelParallel<AverageGradients, Split<1>, Split<2>>");
+  plan.worker = {.schedule = "placed", .devices = 2};
+  plan.workers = 3;
+  CHECK(strategy_type(plan) == "Hybrid<DataParallel<3>, ModelParallel<Placed<table>>>");
+  CHECK(strategy_label(plan) == "Hybrid<DataParallel<3>, ModelParallel<Placed<2 devices>>>");
+  plan.worker = {.schedule = "pipedream_2bw", .devices = 2, .microbatches = 4};
+  plan.workers = 1;
+  CHECK(strategy_type(plan) == "Pipeline<PipeDream2BW, 4, Split<1>, Split<2>>");
   CHECK(strategy_type({.workers = 4}) == "DataParallel<4>");
   CHECK(strategy_type({}) == "SingleDevice<>");
 }
@@ -204,5 +194,8 @@ static_assert(
     4);
 static_assert(
     Program<Net, Pipeline<OneFOneB, 4, Split<1>, Split<2>, Checkpoint<Boundaries>>, 4>::ranks == 2);
+static_assert(Program<Net, Pipeline<PipeDream2BW, 4, Split<1>, Split<2>>, 4>::ranks == 2);
+inline constexpr auto table = place<Net>({{"1", 1}});
+static_assert(Program<Net, Hybrid<DataParallel<3>, ModelParallel<Placed<table>>>, 4>::ranks == 6);
 
 }  // namespace search_test

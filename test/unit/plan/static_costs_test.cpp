@@ -32,6 +32,7 @@ TEST_CASE("bound by products: operations of each pass") {
   CostGraph const g = static_costs(graph<Net>, counting(1, 1e12), MathPrecision::fp32, 5);
   REQUIRE(g.nodes() == 5);
   CHECK(g.node[0].time() == 0);
+  CHECK(g.node[0].output_bytes == 0);  // it is wherever it is read
   CHECK(g.node[1].forward == doctest::Approx(2 * 288 * 5));
   CHECK(g.node[1].backward == doctest::Approx(2 * 288 * 5));  // the image wants no gradient
   CHECK(g.node[4].forward == doctest::Approx(2 * 96 * 5));

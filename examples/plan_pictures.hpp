@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the example plan draws: a simulated step as a picture and as a trace.
+
+#include <algorithm>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include <tandem/plan/search_report.hpp>
+#include <tandem/plan/simulator_placement.hpp>
+#include <tandem/plan/simulator_svg.hpp>
+#include <tandem/plan/simulator_trace.hpp>
+#include <tandem/plan/simulator_worker.hpp>
+
+#include "plan_arguments.hpp"
+#include "plan_inputs.hpp"
+
+/// @throws std::runtime_error  it cannot be written
+inline void write_text(std::string const& path, std::string const& text) {
+  if (!(std::ofstream{path} << text << std::flush)) {
+    throw std::runtime_error{"cannot write '" + path + "'; is there such a folder, and room?"};
+  }
+}
+
+inline void draw(PlanArguments const& a, tandem::SimulatedStep const& step,
+                 std::string const& title) {
+  if (!a.svg.empty()) {
+    write_text(a.svg, tandem::simulated_svg(step, title));
+  }
+  if (!a.trace.empty()) {
+    write_text(a.trace, tandem::trace_json(step));
+  }
+}
+
+/// A step of one worker of the recommended plan; nothing where nothing fits.
+inline void draw(PlanArguments const& a, tandem::SearchResult const& result,
+                 tandem::Machine const& machine) {
+  tandem::Plan const* const plan = tandem::recommended_plan(result);
+  if (plan != nullptr && (!a.svg.empty() || !a.trace.empty())) {
+    tandem::CostGraph const graph = costs_of(a, std::max(1, a.batch / plan->worker.microbatches));
+    draw(a, tandem::simulate_worker(plan->worker, plan->step, graph, machine),
+         tandem::strategy_label(*plan));
+  }
+}
+
+/// A step of the placement in the order of its list schedule.
+inline void draw(PlanArguments const& a, tandem::CostGraph const& graph,
+                 tandem::PlacementTask const& task, tandem::GraphPlacement const& placement) {
+  if (a.svg.empty() && a.trace.empty()) {
+    return;
+  }
+  tandem::Machine machine = machine_named(a.machine.empty() ? "two-cpus" : a.machine);
+  machine.devices_per_node = task.devices;
+  machine.inside = {.bandwidth = task.bandwidth, .latency = task.latency};
+  draw(a,
+       tandem::simulate_placement(
+           machine, graph, tandem::schedule_timeline(graph, task, placement.device), task.devices),
+       "placement on " + std::to_string(task.devices) + " devices");
+}

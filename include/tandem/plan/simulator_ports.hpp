@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// MachinePorts: what the messages of a simulated step share of a Machine.
+///
+/// Within a node each device has a port out and a port in, of Machine::inside. To other nodes a
+/// node has as many adapters as it is said to have, which its devices share: all of them together
+/// are devices_per_node shares of Machine::between each way, one message has no more than an
+/// adapter. Each port takes what goes one way, and both ways at once.
+
+#include <cmath>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/plan/machine.hpp>
+
+namespace tandem::detail {
+
+/// The way of a message from device to device. Ports without a limit are left out.
+struct PortRoute {
+  int port[4] = {};
+  int ports = 0;
+  LinkSpeed alone{};  ///< of a message that shares nothing
+
+  [[nodiscard]] int const* begin() const { return port; }
+  [[nodiscard]] int const* end() const { return port + ports; }
+};
+
+class MachinePorts {
+ public:
+  /// @param devices   0 to devices - 1 are used
+  /// @param adapters  of a node; 0: one a device
+  /// @throws ContractError  the machine has not so many devices, or a node not so many adapters
+  MachinePorts(Machine const& machine, int devices, int adapters)
+      : inside_{machine.inside},
+        between_{machine.between},
+        of_node_{machine.devices_per_node},
+        devices_{devices} {
+    check_machine(machine);
+    expects(machine.has(devices),
+            "simulate: the machine has fewer devices than all workers need; give it more nodes, or "
+            "0 nodes for as many as are asked for");
+    expects(adapters >= 0 && adapters <= of_node_,
+            "simulate: give a node 1 adapter or more, and no more than it has devices; 0 is one a "
+            "device");
+    double const node = between_.bandwidth * of_node_;
+    between_.bandwidth = adapters > 0 ? node / adapters : between_.bandwidth;
+    for (int d = 0; d < devices; ++d) {
+      capacity_.insert(capacity_.end(), {inside_.bandwidth, inside_.bandwidth, between_.bandwidth,
+                                         between_.bandwidth});
+    }
+    capacity_.resize(capacity_.size() + 2 * static_cast<std::size_t>(node_of(devices - 1) + 1),
+                     node);
+  }
+
+  /// Bytes a second of each port.
+  [[nodiscard]] std::vector<double> const& capacity() const { return capacity_; }
+
+  [[nodiscard]] PortRoute route(int from, int to) const {
+    PortRoute route;
+    if (node_of(from) == node_of(to)) {
+      route.alone = inside_;
+      add(route, 4 * from);
+      add(route, 4 * to + 1);
+    } else {
+      route.alone = between_;
+      add(route, 4 * from + 2);
+      add(route, 4 * devices_ + 2 * node_of(from));
+      add(route, 4 * devices_ + 2 * node_of(to) + 1);
+      add(route, 4 * to + 3);
+    }
+    return route;
+  }
+
+ private:
+  [[nodiscard]] int node_of(int device) const { return device / of_node_; }
+
+  void add(PortRoute& route, int port) const {
+    if (std::isfinite(capacity_[static_cast<std::size_t>(port)])) {
+      route.port[route.ports++] = port;
+    }
+  }
+
+  LinkSpeed inside_;
+  LinkSpeed between_;  // of an adapter
+  int of_node_;
+  int devices_;
+  std::vector<double> capacity_{};  // of each device: out, in; to other nodes out, in; of each node
+};
+
+}  // namespace tandem::detail

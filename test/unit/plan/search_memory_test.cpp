@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/graph/lower.hpp>
+#include <tandem/models/googlenet.hpp>
+#include <tandem/models/resnet_cifar.hpp>
+#include <tandem/plan/machines.hpp>
+#include <tandem/plan/search_workers.hpp>
+#include <tandem/strategy/asynchronous_pipeline.hpp>
+#include <tandem/strategy/cross_model_parallel.hpp>
+#include <tandem/strategy/fits.hpp>
+
+#include <tiny_network.hpp>
+
+namespace search_memory_test {
+
+using namespace tandem;
+
+struct Momentum {
+  static constexpr int states() { return 1; }
+};
+
+/// Whether the search counts, device by device, what fits<> counts of the strategy as a type.
+/// @param batch  of a worker
+template <class Net, class S, class Precision = Fp32>
+void check(WorkerStrategy const& worker, WorkerStep const& step, int batch,
+           MathPrecision precision = MathPrecision::fp32) {
+  SearchTask const task{.batch_per_worker = batch, .network = graph<Net>, .precision = precision};
+  TensorSizes const sizes{.master_bytes = master_bytes(precision),
+                          .scalar_bytes = element_bytes(precision)};
+  std::vector<DeviceMemory> const found =
+      worker_memory(graph<Net>, detail::worker_cut(graph<Net>, worker, step, batch), sizes);
+  REQUIRE(found.size() == static_cast<std::size_t>(S::devices));
+  std::int64_t most = 0;
+  for (int d = 0; d < S::devices; ++d) {
+    CAPTURE(d);
+    DeviceMemory const typed =
+        device_memory<Net, S, Momentum, Precision>(batch * S::batching.replicas, d);
+    DeviceMemory const& own = found[static_cast<std::size_t>(d)];
+    CHECK(own.parameters == typed.parameters);
+    CHECK(own.versions == typed.versions);
+    CHECK(own.weights == typed.weights);
+    CHECK(own.gradients == typed.gradients);
+    CHECK(own.optimizer_state == typed.optimizer_state);
+    CHECK(own.kept == typed.kept);
+    CHECK(own.recomputed == typed.recomputed);
+    CHECK(own.activation_gradients == typed.activation_gradients);
+    CHECK(own.total() == typed.total());
+    most = std::max(most, typed.total());
+  }
+  CHECK(detail::counted_memory(graph<Net>, task, worker, step) == static_cast<double>(most));
+}
+
+/// Of a network cut in two behind its first @p First top-level parts.
+template <class Net, int First>
+struct InTwo {
+  static constexpr int rest = graph<Net>.tops - First;
+  static inline WorkerStep const step{.sizes = {First, rest}};
+
+  template <class Schedule, class... Options>
+  using Pipe = Pipeline<Schedule, 4, Split<First>, Split<rest>, Options...>;
+
+  static void check_pipelines(int batch) {
+    WorkerStrategy worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+    check<Net, Pipe<OneFOneB>>(worker, step, batch);
+    worker.schedule = "gpipe";
+    check<Net, Pipe<GPipe>>(worker, step, batch);
+    worker.recomputes = true;
+    check<Net, Pipe<GPipe, Checkpoint<Boundaries>>>(worker, step, batch);
+    worker.schedule = "one_f_one_b";
+    check<Net, Pipe<OneFOneB, Checkpoint<Boundaries>>>(worker, step, batch);
+  }
+
+  static void check_models(int batch) {
+    check<Net, ModelParallel<Split<First>, Split<rest>>>({.devices = 2}, step, batch);
+    check<Net, ModelParallel<Split<First>, Split<rest>, Checkpoint<Boundaries>>>(
+        {.devices = 2, .recomputes = true}, step, batch);
+    WorkerStrategy worker{.schedule = "cross_model", .devices = 2, .microbatches = 2};
+    check<Net, CrossModelParallel<AverageGradients, Split<First>, Split<rest>>>(worker, step,
+                                                                                batch);
+    worker.recomputes = true;
+    check<Net,
+          CrossModelParallel<AverageGradients, Split<First>, Split<rest>, Checkpoint<Boundaries>>>(
+        worker, step, batch);
+    check<Net, DataParallel<2>>({}, {.sizes = {graph<Net>.tops}}, batch);
+  }
+};
+
+TEST_CASE("GoogLeNet: the search's memory is that of the type") {
+  InTwo<models::GoogLeNet<10>, 5>::check_pipelines(64);
+  InTwo<models::GoogLeNet<10>, 5>::check_models(64);
+}
+
+TEST_CASE("ResNet-18: the search's memory is that of the type") {
+  InTwo<models::ResNet18<10>, 6>::check_pipelines(32);
+  InTwo<models::ResNet18<10>, 6>::check_models(32);
+}
+
+using Net = test::TinyNet;
+using Two = InTwo<Net, 4>;
+
+TEST_CASE("every other schedule") {
+  WorkerStrategy worker{.schedule = "zero_bubble_h1", .devices = 2, .microbatches = 4};
+  check<Net, Two::Pipe<ZeroBubbleH1>>(worker, Two::step, 16);
+  worker.schedule = "chimera";
+  check<Net, Two::Pipe<Chimera>>(worker, Two::step, 16);
+  worker.schedule = "interleaved";
+  worker.chunks = 2;
+  check<Net, Pipeline<Interleaved<2>, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
+      worker, {.sizes = {2, 2, 2, 3}}, 16);
+}
+
+TEST_CASE("versions of weights, where gradients are late") {
+  WorkerStep const step{.sizes = {3, 3, 3}};
+  auto const compare = [&]<class Schedule, int Count = 1>() {
+    check<Net, Pipeline<Schedule, Count, Split<3>, Split<3>, Split<3>>>(
+        {.schedule = Schedule::name, .devices = 3, .microbatches = Count}, step, 12);
+  };
+  compare.operator()<PipeDream>();
+  compare.operator()<PipeDreamVerticalSync>();
+  compare.operator()<DelayedGradient>();
+  compare.operator()<WeightPrediction>();
+  compare.operator()<FeaturesReplay>();
+  compare.operator()<PipelinedModel>();
+  compare.operator()<PipeDream2BW, 3>();
+}
+
+inline constexpr auto branches = place<Net>({{"3.body", 1}, {"4.0", 1}, {"4.2", 2}, {"6", 1}});
+
+TEST_CASE("placed nodes") {
+  WorkerStep step;
+  for (std::int16_t const device : branches.places.device) {
+    step.placement.push_back(device);
+  }
+  check<Net, ModelParallel<Placed<branches>>>({.schedule = "placed", .devices = 3}, step, 16);
+}
+
+TEST_CASE("16 bits: parameters in 32, weights in products and activations in 16") {
+  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+  check<Net, Two::Pipe<OneFOneB>, Bf16>(worker, Two::step, 16, MathPrecision::bf16);
+  check<Net, Two::Pipe<OneFOneB>, Fp64>(worker, Two::step, 16, MathPrecision::fp64);
+}
+
+TEST_CASE("a search for a network of the library counts so, and outputs and weights for others") {
+  SearchTask task{.machine = dgx1_v100(), .batch_per_worker = 8, .most_devices_a_worker = 2};
+  auto const costs = [&](int samples) {
+    return static_costs(graph<Net>, task.machine, MathPrecision::fp32, samples);
+  };
+  WorkerSteps const outputs{task, costs};
+  task.network = graph<Net>;
+  WorkerSteps const tensors{task, costs};
+  REQUIRE(outputs.all().size() == tensors.all().size());
+  for (std::size_t i = 0; i < tensors.all().size(); ++i) {
+    WorkerSteps::One const& one = tensors.all()[i];
+    if (one.step.problem.empty()) {
+      CAPTURE(one.strategy.schedule);
+      CHECK(one.step.memory == detail::counted_memory(graph<Net>, task, one.strategy, one.step));
+      CHECK(one.step.memory > outputs.all()[i].step.memory);  // gradients of activations, too
+    }
+  }
+}
+
+}  // namespace search_memory_test

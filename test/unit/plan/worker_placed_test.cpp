@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/graph/lower.hpp>
+#include <tandem/models/googlenet.hpp>
+#include <tandem/plan/critical_path.hpp>
+#include <tandem/plan/machines.hpp>
+#include <tandem/plan/search_report.hpp>
+#include <tandem/strategy/model_parallel.hpp>
+
+#include <tiny_network.hpp>
+
+namespace worker_placed_test {
+
+using namespace tandem;
+
+CostNode node(double forward, double backward, std::int64_t bytes = 0) {
+  return {.name = "", .forward = forward, .backward = backward, .output_bytes = bytes};
+}
+
+/// Times and bytes below these, one draw a statement.
+CostNode random_node(std::mt19937& random, unsigned forward, unsigned backward, unsigned bytes) {
+  CostNode own;
+  own.forward = static_cast<double>(random() % forward);
+  own.backward = static_cast<double>(random() % backward);
+  own.output_bytes = static_cast<std::int64_t>(random() % bytes);
+  return own;
+}
+
+/// a, then b beside c, then d.
+CostGraph diamond() {
+  return {{node(1, 2, 10), node(4, 8, 5), node(3, 6, 7), node(1, 1)},
+          {{0, 1}, {0, 2}, {1, 3}, {2, 3}}};
+}
+
+TEST_CASE("branches at the same time, tensors between them") {
+  PlacementTask task{.devices = 2, .bandwidth = 1e18};
+  CHECK(ordered_step(diamond(), task, {0, 0, 0, 0}) == doctest::Approx(26));
+  CHECK(ordered_step(diamond(), task, {0, 0, 1, 0}) == doctest::Approx(17));
+  task.bandwidth = 10;  // c is there at 1 + 1 + 3 + 0.7; then d, back through d, b and a
+  CHECK(ordered_step(diamond(), task, {0, 0, 1, 0}) == doctest::Approx(5.7 + 1 + 1 + 8 + 2));
+  task.latency = 1;  // c at 1 + 2 + 3 + 1.7; then d, back through d, c and a
+  CHECK(ordered_step(diamond(), task, {0, 0, 1, 0}) ==
+        doctest::Approx(7.7 + 1 + 1 + 1.7 + 6 + 2 + 2));
+}
+
+TEST_CASE("a link carries one tensor at a time, and a tensor once to a device") {
+  CostGraph const graph{{node(1, 0, 4), node(1, 0, 4), node(1, 0), node(1, 0)},
+                        {{0, 2}, {1, 2}, {0, 3}}};
+  PlacementTask const task{.devices = 2, .bandwidth = 1};
+  // Made at 1 and 2, there at 5 and 9; both readers, then gradients of 4 s each, of the last node's
+  // source not before the first node's reader on that device has gone backward.
+  CHECK(ordered_step(graph, task, {0, 0, 1, 1}) == doctest::Approx(11 + 4 + 4));
+}
+
+CostGraph random_graph(std::mt19937& random, int nodes) {
+  CostGraph graph;
+  for (int i = 0; i < nodes; ++i) {
+    graph.node.push_back(random_node(random, 5, 9, 4));
+    for (int from = std::max(0, i - 4); from < i; ++from) {
+      if (random() % 2 == 0) {
+        graph.edge.push_back({from, i});
+      }
+    }
+  }
+  return graph;
+}
+
+using Net = test::TinyNet;
+inline constexpr auto branches = place<Net>({{"4.0", 1}, {"4.2", 1}, {"5", 1}});
+inline constexpr auto body = place<Net>({{"3.body", 1}, {"4.1", 2}, {"6", 1}});
+inline constexpr auto later = place<Net>({{"4", 1}, {"4.1", 0}});
+
+/// The table that the engine runs, with random costs of nodes and free transfers.
+template <auto const& Table>
+void check_engine(unsigned seed) {
+  using Cut = typename ModelParallel<Placed<Table>>::template Cut<Net>;
+  std::mt19937 random{seed};
+  CostGraph graph;
+  std::vector<int> device;
+  std::vector<ActionCosts> of_stage(static_cast<std::size_t>(Cut::map.stages),
+                                    {.forward = 0, .backward = 0});
+  for (int n = 0; n < tandem::graph<Net>.nodes; ++n) {
+    CostNode const own = n == 0 ? node(0, 0) : random_node(random, 50, 90, 1);
+    graph.node.push_back(own);
+    device.push_back(Table.places.device[n]);
+    of_stage[Cut::partition.part[n]].forward += static_cast<Ticks>(own.forward);
+    of_stage[Cut::partition.part[n]].backward += static_cast<Ticks>(own.backward);
+    Node const& reader = tandem::graph<Net>.node[n];
+    for (int e = reader.first_edge; e < reader.first_edge + reader.edges; ++e) {
+      graph.edge.push_back({tandem::graph<Net>.source[e], n});
+    }
+  }
+  auto const timeline = simulate(Cut::table, Cut::map, {.of_stage = of_stage.data()});
+  CHECK(ordered_step(graph, {.devices = Table.devices, .bandwidth = 1e18}, device) ==
+        doctest::Approx(static_cast<double>(timeline.makespan)));
+}
+
+TEST_CASE("the order is that of the engine's table") {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    check_engine<branches>(seed);
+    check_engine<body>(seed);
+    check_engine<later>(seed);
+  }
+}
+
+TEST_CASE("a device for each node, of those that there are") {
+  CHECK_THROWS_AS(static_cast<void>(ordered_step(diamond(), {.devices = 2}, {0, 0, 2, 0})),
+                  ContractError);
+  CHECK_THROWS_AS(static_cast<void>(ordered_step(diamond(), {.devices = 2}, {0, 0})),
+                  ContractError);
+}
+
+TEST_CASE("no order is below the bound, and one device takes the sum") {
+  std::mt19937 random{1};
+  for (int round = 0; round < 200; ++round) {
+    CostGraph const graph = random_graph(random, 2 + static_cast<int>(random() % 20));
+    PlacementTask const task{.devices = 3, .bandwidth = 1, .latency = 0.5};
+    std::vector<int> device(graph.node.size());
+    CHECK(ordered_step(graph, task, device) == doctest::Approx(graph.time()));
+    for (int& own : device) {
+      own = static_cast<int>(random() % 3);
+    }
+    CHECK(ordered_step(graph, task, device) >= step_lower_bound(graph, task) - 1e-9);
+    CHECK(ordered_step(graph, {.devices = 3, .bandwidth = 1e18}, device) >=
+          critical_path(graph) - 1e-9);
+  }
+}
+
+TEST_CASE("a chain has no work for a second device; GoogLeNet has, and a declaration") {
+  Machine const machine = dgx1_v100();
+  CostGraph const chain{{node(1, 2), node(3, 4), node(5, 6)}, {{0, 1}, {1, 2}}};
+  WorkerStrategy const two{.schedule = "placed", .devices = 2};
+  CHECK(placed_worker_step(two, chain, machine, 3).problem ==
+        "the best placement found has work for 1 device only");
+
+  using Google = models::GoogLeNet<10>;
+  CostGraph const graph = static_costs(tandem::graph<Google>, machine, MathPrecision::fp32, 256);
+  WorkerStep const found = placed_worker_step(two, graph, machine, 3);
+  REQUIRE(found.problem.empty());
+  CHECK(found.placement.size() == graph.node.size());
+  LinkSpeed const link = machine.inside;
+  PlacementTask const pair{.bandwidth = link.bandwidth, .latency = link.latency};
+  CHECK(found.seconds == ordered_step(graph, pair, found.placement));
+  CHECK(found.seconds < 0.9 * graph.time());
+  for (std::size_t n = 0; n < found.placement.size(); ++n) {  // no node gains elsewhere
+    std::vector<int> moved = found.placement;
+    moved[n] = 1 - moved[n];
+    CHECK(ordered_step(graph, pair, moved) >= found.seconds * (1 - detail::least_gain));
+  }
+  CHECK(found.seconds == doctest::Approx(graph.time() / (2 * (1 - found.idle))));
+  CHECK(*std::max_element(found.done.begin(), found.done.end()) == found.seconds);
+  double bytes = 0;
+  for (CostNode const& each : graph.node) {
+    bytes += static_cast<double>(each.parameter_bytes);
+  }
+  CHECK(found.gradient_bytes[0] + found.gradient_bytes[1] == doctest::Approx(bytes));
+
+  SearchTask const task{.machine = machine,
+                        .batch_per_worker = 256,
+                        .memory = 1e18,
+                        .most_devices_a_worker = 2,
+                        .network = tandem::graph<Google>};
+  WorkerSteps const steps{task, [&](int samples) {
+                            return static_costs(tandem::graph<Google>, machine, MathPrecision::fp32,
+                                                samples);
+                          }};
+  SearchResult result = search_all(steps, EpochCurve::measured({{.batch = 1, .epochs = 1}}), {4});
+  std::erase_if(result.of[0].plans, [](Plan const& plan) { return !plan.worker.is_placed(); });
+  REQUIRE(result.of[0].plans.size() == 1);
+  std::string const text = search_text(result);
+  CHECK(text.find("Hybrid<DataParallel<2>, ModelParallel<Placed<2 devices>>>") != text.npos);
+  CHECK(text.find("\ninline constexpr auto table = place<Net>({{\"") != text.npos);
+  CHECK(text.find(
+            "}});\nusing Strategy = Hybrid<DataParallel<2>, ModelParallel<Placed<table>>>;\n") !=
+        text.npos);
+  CHECK(search_json(result).find("\"table\": \"inline constexpr auto table") != std::string::npos);
+  result.network.reset();  // a graph from a file has no paths
+  CHECK(search_text(result).find("\n// table: place<Net>") != std::string::npos);
+  CHECK(search_json(result).find("\"table\"") == std::string::npos);
+}
+
+}  // namespace worker_placed_test
