@@ -6,9 +6,9 @@
 /// JSON for programs.
 
 #include <cmath>
-#include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/error.hpp>
@@ -44,10 +44,7 @@ template <class = void>
 
 namespace detail {
 
-inline std::string column(std::string text, std::size_t width = 10) {
-  text.insert(0, text.size() < width ? width - text.size() : 0, ' ');
-  return text;
-}
+inline std::string column(std::string text) { return right(std::move(text), 10); }
 
 /// Three digits, or whole samples.
 inline std::string samples_text(double count) {
