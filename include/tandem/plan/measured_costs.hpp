@@ -14,8 +14,8 @@
 
 namespace tandem {
 
-/// The costs of a microbatch of @p samples samples. Sizes between those that were measured, and
-/// beyond them, are on the lines that were fitted.
+/// The costs of a microbatch of @p samples samples: of each node the line that was fitted, all
+/// multiplied so that a whole step takes what it took at the sizes that were measured.
 /// @param microbatches  of a step that add up their gradients: the first one's are written, those
 ///                      of the others are added, and the mean of both is taken
 /// @throws ContractError  samples or microbatches < 1
@@ -26,6 +26,7 @@ template <class = void>  // compiled where it is called, not by every include
   expects(samples >= 1 && microbatches >= 1,
           "measured_costs(profile, samples, load, microbatches): give 1 sample and 1 microbatch, "
           "or more");
+  double const scale = profile.scale(load, samples);
   CostGraph graph;
   for (std::size_t n = 0; n < profile.node.size(); ++n) {
     ProfiledNode const& node = profile.node[n];
@@ -34,8 +35,8 @@ template <class = void>  // compiled where it is called, not by every include
                             (microbatches - 1) * times.added_gradient.of(samples)) /
                            microbatches;
     graph.node.push_back({.name = node.name,
-                          .forward = times.forward.of(samples),
-                          .backward = times.input_gradient.of(samples) + weights,
+                          .forward = scale * times.forward.of(samples),
+                          .backward = scale * (times.input_gradient.of(samples) + weights),
                           .output_bytes = node.output_bytes * samples,
                           .parameter_bytes = node.parameter_bytes,
                           .part = node.part});

@@ -88,6 +88,8 @@ struct PassTimes {
 /// A device's times.
 struct DeviceTimes {
   std::vector<PassTimes> node{};
+  std::vector<double> scale{};  ///< at each of NetworkProfile::samples: what all passes of a step
+                                ///< have taken, over what the lines of the nodes say
   AffineTime rest{};  ///< of a step: its batch is loaded, the loss worked out, threads are told
   double update = 0;  ///< seconds for a byte of parameters, with making them ready to be read
 
@@ -123,6 +125,24 @@ struct NetworkProfile {
 
   [[nodiscard]] DeviceTimes const& times(DeviceLoad load) const {
     return load == DeviceLoad::alone ? alone : together;
+  }
+
+  /// What the times of nodes are multiplied by for microbatches of @p size samples: linear between
+  /// the measured sizes, constant beyond them; 1 if no scales are known.
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] double scale(DeviceLoad load, int size) const {
+    std::vector<double> const& known = times(load).scale;
+    auto const above = static_cast<std::size_t>(
+        std::lower_bound(samples.begin(), samples.end(), size) - samples.begin());
+    if (known.empty()) {
+      return 1;
+    }
+    if (above == 0 || above == samples.size()) {
+      return above == 0 ? known.front() : known.back();
+    }
+    double const share = static_cast<double>(size - samples[above - 1]) /
+                         static_cast<double>(samples[above] - samples[above - 1]);
+    return known[above - 1] + share * (known[above] - known[above - 1]);
   }
 
   friend bool operator==(NetworkProfile const&, NetworkProfile const&) = default;

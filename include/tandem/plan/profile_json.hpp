@@ -10,6 +10,7 @@
 ///      "nodes": {"0": {"name": "input", "part": 0, "output_bytes": 12288, "parameter_bytes": 0,
 ///                      "inputs": ""}, …},
 ///      "alone": {"rest": {"fixed": 1e-4, "per_sample": 1e-6}, "update": 1e-10,
+///                "scale": "1.02 0.99",
 ///                "nodes": {"0": {"forward": {"fixed": 0, "per_sample": 0}, "input_gradient": …,
 ///                                "weight_gradient": …, "added_gradient": …}, …}},
 ///      "together": …}
@@ -35,7 +36,8 @@ namespace tandem {
 namespace detail {
 
 /// The shortest text that is read as the same number.
-inline std::string exact(double value) {
+template <class T>
+std::string exact(T value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
@@ -51,10 +53,11 @@ inline std::string profile_text(std::string_view name) {
 }
 
 /// "3 5 8".
-inline std::string list_text(std::vector<int> const& numbers) {
+template <class T>
+std::string list_text(std::vector<T> const& numbers) {
   std::string text;
-  for (int const number : numbers) {
-    text += (text.empty() ? "" : " ") + std::to_string(number);
+  for (T const number : numbers) {
+    text += (text.empty() ? "" : " ") + exact(number);
   }
   return text;
 }
@@ -68,7 +71,7 @@ inline std::string json_of(LinkSpeed const& link) {
 template <class = void>  // compiled where it is called, not by every include
 std::string json_of(DeviceTimes const& times) {
   std::string json = "{\"rest\": " + json_of(times.rest) + ", \"update\": " + exact(times.update) +
-                     ", \"nodes\": {";
+                     ", \"scale\": \"" + list_text(times.scale) + "\", \"nodes\": {";
   for (std::size_t n = 0; n < times.node.size(); ++n) {
     PassTimes const& node = times.node[n];
     json += (n > 0 ? ",\n    \"" : "\n    \"") + std::to_string(n) +
@@ -104,8 +107,8 @@ class ProfileReader {
     if (profile.node.empty()) {
       fail_json(path_, fields.object("nodes").at, "\"nodes\" must have one node or more");
     }
-    profile.alone = times(fields.object("alone"), profile.node.size());
-    profile.together = times(fields.object("together"), profile.node.size());
+    profile.alone = times(fields.object("alone"), profile);
+    profile.together = times(fields.object("together"), profile);
     return profile;
   }
 
@@ -139,10 +142,12 @@ class ProfileReader {
             .inputs = numbers(fields, object, "inputs", 0, index - 1)};
   }
 
-  [[nodiscard]] DeviceTimes times(JsonValue const& object, std::size_t nodes) const {
-    JsonFields<> const fields{object, {"rest", "update", "nodes"}, path_};
-    DeviceTimes times{.rest = affine(fields.object("rest")),
+  [[nodiscard]] DeviceTimes times(JsonValue const& object, NetworkProfile const& profile) const {
+    JsonFields<> const fields{object, {"rest", "update", "scale", "nodes"}, path_};
+    DeviceTimes times{.scale = scales(fields, object, profile.samples.size()),
+                      .rest = affine(fields.object("rest")),
                       .update = fields.not_negative("update")};
+    std::size_t const nodes = profile.node.size();
     for_nodes(fields.object("nodes"), [&](JsonValue const& node) {
       JsonFields<> const passes{
           node, {"forward", "input_gradient", "weight_gradient", "added_gradient"}, path_};
@@ -164,32 +169,61 @@ class ProfileReader {
     return {fields.not_negative("fixed"), fields.not_negative("per_sample")};
   }
 
-  // Integers with one blank between them, ascending.
+  // One for each of the sizes that were measured, or none.
+  [[nodiscard]] std::vector<double> scales(JsonFields<> const& fields, JsonValue const& object,
+                                           std::size_t count) const {
+    std::vector<double> list;
+    bool const sound = read_list(fields.string("scale"), list, [](double scale) {
+      return scale > 0 && scale < most;  // no NaN
+    });
+    if (!sound || (!list.empty() && list.size() != count)) {
+      fail_member(object, "scale",
+                  std::to_string(count) + " positive numbers with a blank " +
+                      "between them, one for each of \"samples\"");
+    }
+    return list;
+  }
+
+  // Integers, ascending.
   [[nodiscard]] std::vector<int> numbers(JsonFields<> const& fields, JsonValue const& object,
                                          std::string_view key, int least, int last) const {
-    std::string const& text = fields.string(key);
     std::vector<int> list;
-    bool sound = true;
-    for (std::size_t at = 0; sound && at < text.size(); ++at) {
-      int number = 0;
+    bool const sound = read_list(fields.string(key), list, [&](int number) {
+      return number >= least && number <= last && (list.empty() || number > list.back());
+    });
+    if (!sound) {
+      fail_member(object, key,
+                  last < least ? std::string{"empty, since there is no earlier node"}
+                               : "ascending integers from " + std::to_string(least) + " to " +
+                                     std::to_string(last) + " with a blank between them");
+    }
+    return list;
+  }
+
+  // Numbers with one blank between them; false if there is anything else, or one is not valid.
+  template <class T, class Valid>
+  static bool read_list(std::string_view text, std::vector<T>& list, Valid const& valid) {
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      T number{};
       auto const [end, error] =
           std::from_chars(text.data() + at, text.data() + text.size(), number);
       at = static_cast<std::size_t>(end - text.data());
-      sound = error == std::errc{} && number >= least && number <= last &&
-              (list.empty() || number > list.back()) &&
-              (at == text.size() || (text[at] == ' ' && at + 1 < text.size()));
+      if (error != std::errc{} || !valid(number) ||
+          (at < text.size() && (text[at] != ' ' || at + 1 == text.size()))) {
+        return false;
+      }
       list.push_back(number);
     }
-    for (JsonValue const& member : object.member) {
-      if (!sound && member.key == key) {
-        fail_json(path_, member.at,
-                  "\"" + member.key + "\" must be " +
-                      (last < least ? std::string{"empty, since there is no earlier node"}
-                                    : "ascending integers from " + std::to_string(least) + " to " +
-                                          std::to_string(last) + " with a blank between them"));
-      }
+    return true;
+  }
+
+  [[noreturn]] void fail_member(JsonValue const& object, std::string_view key,
+                                std::string const& wanted) const {
+    std::size_t member = 0;
+    while (object.member[member].key != key) {
+      ++member;
     }
-    return list;
+    fail_json(path_, object.member[member].at, "\"" + std::string{key} + "\" must be " + wanted);
   }
 
   std::string const& path_;

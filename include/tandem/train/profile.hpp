@@ -7,12 +7,13 @@
 /// Nodes are timed where they stand in a step, not one by one in loops, so that caches are as warm
 /// as they are when it counts.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include <tandem/plan/profile.hpp>
 #include <tandem/plan/profile_json.hpp>
 #include <tandem/train/atomic_file.hpp>
+#include <tandem/train/launch.hpp>
 #include <tandem/train/profile_backend.hpp>
 #include <tandem/train/profile_device.hpp>
 #include <tandem/train/profile_links.hpp>
@@ -50,8 +52,7 @@ class Profiler {
         "ProfileOptions: give samples one size of a microbatch or more, positive and ascending");
     for (int const samples : options_.samples) {
       sizes_.push_back(std::make_unique<Size>(samples, options_));
-      sizes_.back()->first.step();
-      sizes_.back()->second.step();
+      static_cast<void>(both(*sizes_.back()));
     }
   }
 
@@ -63,11 +64,9 @@ class Profiler {
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       Size& size = *sizes_[round_ % 2 == 0 ? i : sizes_.size() - 1 - i];
       size.alone.push_back(size.first.step());
-      StepTimes second;
-      std::thread other{[&] { second = size.second.step(); }};
-      size.together.push_back(size.first.step());
-      other.join();
-      size.together.push_back(second);
+      std::array<StepTimes, 2> const times = both(size);
+      size.together.insert(size.together.end(), times.begin(), times.end());
+      size.slower.push_back(std::max(times[0].passes(), times[1].passes()));
     }
     ++round_;
   }
@@ -99,10 +98,20 @@ class Profiler {
     int samples;
     Device first;
     Device second;
-    std::vector<StepTimes> alone;
-    std::vector<StepTimes> together;
+    std::vector<StepTimes> alone{};
+    std::vector<StepTimes> together{};  // two each time
+    std::vector<double> slower{};       // passes of the device that took longer
   };
   using List = std::vector<StepTimes> Size::*;
+
+  // A step of two devices at once.
+  std::array<StepTimes, 2> both(Size& size) {
+    std::array<StepTimes, 2> times;
+    threads_.run([&](int rank) {
+      times[static_cast<std::size_t>(rank)] = (rank == 0 ? size.first : size.second).step();
+    });
+    return times;
+  }
 
   template <class F>
   static double median_of(std::vector<StepTimes> const& steps, F const& value) {
@@ -120,43 +129,41 @@ class Profiler {
     });
   }
 
-  // What the medians of nodes are multiplied by, so that their sum is the median of the sums: where
-  // now and then something interrupts a step, few steps have a given node interrupted.
-  static double scale_of(std::vector<StepTimes> const& steps) {
-    double sum = 0;
-    for (int n = 0; n < graph.nodes; ++n) {
-      for (auto const pass : {&NodeSeconds::forward, &NodeSeconds::input_gradient,
-                              &NodeSeconds::weight_gradient, &NodeSeconds::added_gradient}) {
-        sum += median_of(steps, n, pass);
-      }
-    }
-    double const all = median_of(steps, [](StepTimes const& step) { return step.passes(); });
-    return sum > 0 ? all / sum : 1;
-  }
-
   // The line of medians; a step has @p count passes of the kind.
-  [[nodiscard]] AffineTime line(List list, std::vector<double> const& scales, int n,
-                                double NodeSeconds::*pass, int count) const {
+  [[nodiscard]] AffineTime line(List list, int n, double NodeSeconds::*pass, int count) const {
     std::vector<SampleTime> points;
-    for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      double const seconds = scales[i] * median_of(*sizes_[i].*list, n, pass);
-      points.push_back({static_cast<double>(sizes_[i]->samples), seconds / count});
+    for (auto const& size : sizes_) {
+      double const seconds = median_of(*size.*list, n, pass);
+      points.push_back({static_cast<double>(size->samples), seconds / count});
     }
     return fit_affine(points);
   }
 
+  // What a step's passes have taken, over what the lines of their nodes say. Devices that work
+  // together wait for the slower one.
+  [[nodiscard]] static double scale_of(Size const& size, List list, DeviceTimes const& times) {
+    double fitted = 0;
+    for (PassTimes const& node : times.node) {
+      fitted += 2 * node.forward.of(size.samples) + 2 * node.input_gradient.of(size.samples) +
+                node.weight_gradient.of(size.samples) + node.added_gradient.of(size.samples);
+    }
+    double const measured =
+        list == &Size::together
+            ? detail::median(size.slower)
+            : median_of(size.*list, [](StepTimes const& step) { return step.passes(); });
+    return fitted > 0 ? measured / fitted : 1;
+  }
+
   [[nodiscard]] DeviceTimes times(List list) const {
     DeviceTimes times;
-    std::vector<double> scales;
-    for (auto const& size : sizes_) {
-      scales.push_back(scale_of(*size.*list));
-    }
     for (int n = 0; n < graph.nodes; ++n) {
-      times.node.push_back(
-          {.forward = line(list, scales, n, &NodeSeconds::forward, 2),
-           .input_gradient = line(list, scales, n, &NodeSeconds::input_gradient, 2),
-           .weight_gradient = line(list, scales, n, &NodeSeconds::weight_gradient, 1),
-           .added_gradient = line(list, scales, n, &NodeSeconds::added_gradient, 1)});
+      times.node.push_back({.forward = line(list, n, &NodeSeconds::forward, 2),
+                            .input_gradient = line(list, n, &NodeSeconds::input_gradient, 2),
+                            .weight_gradient = line(list, n, &NodeSeconds::weight_gradient, 1),
+                            .added_gradient = line(list, n, &NodeSeconds::added_gradient, 1)});
+    }
+    for (auto const& size : sizes_) {
+      times.scale.push_back(scale_of(*size, list, times));
     }
     std::vector<SampleTime> rests;
     std::vector<double> updates;
@@ -182,6 +189,7 @@ class Profiler {
 
   ProfileOptions options_;
   std::vector<std::unique_ptr<Size>> sizes_;
+  RankThreads threads_{2};
   int round_ = 0;
 };
 

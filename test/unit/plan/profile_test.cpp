@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,11 @@ NetworkProfile small() {
   DeviceTimes const alone{.node = {{},
                                    {{1, 0.5}, {2, 1}, {0, 0.25}, {4, 0.25}},
                                    {{0.125, 1.0 / 3}, {0.1, 0}, {1e-300, 0}, {1e-7, 5}}},
+                          .scale = {1.5, 0.5, 1.0 / 3},
                           .rest = {0.25, 0.125},
                           .update = 0.5};
   DeviceTimes together = alone;
+  together.scale.clear();
   for (PassTimes& node : together.node) {
     node.forward = {2 * node.forward.fixed, 2 * node.forward.per_sample};
   }
@@ -81,7 +84,8 @@ TEST_CASE("what cannot be fitted is refused") {
 }
 
 TEST_CASE("costs of a microbatch are on the lines") {
-  NetworkProfile const profile = small();
+  NetworkProfile profile = small();
+  profile.alone.scale.clear();
   CostGraph const graph = measured_costs(profile, 8, DeviceLoad::alone);
   REQUIRE(graph.nodes() == 3);
   CHECK(graph.node[0].time() == 0);
@@ -97,6 +101,22 @@ TEST_CASE("costs of a microbatch are on the lines") {
         2 + 8 * 1 + (2 + 3 * (4 + 2)) / 4.0);
   CHECK_THROWS_WITH_AS(static_cast<void>(measured_costs(profile, 0)),
                        doctest::Contains("give 1 sample and 1 microbatch"), ContractError);
+}
+
+TEST_CASE("a whole step takes what it took at the sizes that were measured") {
+  NetworkProfile const profile = small();  // 2, 4, 16: 1.5, 0.5, 1/3
+  std::vector<int> const sizes{1, 2, 3, 4, 10, 16, 64};
+  std::vector<double> const scales{1.5, 1.5, 1, 0.5, 5.0 / 12, 1 / 3.0, 1 / 3.0};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    int const samples = sizes[i];
+    double const scale = scales[i];
+    CAPTURE(samples);
+    CHECK(profile.scale(DeviceLoad::alone, samples) == doctest::Approx(scale));
+    CHECK(profile.scale(DeviceLoad::together, samples) == 1);
+    CostNode const node = measured_costs(profile, samples, DeviceLoad::alone).node[1];
+    CHECK(node.forward == doctest::Approx(scale * (1 + samples * 0.5)));
+    CHECK(node.backward == doctest::Approx(scale * (2 + samples * 1 + samples * 0.25)));
+  }
 }
 
 TEST_CASE("a profile is read as it was written") {
@@ -132,6 +152,11 @@ TEST_CASE("files that are no profile are refused with line and column") {
           "\"inputs\" must be empty, since there is no earlier node");
   refused(with("\"1\": {\"name\"", "\"7\": {\"name\""),
           "line 7, column 5: expected the key \"1\", nodes being numbered from 0");
+  for (char const* const list :
+       {"1.5 0.5", "1.5 0.5 0", "1.5 0.5 -1", "1.5,0.5,1", "1.5 0.5 nan"}) {
+    refused(with("\"1.5 0.5 0.3333333333333333\"", "\"" + std::string{list} + "\""),
+            "\"scale\" must be 3 positive numbers with a blank between them");
+  }
   refused(with("\"part\": 0", "\"part\": 2"), "\"part\" must be an integer from 2 to 1000000");
   refused(with("\"fixed\": 1,", "\"fixed\": -1,"), "must be a number that is not negative");
   refused(with(", \"update\": 0.5", ""), "the object lacks the key \"update\"");
