@@ -8,31 +8,13 @@
 import json
 import xml.etree.ElementTree
 
-import program
-
-LINE = "{} -- {} -- forward_compute_time={}, backward_compute_time={}, activation_size={}, parameter_size=0.000\n"
+import plan_cases
 
 
-class Plan(program.ProgramTest):
-    def graph(self, branches, bytes_of_each="0.000"):
-        """A node, so many branches of 30 ms forward and 60 ms backward beside each other, a node."""
-        text = LINE.format("node1", "Conv2d", "5.000", "10.000", bytes_of_each)
-        last = branches + 2
-        for n in range(2, last):
-            text += LINE.format(f"node{n}", "Conv2d", "30.000", "60.000", bytes_of_each)
-        text += LINE.format(f"node{last}", "Concat", "5.000", "10.000", bytes_of_each)
-        for n in range(2, last):
-            text += f"\tnode1 -- node{n}\n\tnode{n} -- node{last}\n"
-        path = self.folder / "graph.txt"
-        path.write_text(text, encoding="utf-8")
-        return path
-
+class Plan(plan_cases.PlanTest):
     def placed(self, graph, *more):
         return json.loads(self.output("--place", "--graph", graph, "--devices", 2, "--link-gbps", 25,
                                       "--seconds", 1, "--format", "json", *more))
-
-    def test_help(self):
-        self.assertIn("usage: plan", self.output("--help"))
 
     def test_two_branches_on_two_devices(self):
         result = self.placed(self.graph(2))
@@ -135,21 +117,6 @@ class Plan(program.ProgramTest):
         self.assertIn("outputs of live microbatches", result["sources"]["memory"])
         self.assertIn("no points", result["sources"]["epochs"])
 
-    def profile(self):
-        """Two layers of 1 ms a sample each way, one of 1 ms, and no cost of devices beside each other."""
-        time = {"fixed": 0, "per_sample": 0.001}
-        passes = {"forward": time, "input_gradient": time, "weight_gradient": {"fixed": 0, "per_sample": 0},
-                  "added_gradient": {"fixed": 0, "per_sample": 0}}
-        times = {"rest": {"fixed": 0, "per_sample": 0}, "update": 0, "nodes": {"0": passes, "1": passes}}
-        node = {"name": "0 Linear", "part": 0, "output_bytes": 1000, "parameter_bytes": 4000, "inputs": ""}
-        path = self.folder / "profile.json"
-        path.write_text(json.dumps({
-            "backend": "host", "precision": "fp32", "threads": 1, "samples": "8 16",
-            "message": {"bandwidth": 1e9, "latency": 0}, "reduction": {"bandwidth": 1e9, "latency": 0},
-            "nodes": {"0": node, "1": {**node, "name": "1 Linear", "part": 1, "inputs": "0"}},
-            "alone": times, "together": times}), encoding="utf-8")
-        return path
-
     def test_search_of_a_profile(self):
         result = self.searched("--profile", self.profile(), "--devices", 2, "--batch-per-worker", 10)
         of = {plan["strategy"]: plan for plan in result["results"][0]["plans"]}
@@ -171,133 +138,6 @@ class Plan(program.ProgramTest):
                 svg.unlink()
         self.assertIn("cannot write", self.sentence(*words, "--svg", self.folder / "no" / "step.svg"))
 
-    def table(self, *rows, name="table.csv"):
-        path = self.folder / name
-        path.write_text("".join(row + "\n" for row in rows), encoding="utf-8")
-        return path
-
-    def gpipe(self):
-        return self.table("0F0,0F1,,,0B0,0B1", ",1F0,1F1,1B0,1B1")
-
-    def simulated(self, *words):
-        return json.loads(self.output("--machine", "two-cpus", "--profile", self.profile(), "--batch-per-worker", 8,
-                                      "--format", "json", *words))
-
-    def test_simulation(self):
-        svg, trace = self.folder / "step.svg", self.folder / "step.json"
-        step = self.simulated("--simulate", self.gpipe(), "--svg", svg, "--trace", trace)
-        # A pass of 4 samples takes 4 ms each way: 2 microbatches on 2 devices are 3 slots of it, then back. A message
-        # of 4,000 bytes takes 4 us on the profile's link; one each way is waited for.
-        self.assertAlmostEqual(step["makespan"], 0.024008, places=9)
-        self.assertEqual([round(device["busy"], 9) for device in step["devices"]], [0.016, 0.016])
-        self.assertEqual([device["peak_bytes"] for device in step["devices"]], [8000, 8000])
-        self.assertAlmostEqual(step["idle"], 1 / 3, places=3)
-        self.assertIn("2 microbatches of 4 samples", svg.read_text(encoding="utf-8"))
-        names = [event["name"] for event in json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]]
-        self.assertIn("1B1", names)
-
-        with_messages = self.table("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1",
-                                   "1RECV_F0,1F0,1RECV_F1,1F1,1B0,1SEND_B0,1B1,1SEND_B1")
-        self.assertEqual(self.simulated("--simulate", with_messages), step)
-
-    def test_simulation_in_words(self):
-        text = self.output("--simulate", self.gpipe(), "--net", "vgg16", "--machine", "dgx-1-v100")
-        lines = text.splitlines()
-        self.assertTrue(lines[0].endswith(
-            "table.csv on dgx-1-v100: 2 devices, 2 stages, 2 microbatches of 32 samples"), text)
-        self.assertTrue(lines[1].startswith("makespan "))
-        self.assertEqual(len(lines), 5)
-
-    def test_simulation_of_two_copies(self):
-        table = self.table("0F0,3F1,3B1,0B0", "2F1,1F0,1B0,2B1")
-        step = self.simulated("--simulate", table, "--copies", 2)
-        self.assertAlmostEqual(step["makespan"], 0.016, delta=2e-5)
-        self.assertEqual(self.simulated("--simulate", table, "--schedule", "chimera"), step)
-        self.assertIn("--copies or --schedule", self.sentence(
-            "--simulate", table, "--copies", 2, "--schedule", "chimera", "--net", "vgg16", "--machine", "two-cpus"))
-
-    def test_simulation_of_an_asynchronous_table(self):
-        table = self.table("0F0,0F1,0B0,0U,0F2@1,0B1,0U,0B2@1,0U", "1F0,1B0,1U,1F1@1,1B1@1,1U,1F2@2,1B2@2,1U")
-        words = ("--simulate", table, "--net", "vgg16", "--machine", "two-cpus")
-        text = self.output(*words, "--schedule", "pipedream")
-        self.assertIn("3 steps of 1 microbatch of 64 samples", text)
-        self.assertIn(f"{table}:1:16: 0F2@1 is of an asynchronous schedule; say which by --schedule",
-                      self.sentence(*words))
-        alone = self.simulated("--simulate", table, "--schedule", "pipedream")
-        self.assertAlmostEqual(alone["devices"][0]["busy"], 0.048)  # three steps of 8 samples, 2 ms each
-        replayed = self.table("0F0,0F1,0B0,0U,0B1@1,0U", "1F0,1B0,1U,1F1@1,1B1@1,1U")
-        again = self.simulated("--simulate", replayed, "--schedule", "features_replay")
-        self.assertAlmostEqual(again["devices"][0]["busy"], 0.048)  # two, and their forward passes a second time
-
-    def test_simulation_where_sends_wait_for_their_receives(self):
-        gpipe = self.gpipe()
-        self.assertGreater(self.simulated("--simulate", gpipe, "--depth", 0)["makespan"],
-                           self.simulated("--simulate", gpipe)["makespan"] + 3e-6)
-        table = self.table("0F0,0F1,,0B0,,0B1", ",1F0,1B0,1F1,1B1")
-        self.assertIn(f"{table}:2:6: rank 1: 1SEND_B0 waits for 0RECV_B0", self.sentence(
-            "--simulate", table, "--net", "vgg16", "--machine", "two-cpus", "--depth", 0))
-
-    def test_tables_that_cannot_run(self):
-        words = ("--net", "resnet18", "--machine", "dgx-1-v100")
-        for rows, sought in [
-                (("0F0,xF1",), ":1:5: 'xF1' is no action"),
-                (("",), ":1:1: there is no action here"),
-                (("0F0,0B0", "1B0,1F0"), ":2:1: rank 1: 1B0 stands before 1F0"),
-                (("0F0,0F2,0B0,0B2", "1F0,1F2,1B0,1B2"), ":1:5: "),
-        ]:
-            with self.subTest(rows=rows):
-                table = self.table(*rows)
-                self.assertTrue(self.sentence("--simulate", table, *words).startswith(f"{table}{sought}"),
-                                self.sentence("--simulate", table, *words))
-        many = self.table(*(f"{d}F0,{d}B0" for d in range(40)), name="many.csv")
-        self.assertIn("40 stages, but it has only", self.sentence("--simulate", many, *words))
-        for more, sought in [
-                (("--simulate", self.folder / "no.csv", *words), "there is no such file"),
-                (("--simulate", self.gpipe(), *words, "--batch-per-worker", 9), "give a multiple of 2"),
-                (("--simulate", self.gpipe(), *words, "--schedule", "x"), "there is no schedule 'x'"),
-                (("--simulate", many, "--net", "vgg16", "--machine", "two-cpus"), "each of 40 devices"),
-                (("--simulate", self.gpipe(), "--net", "vgg16"), "--simulate needs --machine MACHINE"),
-                (("--simulate", self.gpipe(), "--machine", "two-cpus"), "--simulate needs one of --net"),
-                (("--simulate", self.gpipe(), "--place"), "give one of --place, --simulate and --partition"),
-        ]:
-            with self.subTest(words=more):
-                self.assertIn(sought, self.sentence(*more))
-
-    MODES = {"a search": ("--net", "vgg16", "--machine", "two-cpus", "--devices", 2),
-             "--place": ("--place", "--net", "vgg16", "--machine", "two-cpus", "--devices", 2),
-             "--simulate": ("--simulate", "table.csv", "--net", "vgg16", "--machine", "two-cpus"),
-             "--partition": ("--partition", "1,2", "--parts", 1)}
-    VALUES = {"--precision": "fp32", "--memory": "1GB", "--optimizer": "sgd", "--epochs": "64:2",
-              "--schedule": "gpipe", "--format": "json"}
-
-    def flags(self):
-        """[(flag, whether it takes a value, its modes)], as the help has them."""
-        modes = ""
-        for line in self.output("--help").splitlines():
-            self.assertLessEqual(len(line), 100, line)
-            if line.startswith(("With ", "Always")):
-                modes = line
-            elif line.startswith("  --"):
-                words = line[:24].split()
-                yield words[0], len(words) > 1, [mode for mode in self.MODES if mode in modes or "Always" in modes]
-
-    def test_flags_go_with_their_modes(self):
-        flags = list(self.flags())
-        self.assertEqual(len(flags), len({flag for flag, _, _ in flags}))
-        for flag, valued, modes in flags:
-            words = (flag, self.VALUES.get(flag, 1)) if valued else (flag,)
-            with self.subTest(flag=flag):
-                if valued:
-                    self.assertIn(f"{flag} lacks its value; write {flag} ", self.sentence(flag))
-                    self.assertIn(f"{flag} lacks its value; write {flag} ", self.sentence(flag, "--help"))
-                own = " and ".join(", ".join(modes).rsplit(", ", 1))
-                for mode, base in self.MODES.items():
-                    if flag in self.MODES and mode not in ("a search", flag):
-                        self.assertIn("give one of", self.sentence(*base, *words))
-                    elif flag not in self.MODES and mode not in modes:
-                        self.assertEqual(self.sentence(*base, *words),
-                                         f"plan: {flag} goes with {own}, not with {mode}; --help says more")
-
     def test_search_in_words(self):
         text = self.output("--net", "googlenet", "--machine", "two-cpus", "--devices", 2)
         self.assertIn("using Strategy = ", text)
@@ -315,50 +155,6 @@ class Plan(program.ProgramTest):
         self.assertEqual(self.output("--partition", "0.5,0.25", "--parts", 1),
                          "sizes 2; the heaviest part has 0.75\n")
 
-    def test_faults_are_one_sentence(self):
-        graph = self.graph(2)
-        bad = self.folder / "bad.txt"
-        bad.write_text("node1 -- Conv2d -- forward_compute_time=x\n", encoding="utf-8")
-        for words, sought in [
-                ((), "give --net, --graph or --profile"),
-                (("--place",), "--place needs --devices M and one of --net, --graph and --profile; "),
-                (("--net", "vgg16"), "a search needs --machine MACHINE and --devices M; "),
-                (("--net", "vgg16", "--machine", "dgx-a100"), "a search needs --devices"),
-                (("--net", "vgg16", "--machine", "two-cpus", "--devices", 4), "fewer devices"),
-                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", "8..4"), "--devices, column 4, takes"),
-                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2048), "1024"),
-                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--epochs", "64"), "column"),
-                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--link-gbps", 1), "--place"),
-                (("--place", "--devices", 2, "--net", "x", "--machine", "dgx-a100"), "inception_v3"),
-                (("--place", "--devices", 2, "--net", "vgg16", "--machine", "x"), "dgx-a100"),
-                (("--place", "--devices", 2, "--net", "vgg16"), "--machine"),
-                (("--place", "--devices", 2, "--graph", graph), "--link-gbps"),
-                (("--place", "--devices", 2, "--net", "vgg16", "--machine", "dgx-a100", "--precision", "x"), "tf32"),
-                (("--place", "--devices", 2, "--net", "vgg16", "--machine", self.folder / "no.json"), "no.json"),
-                (("--plaice",), "--plaice"),
-                (("--partition", "3,x", "--parts", 1), "column 3"),
-                (("--partition", "3,,1", "--parts", 1), "column 3"),
-                (("--partition", "3,-1", "--parts", 1), "column 3"),
-                (("--partition", "3,1", "--parts", 3), "only 2 loads"),
-                (("--partition", "3,1"), "--parts"),
-                (("--partition", "3,1", "--parts", "1.5"), "whole number"),
-                (("--net", "vgg16", "--graph", graph, "--machine", "dgx-a100", "--devices", 2), "give one of --net"),
-                (("--precision", "bf16", "--graph", graph, "--machine", "dgx-a100", "--devices", 2), "--net"),
-                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--samples", 0), "from 1 to 1e+15"),
-                (("--partition", "3,1", "--parts", 1, "--devices", 2), "not with --partition"),
-                (("--parts", 2, "--partition", "3,1", "--place"), "give one of"),
-                (("--partition", "3,1", "--parts", 1, "--format", "xml"), "json"),
-                (("--place", "--graph", graph, "--devices", 1, "--link-gbps", 1), "from 2 to 64"),
-                (("--place", "--graph", graph, "--devices", 2, "--link-gbps", 0), "--link-gbps"),
-                (("--place", "--graph", graph, "--devices", 2, "--link-gbps"), "lacks its value"),
-                (("--place", "--graph", graph, "--devices", 2, "--link-gbps", 1, "--memory", "xGB"), "not 'xGB'"),
-                (("--place", "--graph", graph, "--devices", 2, "--link-gbps", 1, "--optimizer", "x"), "adam"),
-                (("--place", "--graph", self.folder / "no", "--devices", 2, "--link-gbps", 1), "no such file"),
-                (("--place", "--graph", bad, "--devices", 2, "--link-gbps", 1), "line 1, column"),
-        ]:
-            with self.subTest(words=words):
-                self.assertIn(sought, self.sentence(*words))
-
 
 if __name__ == "__main__":
-    program.main()
+    plan_cases.main()
