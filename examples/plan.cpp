@@ -1,6 +1,8 @@
-// Says which strategy trains a network fastest, end to end; places a graph; cuts a chain.
+// Says which strategy trains a network fastest, end to end; places a graph; simulates an action
+// table on a machine; cuts a chain.
 //   plan --net inception_v3 --machine dgx-1-v100 --devices 1..256 --epochs "2048:4,16384:23"
 //   plan --place --graph resnet50.txt --devices 2 --link-gbps 25
+//   plan --simulate 1f1b.csv --net resnet50 --machine dgx-1-v100 --svg 1f1b.svg
 //   plan --partition "3,1,4,1,5" --parts 2
 // Flags: plan --help. Needs no device.
 
@@ -11,8 +13,11 @@
 #include <tandem/plan/search_report.hpp>
 
 #include "plan_arguments.hpp"
+#include "plan_command_line.hpp"
+#include "plan_help.hpp"
 #include "plan_inputs.hpp"
 #include "plan_pictures.hpp"
+#include "plan_simulation.hpp"
 
 namespace td = tandem;
 
@@ -37,13 +42,17 @@ std::string place(PlanArguments const& a) {
 
 int main(int argc, char** argv) try {
   PlanArguments const a = parse_plan_arguments({argv + 1, argv + argc});
-  std::string const text = a.help             ? plan_help
-                           : a.place          ? place(a)
-                           : !a.loads.empty() ? partition_text(a)
-                                              : search(a);
+  std::string const text = a.help                   ? plan_help()
+                           : a.mode == placing      ? place(a)
+                           : a.mode == simulating   ? simulation_text(a)
+                           : a.mode == partitioning ? partition_text(a)
+                                                    : search(a);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
     throw std::runtime_error{"the output cannot be written; is the disk full?"};
 } catch (td::FileError const& error) {  // says the file, line and column
+  std::fprintf(stderr, "%s\n", error.what());
+  return 2;
+} catch (td::TableError const& error) {  // so does this
   std::fprintf(stderr, "%s\n", error.what());
   return 2;
 } catch (std::exception const& error) {

@@ -76,6 +76,16 @@ inline tandem::Machine machine_named(std::string const& name) {
                            name + "'"};
 }
 
+/// The machine of --machine, whose links within a node are those that a profile has measured.
+inline tandem::Machine machine_of(PlanArguments const& a) {
+  tandem::Machine machine = machine_named(a.machine);
+  if (!a.profile.empty()) {
+    machine.inside = tandem::read_profile(a.profile).message;
+    machine.name += ", links within a node as in " + a.profile;
+  }
+  return machine;
+}
+
 /// Weights and gradients, and the optimizer's state.
 inline double bytes_of_parameter(PlanArguments const& a) {
   return a.optimizer == "sgd" ? 2 : a.optimizer == "adam" ? 4 : 3;
@@ -111,12 +121,7 @@ inline tandem::SearchTask search_task(PlanArguments const& a) {
   if (!a.net.empty()) {
     network = network_named(a.net);
   }
-  tandem::Machine machine = machine_named(a.machine);
-  if (!a.profile.empty()) {
-    machine.inside = tandem::read_profile(a.profile).message;
-    machine.name += ", links within a node as in " + a.profile;
-  }
-  return {.machine = machine,
+  return {.machine = machine_of(a),
           .batch_per_worker = a.batch,
           .samples = a.samples > 0 ? a.samples
                      : small       ? 50'000
@@ -146,7 +151,7 @@ inline std::string placed_type(PlanArguments const& a, tandem::CostGraph const& 
   for (std::size_t n = 1; n < device.size(); ++n) {
     used[device[n]] = true;
   }
-  if (a.net.empty() || std::count(used, used + a.devices, true) < a.devices) {
+  if (a.net.empty() || std::count(used, used + a.counts[0], true) < a.counts[0]) {
     return "";  // Placed wants a part on each device
   }
   char time[100] = {};
@@ -176,7 +181,7 @@ inline tandem::PlacementTask placement_task(PlanArguments const& a) {
       a.machine.empty() ? tandem::LinkSpeed{} : machine_named(a.machine).inside;
   link.bandwidth = a.link_gbps > 0 ? a.link_gbps * 1e9 : link.bandwidth;
   link.latency = a.latency_us >= 0 ? a.latency_us * 1e-6 : link.latency;
-  return {.devices = a.devices,
+  return {.devices = a.counts[0],
           .bandwidth = link.bandwidth,
           .latency = link.latency,
           .memory = a.memory < 0 ? -1 : static_cast<std::int64_t>(a.memory),

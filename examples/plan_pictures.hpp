@@ -54,6 +54,7 @@ inline void draw(PlanArguments const& a, tandem::CostGraph const& graph,
   }
   tandem::Machine machine = machine_named(a.machine.empty() ? "two-cpus" : a.machine);
   machine.devices_per_node = task.devices;
+  machine.adapters = 1;
   machine.inside = {.bandwidth = task.bandwidth, .latency = task.latency};
   draw(a,
        tandem::simulate_placement(

@@ -8,31 +8,13 @@
 import json
 import xml.etree.ElementTree
 
-import program
-
-LINE = "{} -- {} -- forward_compute_time={}, backward_compute_time={}, activation_size={}, parameter_size=0.000\n"
+import plan_cases
 
 
-class Plan(program.ProgramTest):
-    def graph(self, branches, bytes_of_each="0.000"):
-        """A node, so many branches of 30 ms forward and 60 ms backward beside each other, a node."""
-        text = LINE.format("node1", "Conv2d", "5.000", "10.000", bytes_of_each)
-        last = branches + 2
-        for n in range(2, last):
-            text += LINE.format(f"node{n}", "Conv2d", "30.000", "60.000", bytes_of_each)
-        text += LINE.format(f"node{last}", "Concat", "5.000", "10.000", bytes_of_each)
-        for n in range(2, last):
-            text += f"\tnode1 -- node{n}\n\tnode{n} -- node{last}\n"
-        path = self.folder / "graph.txt"
-        path.write_text(text, encoding="utf-8")
-        return path
-
+class Plan(plan_cases.PlanTest):
     def placed(self, graph, *more):
         return json.loads(self.output("--place", "--graph", graph, "--devices", 2, "--link-gbps", 25,
                                       "--seconds", 1, "--format", "json", *more))
-
-    def test_help(self):
-        self.assertIn("usage: plan", self.output("--help"))
 
     def test_two_branches_on_two_devices(self):
         result = self.placed(self.graph(2))
@@ -115,7 +97,7 @@ class Plan(program.ProgramTest):
         self.assertNotIn("late_gradients", shown["results"][0]["plans"][0])
         times = [plan["C"] for plan in asked["results"][0]["plans"] if "problem" not in plan]
         self.assertEqual(times, sorted(times))
-        self.assertIn("--late-gradients goes with", self.sentence("--late-gradients", "--partition", "1,2", "--parts", 1))
+        self.assertIn("--late-gradients goes with a search, not with --partition", self.sentence("--late-gradients", "--partition", "1,2", "--parts", 1))
 
     def test_a_placement_is_a_type(self):
         words = ("--place", "--net", "inception_v3", "--machine", "dgx-1-v100", "--devices", 2, "--seconds", 1)
@@ -134,21 +116,6 @@ class Plan(program.ProgramTest):
         self.assertIn("graph.txt", result["sources"]["costs"])
         self.assertIn("outputs of live microbatches", result["sources"]["memory"])
         self.assertIn("no points", result["sources"]["epochs"])
-
-    def profile(self):
-        """Two layers of 1 ms a sample each way, one of 1 ms, and no cost of devices beside each other."""
-        time = {"fixed": 0, "per_sample": 0.001}
-        passes = {"forward": time, "input_gradient": time, "weight_gradient": {"fixed": 0, "per_sample": 0},
-                  "added_gradient": {"fixed": 0, "per_sample": 0}}
-        times = {"rest": {"fixed": 0, "per_sample": 0}, "update": 0, "nodes": {"0": passes, "1": passes}}
-        node = {"name": "0 Linear", "part": 0, "output_bytes": 1000, "parameter_bytes": 4000, "inputs": ""}
-        path = self.folder / "profile.json"
-        path.write_text(json.dumps({
-            "backend": "host", "precision": "fp32", "threads": 1, "samples": "8 16",
-            "message": {"bandwidth": 1e9, "latency": 0}, "reduction": {"bandwidth": 1e9, "latency": 0},
-            "nodes": {"0": node, "1": {**node, "name": "1 Linear", "part": 1, "inputs": "0"}},
-            "alone": times, "together": times}), encoding="utf-8")
-        return path
 
     def test_search_of_a_profile(self):
         result = self.searched("--profile", self.profile(), "--devices", 2, "--batch-per-worker", 10)
@@ -188,45 +155,6 @@ class Plan(program.ProgramTest):
         self.assertEqual(self.output("--partition", "0.5,0.25", "--parts", 1),
                          "sizes 2; the heaviest part has 0.75\n")
 
-    def test_faults_are_one_sentence(self):
-        graph = self.graph(2)
-        bad = self.folder / "bad.txt"
-        bad.write_text("node1 -- Conv2d -- forward_compute_time=x\n", encoding="utf-8")
-        for words, sought in [
-                ((), "give --net, --graph or --profile"),
-                (("--place",), "--devices"),
-                (("--net", "vgg16", "--machine", "dgx-a100"), "--devices"),
-                (("--net", "vgg16", "--machine", "two-cpus", "--devices", 4), "fewer devices"),
-                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", "8..4"), "--devices"),
-                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2048), "1024"),
-                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--epochs", "64"), "column"),
-                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--link-gbps", 1), "--place"),
-                (("--place", "--devices", 2, "--net", "x", "--machine", "dgx-a100"), "inception_v3"),
-                (("--place", "--devices", 2, "--net", "vgg16", "--machine", "x"), "dgx-a100"),
-                (("--place", "--devices", 2, "--net", "vgg16"), "--machine"),
-                (("--place", "--devices", 2, "--graph", graph), "--link-gbps"),
-                (("--place", "--devices", 2, "--net", "vgg16", "--machine", "dgx-a100", "--precision", "x"), "tf32"),
-                (("--place", "--devices", 2, "--net", "vgg16", "--machine", self.folder / "no.json"), "no.json"),
-                (("--plaice",), "--plaice"),
-                (("--partition", "3,x", "--parts", 1), "column 3"),
-                (("--partition", "3,,1", "--parts", 1), "column 3"),
-                (("--partition", "3,-1", "--parts", 1), "column 3"),
-                (("--partition", "3,1", "--parts", 3), "only 2 loads"),
-                (("--partition", "3,1"), "--parts"),
-                (("--partition", "3,1", "--parts", "1.5"), "whole number"),
-                (("--partition", "3,1", "--parts", 1, "--devices", 2), "--partition goes with"),
-                (("--partition", "3,1", "--parts", 1, "--format", "xml"), "json"),
-                (("--place", "--graph", graph, "--devices", 1, "--link-gbps", 1), "--devices"),
-                (("--place", "--graph", graph, "--devices", 2, "--link-gbps", 0), "--link-gbps"),
-                (("--place", "--graph", graph, "--devices", 2, "--link-gbps"), "lacks its value"),
-                (("--place", "--graph", graph, "--devices", 2, "--link-gbps", 1, "--memory", "x"), "--memory"),
-                (("--place", "--graph", graph, "--devices", 2, "--link-gbps", 1, "--optimizer", "x"), "adam"),
-                (("--place", "--graph", self.folder / "no", "--devices", 2, "--link-gbps", 1), "no such file"),
-                (("--place", "--graph", bad, "--devices", 2, "--link-gbps", 1), "line 1, column"),
-        ]:
-            with self.subTest(words=words):
-                self.assertIn(sought, self.sentence(*words))
-
 
 if __name__ == "__main__":
-    program.main()
+    plan_cases.main()

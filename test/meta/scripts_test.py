@@ -8,16 +8,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import xml.etree.ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HEAD = "// SPDX-License-Identifier: Apache-2.0\n#pragma once\n"
-sys.path[:0] = [str(HERE), str(ROOT / "single_include"), str(ROOT / "bench" / "train")]
+sys.path[:0] = [str(HERE), str(ROOT / "single_include")]
 
 import amalgamate  # noqa: E402
 import check_output  # noqa: E402
-import convergence_plot  # noqa: E402
 import layers  # noqa: E402
 
 
@@ -236,42 +234,6 @@ class CheckOutput(unittest.TestCase):
         self.assertIsNone(check_output.first_unmatched([r"a \d", r"c \d+"], lines))
         self.assertEqual(r"a \d", check_output.first_unmatched(["b", r"a \d"], lines))
         self.assertEqual("c", check_output.first_unmatched(["c"], lines))
-
-
-class ConvergencePlot(unittest.TestCase):
-    SVG = "{http://www.w3.org/2000/svg}"
-
-    def document(self, **accuracies):
-        """Two seeds of each method, the second 0.02 better; an epoch takes 3 seconds."""
-        runs = [{"network": "net", "method": method, "seed": seed, "diverged": not all(values),
-                 "epochs": [{"accuracy": value + 0.02 * seed, "seconds": 3.0 * (epoch + 1)}
-                            for epoch, value in enumerate(filter(None, values))]}
-                for method, values in accuracies.items() for seed in range(2)]
-        return {"batch": 8, "samples": 80, "runs": runs}
-
-    def texts(self, document):
-        root = xml.etree.ElementTree.fromstring(convergence_plot.picture(document))
-        return [text.text for text in root.iter(self.SVG + "text")]
-
-    def test_labels_are_means_in_their_order(self):
-        texts = self.texts(self.document(PipeDream=[0.5, 0.6], ModelParallel=[0.5, 0.7]))
-        labels = [text for text in texts if text.startswith(("PipeDream", "ModelParallel"))]
-        self.assertEqual(["ModelParallel 0.710", "PipeDream 0.610"] * 2, labels)
-
-    def test_labels_stand_apart_and_inside(self):
-        self.assertEqual([10, 24, 38], convergence_plot.spread([10, 11, 12], 4, 100))
-        self.assertEqual([72, 86, 100], convergence_plot.spread([96, 97, 98], 4, 100))
-
-    def test_curves_are_means_where_they_belong(self):
-        curves = convergence_plot.networks(self.document(A=[0.5, 0.6]))[0][1]
-        self.assertEqual([0.51, 0.61], [round(mean, 9) for mean in curves[0].means])
-        panel = convergence_plot.Panel(0, 0, curves, by_seconds=True, least=0.5)
-        self.assertEqual(convergence_plot.WIDTH, panel.x(6.0))
-        self.assertEqual(convergence_plot.HEIGHT, panel.y(0.5))
-
-    def test_diverged_methods_are_named(self):
-        self.assertIn("diverged: A", self.texts(self.document(A=[0.5, None], B=[0.5, 0.6])))
-        self.assertIn("diverged: A", self.texts(self.document(A=[None, None], B=[0.5, 0.6])))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@
 ///
 /// Groups of the same shape share links: N workers of M devices reduce in M groups {0, M, 2M, …},
 /// {1, M + 1, …}, … at once. So a device never has more of its node's adapters than its own share,
-/// Machine::between; k devices of a group in a node have k shares. Within a node each device has
-/// its whole link.
+/// Machine::between, whatever their number; k devices of a group in a node have k shares. Within a
+/// node each device has its whole link.
 ///
 /// Sources: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
 /// MPICH", 2005 (ring); Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast,

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// JsonFields: the values of a JSON object that must have certain keys and no others.
+/// JsonFields: the values of a JSON object that must have certain keys, may have others, and no
+/// more.
 
 #include <algorithm>
 #include <cmath>
@@ -15,19 +16,22 @@
 
 namespace tandem::detail {
 
-/// An object that must have certain keys, and what their values may be.
+/// An object whose keys are known, and what their values may be.
 template <class = void>
 class JsonFields {
  public:
-  /// @p path names the file in errors. Both must outlive this.
-  /// @throws FileError  a key is missing or is none of @p keys
+  /// @p path names the file in errors. It and @p object must outlive this.
+  /// @throws FileError  one of @p keys is missing, or a key is neither among them nor @p optional
   JsonFields(JsonValue const& object, std::initializer_list<std::string_view> keys,
-             std::string const& path)
+             std::string const& path, std::initializer_list<std::string_view> optional = {})
       : object_{object}, path_{path} {
     for (JsonValue const& member : object.member) {
-      if (std::find(keys.begin(), keys.end(), member.key) == keys.end()) {
+      auto const is = [&](std::string_view key) { return key == member.key; };
+      if (std::none_of(keys.begin(), keys.end(), is) &&
+          std::none_of(optional.begin(), optional.end(), is)) {
+        std::string const more = optional.size() > 0 ? ", or " + listed(optional) : "";
         fail_json(path, member.key_at,
-                  "the key \"" + member.key + "\" is not known; expected " + listed(keys));
+                  "the key \"" + member.key + "\" is not known; expected " + listed(keys) + more);
       }
     }
     for (std::string_view const key : keys) {
@@ -38,6 +42,9 @@ class JsonFields {
       }
     }
   }
+
+  /// Whether an optional key is there.
+  [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
 
   [[nodiscard]] std::string const& string(std::string_view key) const {
     return of_kind(key, JsonValue::Kind::string, "a string").text;

@@ -4,9 +4,9 @@
 /// @file
 /// Machine: what the planner knows of the hardware, in bytes, seconds and operations a second.
 ///
-/// Nodes of equal devices; within a node each device has a link of its own to the others, between
-/// nodes each has its share of the node's adapters. Known machines are in machines.hpp; other ones
-/// are read from a file by machine_json.hpp.
+/// Nodes of equal devices; within a node each device has a link of its own to the others, to other
+/// nodes all share the node's adapters. Known machines are in machines.hpp; other ones are read
+/// from a file by machine_json.hpp.
 
 #include <cstdint>
 #include <string>
@@ -62,7 +62,8 @@ inline constexpr double default_efficiency = 0.6;
 struct Machine {
   std::string name{};
   int devices_per_node = 1;
-  int nodes = 0;  ///< 0: as many as are asked for
+  int nodes = 0;     ///< 0: as many as are asked for
+  int adapters = 1;  ///< of a node, to other nodes; a message goes through one of them
 
   PeakMath peak{};
   double efficiency = default_efficiency;  ///< share of the peak in work that is bound by math
@@ -70,8 +71,11 @@ struct Machine {
   std::int64_t memory = 0;                 ///< of a device, bytes
   double launch_overhead = 0;              ///< of an operation on a device, seconds
 
-  LinkSpeed inside{};   ///< of a device, to the others of its node together
-  LinkSpeed between{};  ///< of a device, to other nodes, when all devices of its node use theirs
+  LinkSpeed inside{};  ///< of a device, to the others of its node together
+  /// Of a device, to other nodes, when all devices of its node send at once: its share of the
+  /// adapters, whatever their number. Alone it has a whole adapter, devices_per_node / adapters
+  /// times as much.
+  LinkSpeed between{};
 
   /// Operations a second in work that is bound by math.
   [[nodiscard]] constexpr double math(MathPrecision precision) const {
@@ -88,11 +92,15 @@ struct Machine {
 
 /// Checks what a caller made; read_machine() and find_machine() give what passes.
 /// @throws ContractError  a number is not positive (the latencies, the overhead and `nodes` may be
-///                        0), or the efficiency is more than 1
+///                        0), the efficiency is more than 1, or a node has more adapters than
+///                        devices
 template <class = void>  // compiled where it is called, not by every include
 void check_machine(Machine const& machine) {
   expects(machine.devices_per_node > 0 && machine.nodes >= 0,
           "Machine: give at least one device a node, and nodes that are not negative");
+  expects(machine.adapters > 0 && machine.adapters <= machine.devices_per_node,
+          "Machine: give a node one adapter or more, and no more than it has devices; those of one "
+          "device count as one");
   expects(machine.peak.fp64 > 0 && machine.peak.fp32 > 0 && machine.peak.tf32 > 0 &&
               machine.peak.bf16 > 0 && machine.memory_bandwidth > 0 && machine.memory > 0,
           "Machine: give each peak, memory_bandwidth and memory a positive number");

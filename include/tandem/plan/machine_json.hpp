@@ -2,9 +2,10 @@
 #pragma once
 
 /// @file
-/// Reads a Machine from a JSON file. All keys are there, in any order, such as
+/// Reads a Machine from a JSON file. All keys but "adapters", which is 1 if it is not given, are
+/// there, in any order, such as
 ///
-///     {"name": "my box", "devices_per_node": 4, "nodes": 0,
+///     {"name": "my box", "devices_per_node": 4, "nodes": 0, "adapters": 2,
 ///      "peak": {"fp64": 9.7e12, "fp32": 19.5e12, "tf32": 156e12, "bf16": 312e12},
 ///      "efficiency": 0.6, "memory_bandwidth": 1.5e12, "memory": 40e9, "launch_overhead": 4e-6,
 ///      "inside": {"bandwidth": 240e9, "latency": 3e-6},
@@ -47,11 +48,15 @@ template <class = void>
       file,
       {"name", "devices_per_node", "nodes", "peak", "efficiency", "memory_bandwidth", "memory",
        "launch_overhead", "inside", "between"},
-      path};
+      path,
+      {"adapters"}};
   detail::JsonFields<> const peak{fields.object("peak"), {"fp64", "fp32", "tf32", "bf16"}, path};
+  std::int64_t const devices = fields.whole("devices_per_node", 1, many);
   return {.name = fields.string("name"),
-          .devices_per_node = static_cast<int>(fields.whole("devices_per_node", 1, many)),
+          .devices_per_node = static_cast<int>(devices),
           .nodes = static_cast<int>(fields.whole("nodes", 0, many)),
+          .adapters =
+              fields.has("adapters") ? static_cast<int>(fields.whole("adapters", 1, devices)) : 1,
           .peak = {.fp64 = peak.positive("fp64"),
                    .fp32 = peak.positive("fp32"),
                    .tf32 = peak.positive("tf32"),

@@ -33,11 +33,12 @@ inline constexpr double gpu_launch = 4e-6;
 
 /// Eight V100 SXM2 of 16 GB. Sources: NVIDIA V100 data sheet (7.8 / 15.7 / 125 Top/s, bf16 being
 /// fp16; 900 GB/s; six NVLinks of 25 GB/s each way), DGX-1 data sheet (four EDR InfiniBand adapters
-/// of 100 Gb/s: 6.25 GB/s a device).
+/// of 100 Gb/s: 6.25 GB/s a device, 12.5 if only one of two sends).
 template <class = void>  // compiled where it is called, not by every include
 Machine dgx1_v100() {
   return {.name = "dgx-1-v100",
           .devices_per_node = 8,
+          .adapters = 4,
           .peak = {.fp64 = 7.8e12, .fp32 = 15.7e12, .tf32 = 15.7e12, .bf16 = 125e12},
           .memory_bandwidth = 900e9,
           .memory = 16'000'000'000,
@@ -53,6 +54,7 @@ template <class = void>
 Machine dgx_a100() {
   return {.name = "dgx-a100",
           .devices_per_node = 8,
+          .adapters = 8,
           .peak = {.fp64 = 19.5e12, .fp32 = 19.5e12, .tf32 = 156e12, .bf16 = 312e12},
           .memory_bandwidth = 2039e9,
           .memory = 80'000'000'000,
@@ -68,6 +70,7 @@ template <class = void>
 Machine dgx_h100() {
   return {.name = "dgx-h100",
           .devices_per_node = 8,
+          .adapters = 8,
           .peak = {.fp64 = 67e12, .fp32 = 67e12, .tf32 = 495e12, .bf16 = 989e12},
           .memory_bandwidth = 3.35e12,
           .memory = 80'000'000'000,
@@ -95,6 +98,7 @@ template <class = void>
 Machine pcie_box() {
   Machine machine = dgx_a100();
   machine.name = "pcie-box";
+  machine.adapters = 1;
   machine.memory_bandwidth = 1935e9;
   machine.inside = {.bandwidth = link_share * 31.5e9, .latency = detail::pcie_latency};
   machine.between = {.bandwidth = link_share * 12.5e9 / 8, .latency = detail::network_latency};

@@ -28,9 +28,8 @@
 namespace tandem {
 
 struct SimulationOptions {
-  int workers = 1;   ///< all do the same; device d of worker w is the machine's w · devices + d
-  int depth = 1;     ///< as simulate(): messages of a link and direction on their way or waiting
-  int adapters = 0;  ///< of a node, to other nodes, shared by its devices; 0: one a device
+  int workers = 1;  ///< all do the same; device d of worker w is the machine's w · devices + d
+  int depth = 1;    ///< as simulate(): messages of a link and direction on their way or waiting
   bool shares_links = true;  ///< else each message has its whole link, as if it were alone
 };
 
@@ -102,7 +101,7 @@ template <class = void>
   expects(!detail::lacks_messages(table, map),
           "simulate_on(machine, table, map, costs): the table has no messages; lower() it first");
   int const devices = options.workers * map.devices;
-  detail::MachinePorts const ports{machine, devices, options.adapters};
+  detail::MachinePorts const ports{machine, devices};
   detail::SimulatorJobs jobs;
   std::deque<detail::TableJobs> workers;
   for (int first = 0; first < devices; first += map.devices) {

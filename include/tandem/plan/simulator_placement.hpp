@@ -109,7 +109,7 @@ template <class = void>
           "simulate_placement(machine, graph, order, devices, options): give a worker or more, and "
           "an order of the graph, which has 32767 nodes at most");
   int const all = options.workers * devices;
-  detail::MachinePorts const ports{machine, all, options.adapters};
+  detail::MachinePorts const ports{machine, all};
   detail::SimulatorJobs jobs;
   std::deque<detail::PlacementJobs> workers;
   for (int first = 0; first < all; first += devices) {

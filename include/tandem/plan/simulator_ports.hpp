@@ -4,10 +4,10 @@
 /// @file
 /// MachinePorts: what the messages of a simulated step share of a Machine.
 ///
-/// Within a node each device has a port out and a port in, of Machine::inside. To other nodes a
-/// node has as many adapters as it is said to have, which its devices share: all of them together
-/// are devices_per_node shares of Machine::between each way, one message has no more than an
-/// adapter. Each port takes what goes one way, and both ways at once.
+/// Within a node each device has a port out and a port in, of Machine::inside. To other nodes its
+/// devices share the node's adapters: all of them together are devices_per_node shares of
+/// Machine::between each way, one device has no more than an adapter. Which adapter it has is not
+/// modelled. Each port takes what goes one way, and both ways at once.
 
 #include <cmath>
 #include <vector>
@@ -29,10 +29,9 @@ struct PortRoute {
 
 class MachinePorts {
  public:
-  /// @param devices   0 to devices - 1 are used
-  /// @param adapters  of a node; 0: one a device
-  /// @throws ContractError  the machine has not so many devices, or a node not so many adapters
-  MachinePorts(Machine const& machine, int devices, int adapters)
+  /// @param devices  0 to devices - 1 are used
+  /// @throws ContractError  the machine is none, or has not so many devices
+  MachinePorts(Machine const& machine, int devices)
       : inside_{machine.inside},
         between_{machine.between},
         of_node_{machine.devices_per_node},
@@ -41,11 +40,8 @@ class MachinePorts {
     expects(machine.has(devices),
             "simulate: the machine has fewer devices than all workers need; give it more nodes, or "
             "0 nodes for as many as are asked for");
-    expects(adapters >= 0 && adapters <= of_node_,
-            "simulate: give a node 1 adapter or more, and no more than it has devices; 0 is one a "
-            "device");
     double const node = between_.bandwidth * of_node_;
-    between_.bandwidth = adapters > 0 ? node / adapters : between_.bandwidth;
+    between_.bandwidth = node / machine.adapters;
     for (int d = 0; d < devices; ++d) {
       capacity_.insert(capacity_.end(), {inside_.bandwidth, inside_.bandwidth, between_.bandwidth,
                                          between_.bandwidth});

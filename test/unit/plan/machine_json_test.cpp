@@ -47,6 +47,14 @@ std::string with(std::string const& from, std::string const& to) {
   return text.replace(at, from.size(), to);
 }
 
+TEST_CASE("a node has one adapter, or as many as are given") {
+  CHECK(parse_machine(good, "").adapters == 1);
+  Machine const machine =
+      parse_machine(with("\"nodes\": 2", "\"adapters\": 4, \"nodes\": 2"), "box.json");
+  CHECK(machine.adapters == 4);
+  CHECK_NOTHROW(check_machine(machine));
+}
+
 void refused(std::string const& text, std::string const& what) {
   CAPTURE(text);
   std::string message;
@@ -62,7 +70,8 @@ void refused(std::string const& text, std::string const& what) {
 TEST_CASE("keys that are unknown, missing or there twice") {
   refused(with("\"nodes\": 2", "\"node\": 2"),
           "line 3, column 26: the key \"node\" is not known; expected name, devices_per_node, "
-          "nodes, peak, efficiency, memory_bandwidth, memory, launch_overhead, inside, between");
+          "nodes, peak, efficiency, memory_bandwidth, memory, launch_overhead, inside, between, or "
+          "adapters");
   refused(with("\"nodes\": 2,\n", "\n"),
           "line 1, column 1: the object lacks the key \"nodes\"; expected name, ");
   refused(with("\"tf32\": 156e12, ", ""),
@@ -95,6 +104,10 @@ TEST_CASE("values of another type or range") {
   refused(with("40e9", "1e16"), "line 6, column 41: \"memory\" must be an integer from 1 to 9007");
   refused(with("\"latency\": 0", "\"latency\": -0.1"), "line 7, column 45: \"latency\" must be");
   CHECK(parse_machine(with("\"nodes\": 2", "\"nodes\": 0"), "").nodes == 0);
+  for (char const* const wrong : {"0", "5", "1.5", "-1"}) {  // of four devices
+    refused(with("\"nodes\": 2", std::string{"\"nodes\": 2, \"adapters\": "} + wrong),
+            "line 3, column 50: \"adapters\" must be an integer from 1 to 4");
+  }
   CHECK(parse_machine(with("0.5", "1"), "").efficiency == 1);
 }
 

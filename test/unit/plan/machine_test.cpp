@@ -43,6 +43,8 @@ TEST_CASE("figures of the data sheets") {
   Machine const v100 = dgx1_v100();
   CHECK(v100.peak == PeakMath{7.8e12, 15.7e12, 15.7e12, 125e12});
   CHECK(v100.memory == 16'000'000'000);
+  CHECK(v100.adapters == 4);
+  CHECK(dgx_a100().adapters == 8);
   Machine const h100 = dgx_h100();
   Machine h200 = dgx_h200();
   CHECK(h200.memory == 141'000'000'000);
@@ -51,6 +53,9 @@ TEST_CASE("figures of the data sheets") {
   h200.memory = h100.memory;
   h200.memory_bandwidth = h100.memory_bandwidth;
   CHECK(h200 == h100);
+  CHECK(h100.adapters == 8);
+  CHECK(pcie_box().adapters == 1);
+  CHECK(two_cpus().adapters == 1);
   CHECK(pcie_box().inside.bandwidth < dgx_a100().inside.bandwidth / 9);
 }
 
@@ -76,6 +81,8 @@ void refused(Change const& change, char const* what) {
 TEST_CASE("what is no machine is refused") {
   refused([](Machine& m) { m.devices_per_node = 0; }, "at least one device a node");
   refused([](Machine& m) { m.nodes = -1; }, "nodes that are not negative");
+  refused([](Machine& m) { m.adapters = 0; }, "one adapter or more");
+  refused([](Machine& m) { m.adapters = 3; }, "no more than it has devices");
   refused([](Machine& m) { m.peak.fp64 = 0; }, "each peak");
   refused([](Machine& m) { m.peak.fp32 = 0; }, "each peak");
   refused([](Machine& m) { m.peak.tf32 = 0; }, "each peak");

@@ -17,11 +17,12 @@
 
 namespace tandem::test::simulator_cases {
 
-/// Nodes of so many devices, one of them if it is not changed.
+/// Nodes of so many devices, each with an adapter of its own; one node if it is not changed.
 inline Machine one_node(int devices, double bandwidth, double latency) {
   return {.name = "test",
           .devices_per_node = devices,
           .nodes = 0,
+          .adapters = devices,
           .peak = {.fp64 = 1, .fp32 = 1, .tf32 = 1, .bf16 = 1},
           .memory_bandwidth = 1,
           .memory = 1,

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/plan/machines.hpp>
 #include <tandem/plan/simulator.hpp>
 #include <unit/plan/simulator_cases.hpp>
 
@@ -83,9 +84,8 @@ struct Sent {
   double begin = 0;
 };
 
-std::vector<double> ends(Machine const& machine, int devices, std::vector<Sent> const& all,
-                         int adapters = 0) {
-  detail::MachinePorts const ports{machine, devices, adapters};
+std::vector<double> ends(Machine const& machine, int devices, std::vector<Sent> const& all) {
+  detail::MachinePorts const ports{machine, devices};
   detail::SimulatorJobs jobs;
   std::vector<int> job;
   for (Sent const& sent : all) {
@@ -123,12 +123,28 @@ TEST_CASE("three nodes of two devices: adapters of a device's own, or shared by 
   CHECK(ends(machine, 6, {{0, 2, 6}, {1, 4, 6}}) == Ends{6, 6});
   CHECK(ends(machine, 6, {{0, 2, 6}, {4, 2, 6}}) == Ends{12, 12});
   CHECK(ends(machine, 6, {{2, 0, 6}, {2, 4, 6}}) == Ends{12, 12});
-  CHECK(ends(machine, 6, {{0, 2, 6}}, 1) == Ends{3});
-  CHECK(ends(machine, 6, {{0, 2, 6}, {1, 4, 6}}, 1) == Ends{6, 6});
-  CHECK(ends(machine, 6, {{0, 2, 6}, {1, 0, 100}}, 1) == Ends{3, 1});  // inside is apart
+  machine.adapters = 1;
+  CHECK(ends(machine, 6, {{0, 2, 6}}) == Ends{3});
+  CHECK(ends(machine, 6, {{0, 2, 6}, {1, 4, 6}}) == Ends{6, 6});
+  CHECK(ends(machine, 6, {{0, 2, 6}, {1, 0, 100}}) == Ends{3, 1});  // inside is apart
   // Node 2 takes 0 → 4, 1 → 5, 2 → 4 at 2/3 each; node 1 has 4/3 left for 3 → 0, then 2.
-  CHECK(ends(machine, 6, {{0, 4, 2}, {1, 5, 2}, {2, 4, 2}, {3, 0, 8}}, 1)[3] == doctest::Approx(5));
-  CHECK(ends(machine, 6, {{0, 4, 2}, {1, 5, 2}, {2, 4, 2}, {3, 0, 8}}, 1)[0] == doctest::Approx(3));
+  CHECK(ends(machine, 6, {{0, 4, 2}, {1, 5, 2}, {2, 4, 2}, {3, 0, 8}})[3] == doctest::Approx(5));
+  CHECK(ends(machine, 6, {{0, 4, 2}, {1, 5, 2}, {2, 4, 2}, {3, 0, 8}})[0] == doctest::Approx(3));
+}
+
+TEST_CASE("a DGX-1 with four adapters: a device alone has one, all eight have half of one each") {
+  Machine const machine = dgx1_v100();  // 6.25 GB/s a device, of which links achieve a share
+  double const latency = machine.between.latency;
+  double const whole = latency + 1e9 / (link_share * 12.5e9);
+  double const half = latency + 1e9 / (link_share * 6.25e9);
+  CHECK(ends(machine, 16, {{0, 8, 1e9}})[0] == doctest::Approx(whole));
+  std::vector<Sent> all;
+  for (int d = 0; d < 8; ++d) {
+    all.push_back({d, 8 + d, 1e9});
+    Ends const so_far = ends(machine, 16, all);
+    CHECK(so_far[0] == doctest::Approx(d < 4 ? whole : latency + (whole - latency) * (d + 1) / 4));
+  }
+  CHECK(ends(machine, 16, all)[7] == doctest::Approx(half));
 }
 
 TEST_CASE("random messages end when those of a run in small steps end") {
@@ -137,15 +153,15 @@ TEST_CASE("random messages end when those of a run in small steps end") {
   for (int round = 0; round < 12; ++round) {
     Machine machine = one_node(2, 3, 0);
     machine.between = {.bandwidth = 1, .latency = 0};
-    int const adapters = 1 + round % 2;
+    machine.adapters = 1 + round % 2;
     std::vector<Sent> all;
     for (int i = 0; i < 7; ++i) {
       int const from = below(random, 6);
       all.push_back({from, (from + 1 + below(random, 5)) % 6, 1.0 + below(random, 5),
                      0.5 * below(random, 6)});
     }
-    Ends const exact = ends(machine, 6, all, adapters);
-    detail::MachinePorts const ports{machine, 6, adapters};
+    Ends const exact = ends(machine, 6, all);
+    detail::MachinePorts const ports{machine, 6};
     Ends left;
     for (Sent const& sent : all) {
       left.push_back(sent.bytes);
@@ -206,8 +222,9 @@ TEST_CASE("a step whose stage sends to two devices, and one whose workers share 
   CHECK(own.makespan == doctest::Approx(6 + 4 + 4));
   load.stage[1].forward = 0.5;
   load.stage[0].backward = load.stage[1].backward = 1;
-  for (int const adapters : {0, 1}) {
-    SimulationOptions options{.workers = 2, .adapters = adapters};
+  for (int const adapters : {1, 2}) {
+    machine.adapters = adapters;
+    SimulationOptions options{.workers = 2};
     SimulatedStep const shared = simulate_on(machine, rows, chain, load, options);
     options.shares_links = false;
     SimulatedStep const alone = simulate_on(machine, rows, chain, load, options);
@@ -219,6 +236,7 @@ TEST_CASE("a step whose stage sends to two devices, and one whose workers share 
 TEST_CASE("no schedule is faster where links are shared") {
   Machine machine = one_node(2, 8, 0.25);
   machine.between = {.bandwidth = 4, .latency = 0.5};
+  machine.adapters = 1;
   for (One const& one : all_schedules()) {
     if (one.microbatches % one.devices != 0) {
       continue;
@@ -226,7 +244,7 @@ TEST_CASE("no schedule is faster where links are shared") {
     RuntimeMap const map = make_map(one.name, one.devices, one.chunks);
     SimulatedCosts const costs = costs_of(map, {.forward = 1, .backward = 2}, 3);
     for (int const workers : {1, 3}) {
-      SimulationOptions options{.workers = workers, .depth = 2, .adapters = 1};
+      SimulationOptions options{.workers = workers, .depth = 2};
       SimulatedStep const shared = simulate_on(machine, one.table(map), map, costs, options);
       options.shares_links = false;
       SimulatedStep const alone = simulate_on(machine, one.table(map), map, costs, options);

@@ -219,7 +219,6 @@ TEST_CASE("what cannot be simulated is said") {
   refuses(table, map, {}, "give costs for each stage");
   refuses(table, map, costs_of(map, {.forward = -1}, 1), "finite and not negative");
   refuses(table, map, costs, "the machine has fewer devices", {.workers = 2});
-  refuses(table, map, costs, "1 adapter or more", {.adapters = 3});
   refuses(table, map, costs, "waits forever", {.depth = 0});
   ActionRows wrong = table;
   wrong[1].front().index = 7;

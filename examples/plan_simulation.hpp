@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the example plan does with --simulate: runs the action table of a file on a machine.
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tandem/data/file.hpp>
+#include <tandem/plan/cost_graph.hpp>
+#include <tandem/plan/machine.hpp>
+#include <tandem/plan/simulator.hpp>
+#include <tandem/plan/simulator_report.hpp>
+#include <tandem/plan/simulator_worker.hpp>
+#include <tandem/strategy/action.hpp>
+#include <tandem/strategy/asynchrony.hpp>
+#include <tandem/strategy/make_schedule.hpp>
+#include <tandem/strategy/table_check.hpp>
+#include <tandem/strategy/table_csv_reader.hpp>
+
+#include "plan_arguments.hpp"
+#include "plan_inputs.hpp"
+#include "plan_pictures.hpp"
+
+/// Which version a pass reads is a rule of its schedule, without which nothing can be checked.
+/// @throws tandem::TableError  a pass reads weights of a version
+inline void refuse_versions(tandem::ReadTable const& read, std::string const& file) {
+  for (std::size_t row = 0; row < read.rows.size(); ++row) {
+    for (std::size_t i = 0; i < read.rows[row].size(); ++i) {
+      if (read.rows[row][i].version > 0) {
+        throw tandem::TableError{
+            file, read.place[row][i],
+            tandem::to_string(read.rows[row][i]) +
+                " is of an asynchronous schedule; say which by --schedule, such as pipedream"};
+      }
+    }
+  }
+}
+
+/// @throws tandem::FileError   the file cannot be read
+/// @throws tandem::TableError  the table cannot run: why, and where that stands
+inline tandem::CheckedTable table_of(PlanArguments const& a) {
+  std::vector<std::uint8_t> const bytes = tandem::read_file(a.table, std::size_t{1} << 26);
+  std::string_view const text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+  tandem::ReadTable const read = tandem::read_table_csv(text, a.table);
+  if (a.schedule.empty()) {
+    refuse_versions(read, a.table);
+  }
+  int const copies = a.schedule.empty() ? a.copies : tandem::make_map(a.schedule, 2).copies;
+  return tandem::check_table(read, copies, a.depth, a.table, a.schedule);
+}
+
+/// "1 device", "4 devices".
+inline std::string counted(int count, char const* one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+/// The costs of one microbatch.
+/// @throws std::runtime_error  the minibatch cannot be split into so many, or the network into the
+///                             table's stages
+inline tandem::SimulatedCosts costs_of(PlanArguments const& a, tandem::CheckedTable const& table,
+                                       int microbatches) {
+  if (a.batch % microbatches != 0) {
+    throw std::runtime_error{a.table + " has " + std::to_string(microbatches) +
+                             " microbatches a step, into which --batch-per-worker " +
+                             std::to_string(a.batch) + " cannot be split; give a multiple of " +
+                             std::to_string(microbatches)};
+  }
+  tandem::CostGraph const graph = costs_of(a, a.batch / microbatches);
+  int const stages = static_cast<int>(table.map.device.size()) / table.map.copies;
+  int const parts = graph.node.back().part + 1;
+  if (stages > parts) {
+    throw std::runtime_error{a.table + " cuts the network into " + counted(stages, "stage") +
+                             ", but it has only " + counted(parts, "part") +
+                             "; give a table of fewer stages"};
+  }
+  bool const again =
+      table.asynchrony.on() && table.asynchrony.weights == tandem::WeightRule::replayed;
+  return tandem::chain_costs(table.map, graph, {}, again);
+}
+
+/// The step of the table, in the format that was asked for, and drawn if that was.
+inline std::string simulation_text(PlanArguments const& a) {
+  tandem::CheckedTable const table = table_of(a);
+  tandem::Machine const machine = machine_of(a);
+  int const devices = table.map.devices;
+  if (!machine.has(devices)) {
+    throw std::runtime_error{a.table + " has a row for each of " + counted(devices, "device") +
+                             ", more than --machine " + a.machine + " has; give another machine"};
+  }
+  int const of_step = table.asynchrony.on() ? table.asynchrony.microbatches : table.microbatches;
+  tandem::SimulatedStep const step = tandem::simulate_on(
+      machine, table.lowered, table.map, costs_of(a, table, of_step), {.depth = a.depth});
+  std::string const title =
+      a.table + " on " + machine.name + ": " + counted(devices, "device") + ", " +
+      counted(static_cast<int>(table.map.device.size()), "stage") + ", " +
+      (table.asynchrony.on() ? counted(table.microbatches / of_step, "step") + " of " : "") +
+      std::to_string(of_step) + (of_step == 1 ? " microbatch of " : " microbatches of ") +
+      counted(a.batch / of_step, "sample");
+  draw(a, step, title);
+  return a.format == "json" ? tandem::simulated_json(step)
+                            : title + "\n" + tandem::simulated_text(step);
+}
