@@ -14,6 +14,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/plan/chain_groups.hpp>
@@ -23,22 +24,45 @@
 #include <tandem/plan/machine.hpp>
 #include <tandem/plan/place_greedy.hpp>
 #include <tandem/plan/placement.hpp>
+#include <tandem/plan/simulator_placement.hpp>
 #include <tandem/plan/worker.hpp>
 
 namespace tandem {
 
 namespace detail {
 
+/// From each device to each other, [from · devices + to].
+using PlacedLinks = std::vector<LinkSpeed>;
+
+template <class = void>  // compiled where it is called, not by every include
+PlacedLinks placed_links(PlacementTask const& task) {
+  auto const devices = static_cast<std::size_t>(task.devices);
+  return PlacedLinks(devices * devices, {task.bandwidth, task.latency});
+}
+
+/// Of the first devices of the machine.
+template <class = void>
+PlacedLinks placed_links(Machine const& machine, int devices) {
+  PlacedLinks links;
+  for (int from = 0; from < devices; ++from) {
+    for (int to = 0; to < devices; ++to) {
+      bool const near = from / machine.devices_per_node == to / machine.devices_per_node;
+      links.push_back(near ? machine.inside : machine.between);
+    }
+  }
+  return links;
+}
+
 /// Placed steps in the network's order: a device computes one pass at a time, a link and direction
 /// carries one tensor at a time, in the order in which they are made. Cost: O(V devices + E).
 template <class = void>
 class OrderedStep {
  public:
-  OrderedStep(CostGraph const& graph, PlacementTask const& task)
+  OrderedStep(CostGraph const& graph, int devices, PlacedLinks links)
       : graph_{graph},
-        task_{task},
+        speed_{std::move(links)},
         neighbours_{graph},
-        free_(static_cast<std::size_t>(task.devices)),
+        free_(static_cast<std::size_t>(devices)),
         link_(free_.size() * free_.size()),
         there_(graph.node.size() * free_.size()),
         waits_(there_.size()) {}
@@ -59,9 +83,6 @@ class OrderedStep {
     return *std::max_element(free_.begin(), free_.end());
   }
 
-  /// When each device has ended its last backward pass of that step.
-  [[nodiscard]] std::vector<double> const& ends() const { return free_; }
-
  private:
   [[nodiscard]] int device(int node) const { return placed_[node]; }
   [[nodiscard]] std::size_t at(int row, int device) const {
@@ -74,8 +95,8 @@ class OrderedStep {
   // From when on a tensor of a node that is made now is on another device.
   double send(int n, int from, int to, double now) {
     double& link = link_[at(from, to)];
-    link = std::max(link, now) + task_.latency +
-           static_cast<double>(node(n).output_bytes) / task_.bandwidth;
+    link = std::max(link, now) +
+           speed_[at(from, to)].seconds(static_cast<double>(node(n).output_bytes));
     return link;
   }
 
@@ -98,7 +119,7 @@ class OrderedStep {
   void go_backward(int n) {
     int const own = device(n);
     double& now = free_[static_cast<std::size_t>(own)];
-    for (int d = 0; d < task_.devices; ++d) {
+    for (int d = 0; d < static_cast<int>(free_.size()); ++d) {
       now = std::max(now, there_[at(n, d)]);
     }
     now += node(n).backward;
@@ -111,7 +132,7 @@ class OrderedStep {
   }
 
   CostGraph const& graph_;
-  PlacementTask const& task_;
+  PlacedLinks speed_;
   GraphNeighbours neighbours_;
   int const* placed_ = nullptr;
   std::vector<double> free_;   // of a device: from when on
@@ -126,12 +147,12 @@ inline constexpr double least_gain = 5e-4;
 /// Moves groups of a chain, then nodes, one at a time to where the ordered step is shortest, until
 /// none gains by it.
 template <class = void>
-double settle(CostGraph const& graph, PlacementTask const& task, std::vector<int>& device) {
-  OrderedStep<> ordered{graph, task};
+double settle(CostGraph const& graph, int devices, PlacedLinks links, std::vector<int>& device) {
+  OrderedStep<> ordered{graph, devices, std::move(links)};
   double best = ordered.step(device);
   auto const move = [&](std::vector<int> const& group, int which) {
     std::vector<int> moved = device;
-    for (int to = 0; to < task.devices; ++to) {
+    for (int to = 0; to < devices; ++to) {
       for (std::size_t n = 0; n < moved.size(); ++n) {
         moved[n] = group[n] == which ? to : moved[n];
       }
@@ -166,27 +187,34 @@ template <class = void>  // compiled where it is called, not by every include
                                   std::vector<int> const& device) {
   detail::check_placement_task(graph, task);
   detail::check_devices(graph, task, device);
-  return detail::OrderedStep<>{graph, task}.step(device);
+  return detail::OrderedStep<>{graph, task.devices, detail::placed_links(task)}.step(device);
 }
 
 /// The step of a worker of `placed` devices: nodes go where they end earliest, as place_greedy()
-/// has them, and then one by one to where the step is shorter; the same result every time. A
-/// problem where a device is left without work, which place<Net> refuses: then fewer devices are as
-/// fast.
+/// has them over the slowest link, and then one by one to where the ordered step is shorter; the
+/// same result every time. That step is then simulate_placement()'s: a tensor takes the link
+/// between its two devices, and shares ports with those of other pairs. A problem where a device is
+/// left without work, which place<Net> refuses: then fewer devices are as fast.
 /// @param graph               costs of the worker's minibatch
 /// @param bytes_of_parameter  as PlacementTask
+/// @throws ContractError  check_machine() refuses the machine
 template <class = void>
 [[nodiscard]] WorkerStep placed_worker_step(WorkerStrategy const& worker, CostGraph const& graph,
                                             Machine const& machine, double bytes_of_parameter) {
-  LinkSpeed const& link = detail::worker_link(machine, worker.devices);
-  PlacementTask const task{.devices = worker.devices,
-                           .bandwidth = link.bandwidth,
-                           .latency = link.latency,
-                           .bytes_of_parameter = bytes_of_parameter};
   WorkerStep step;
+  if (!machine.has(worker.devices)) {
+    step.problem = detail::lacks_devices(worker);
+    return step;
+  }
+  LinkSpeed const& slowest =
+      worker.devices <= machine.devices_per_node ? machine.inside : machine.between;
+  PlacementTask const task{.devices = worker.devices,
+                           .bandwidth = slowest.bandwidth,
+                           .latency = slowest.latency,
+                           .bytes_of_parameter = bytes_of_parameter};
   step.placement = detail::place_greedy(graph, task);
-  step.seconds = detail::settle(graph, task, step.placement);
-  if (step.seconds >= graph.time()) {
+  if (detail::settle(graph, worker.devices, detail::placed_links(machine, worker.devices),
+                     step.placement) >= graph.time()) {
     step.placement.assign(graph.node.size(), 0);
   }
   std::vector<double> memory(static_cast<std::size_t>(worker.devices));
@@ -206,9 +234,12 @@ template <class = void>
                    (used.size() == 1 ? " device only" : " devices only");
     return step;
   }
-  detail::OrderedStep<> ordered{graph, task};
-  ordered.step(step.placement);
-  step.done = ordered.ends();
+  SimulatedStep const simulated =
+      simulate_placement(machine, graph, network_order(graph, step.placement), worker.devices);
+  step.seconds = simulated.last_pass;
+  for (SimulatedDevice const& device : simulated.device) {
+    step.done.push_back(device.last_pass);
+  }
   step.idle = std::max(0.0, 1 - graph.time() / (step.seconds * worker.devices));
   step.memory = *std::max_element(memory.begin(), memory.end());
   return step;
