@@ -146,11 +146,15 @@ TEST_CASE("on several nodes each two devices have the link between them") {
     for (int& own : device) {
       own = static_cast<int>(random() % 4);
     }
-    detail::OrderedStep<> ordered{graph, 4, detail::placed_links(machine, 4)};
-    CHECK(ordered.step(device) ==
+    auto const ordered = [&](bool one_port) {
+      detail::PlacedLinks const links = detail::placed_links(machine, 4, one_port);
+      return detail::OrderedStep<>{graph, links}.step(device);
+    };
+    CHECK(ordered(false) ==
           doctest::Approx(simulate_placement(machine, graph, network_order(graph, device), 4,
                                              {.shares_links = false})
                               .last_pass));
+    CHECK(ordered(true) >= ordered(false) * (1 - 1e-12));
   }
 }
 
@@ -183,6 +187,13 @@ TEST_CASE("a chain has no work for a second device; GoogLeNet has, and a declara
     bytes += static_cast<double>(each.parameter_bytes);
   }
   CHECK(found.gradient_bytes[0] + found.gradient_bytes[1] == doctest::Approx(bytes));
+
+  // Four cards send all that they have through one port each: they are placed for that, too.
+  CostGraph const cards = static_costs(tandem::graph<Google>, pcie_box(), MathPrecision::fp32, 256);
+  WorkerStep const four =
+      placed_worker_step({.schedule = "placed", .devices = 4}, cards, pcie_box(), 3);
+  REQUIRE(four.problem.empty());
+  CHECK(four.seconds < 0.9 * cards.time());
 
   SearchTask const task{.machine = machine,
                         .batch_per_worker = 256,

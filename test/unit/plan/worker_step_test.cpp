@@ -65,6 +65,7 @@ TEST_CASE("a worker's step is the simulator's, of every schedule, on every machi
           continue;
         }
         CHECK(step.seconds == one.last_pass);
+        CHECK((!worker.is_placed() || step.seconds < graph.time()));
         double idle = 0;
         for (int d = 0; d < devices; ++d) {
           SimulatedDevice const& device = one.device[static_cast<std::size_t>(d)];
