@@ -84,6 +84,7 @@ struct SimulatedDevice {
   std::vector<SimulatedAction> action{};     ///< its row
   std::vector<SimulatedAction> reduction{};  ///< sums of gradients, beside the row
   double busy = 0;                           ///< seconds of its passes
+  double last_pass = 0;                      ///< when the last of them ends
   double idle_in_step = 0;                   ///< makespan less busy
   double idle_between_actions = 0;    ///< from its first pass to the end of its last, less busy
   std::vector<MemoryPoint> memory{};  ///< activations; none before the first point
@@ -151,7 +152,7 @@ template <class = void>
 void summarise(SimulatedStep& step, std::vector<StageLoad> const& stages) {
   for (SimulatedDevice& device : step.device) {
     double first = -1;
-    double last = 0;
+    double& last = device.last_pass;
     for (auto const& [action, span] : device.action) {
       if (is_compute(action.kind)) {
         first = first < 0 ? span.begin : first;

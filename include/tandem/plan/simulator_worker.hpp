@@ -2,9 +2,8 @@
 #pragma once
 
 /// @file
-/// simulate_worker: the step of a worker that the search found, with link contention and with
-/// messages of the size that each has; worker_step() takes all for as long as the largest. And
-/// chain_costs, for simulate_on() of any other table on a network.
+/// simulate_worker: the step of workers that the search found, with every span and with what they
+/// share; of one worker it is worker_step()'s.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,10 +12,10 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/plan/chain_partition.hpp>
 #include <tandem/plan/cost_graph.hpp>
 #include <tandem/plan/machine.hpp>
 #include <tandem/plan/simulator.hpp>
+#include <tandem/plan/simulator_chain.hpp>
 #include <tandem/plan/simulator_placement.hpp>
 #include <tandem/plan/worker.hpp>
 #include <tandem/strategy/stage_map_view.hpp>
@@ -48,42 +47,6 @@ std::vector<GradientBucket> gradient_buckets(CostGraph const& graph) {
 }
 
 }  // namespace detail
-
-/// What a table costs whose stages are a chain of consecutive parts of a network, or copies of it.
-/// @param graph  costs of one microbatch
-/// @param sizes  top-level parts of each stage; if there are none, the stages are cut so that the
-///               heaviest is as light as it can be
-/// @param again  backward passes repeat the forward ones, so that only what is sent is kept
-/// @throws ContractError  the network has fewer parts than the table, or there are other sizes
-template <class = void>
-[[nodiscard]] SimulatedCosts chain_costs(StageMapView const& map, CostGraph const& graph,
-                                         std::vector<int> const& sizes = {}, bool again = false) {
-  std::vector<double> const times = detail::part_times(graph);
-  if (static_cast<std::size_t>(map.parts()) > times.size()) {
-    throw ContractError{"chain_costs: the network has only " + std::to_string(times.size()) +
-                        " parts for " + std::to_string(map.parts()) + " stages"};
-  }
-  std::vector<detail::ChainStage> const stages = detail::chain_stages(
-      graph, sizes.empty() ? partition_chain(times, map.parts()).sizes : sizes);
-  expects(static_cast<int>(stages.size()) == map.parts(),
-          "chain_costs(map, graph, sizes): give a size for each stage of a copy");
-  SimulatedCosts costs;
-  for (int s = 0; s < map.stages; ++s) {
-    detail::ChainStage const& stage = stages[static_cast<std::size_t>(s % map.parts())];
-    costs.stage.push_back({.forward = stage.forward,
-                           .input_gradient = stage.backward / 2,
-                           .weight_gradient = stage.backward / 2,
-                           .backward = stage.backward + (again ? stage.forward : 0),
-                           .kept_bytes = again ? stage.sent_bytes : stage.kept_bytes,
-                           .working_bytes = again ? stage.kept_bytes : 0,
-                           .gradients = {{stage.parameter_bytes, 0}}});
-  }
-  for (int e = 0; e < map.edges; ++e) {
-    costs.message_bytes.push_back(
-        stages[static_cast<std::size_t>(map.edge[e].from % map.parts())].sent_bytes);
-  }
-  return costs;
-}
 
 /// The step of options.workers such workers, each with its own minibatch; of an asynchronous
 /// pipeline, whose gradients are not summed, the steps in which worker_step() measures its period.

@@ -3,18 +3,19 @@
 
 /// @file
 /// WorkerStrategy, WorkerStep: how the devices of one data-parallel worker share a minibatch, and
-/// what a step then takes, by simulation of the schedule's own action table.
+/// what a step then takes, by simulation of the schedule's own action table on the machine.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <tandem/plan/chain_partition.hpp>
+#include <tandem/plan/chain_stages.hpp>
 #include <tandem/plan/cost_graph.hpp>
 #include <tandem/plan/machine.hpp>
+#include <tandem/plan/simulator.hpp>
+#include <tandem/plan/simulator_chain.hpp>
 #include <tandem/plan/worker_period.hpp>
 #include <tandem/strategy/asynchrony.hpp>
 #include <tandem/strategy/live_microbatches.hpp>
@@ -64,58 +65,9 @@ struct WorkerStep {
 
 namespace detail {
 
-/// Consecutive parts of a network.
-struct ChainStage {
-  double forward = 0;
-  double backward = 0;
-  double parameter_bytes = 0;
-  double kept_bytes = 0;  ///< outputs of a microbatch
-  double sent_bytes = 0;  ///< to later stages
-};
-
 template <class = void>
-std::vector<double> part_times(CostGraph const& graph) {
-  std::vector<double> times;
-  for (CostNode const& node : graph.node) {
-    times.resize(std::max(times.size(), static_cast<std::size_t>(node.part) + 1));
-    times[static_cast<std::size_t>(node.part)] += node.time();
-  }
-  return times;
-}
-
-template <class = void>
-std::vector<ChainStage> chain_stages(CostGraph const& graph, std::vector<int> const& sizes) {
-  std::vector<ChainStage> stages(sizes.size());
-  std::vector<std::size_t> stage_of(graph.node.size());
-  std::size_t stage = 0;
-  int end = sizes[0];
-  for (std::size_t n = 0; n < graph.node.size(); ++n) {
-    CostNode const& node = graph.node[n];
-    while (node.part >= end) {
-      end += sizes[++stage];
-    }
-    stage_of[n] = stage;
-    stages[stage].forward += node.forward;
-    stages[stage].backward += node.backward;
-    stages[stage].parameter_bytes += static_cast<double>(node.parameter_bytes);
-    stages[stage].kept_bytes += node.time() > 0 ? static_cast<double>(node.output_bytes) : 0;
-  }
-  std::vector<std::size_t> furthest = stage_of;
-  for (CostEdge const& edge : graph.edge) {
-    auto const from = static_cast<std::size_t>(edge.from);
-    furthest[from] = std::max(furthest[from], stage_of[static_cast<std::size_t>(edge.to)]);
-  }
-  for (std::size_t n = 0; n < graph.node.size(); ++n) {
-    for (std::size_t s = stage_of[n]; s < furthest[n]; ++s) {
-      stages[s].sent_bytes += static_cast<double>(graph.node[n].output_bytes);
-    }
-  }
-  return stages;
-}
-
-/// The links between @p devices neighbours.
-inline LinkSpeed const& worker_link(Machine const& machine, int devices) {
-  return devices <= machine.devices_per_node ? machine.inside : machine.between;
+std::string lacks_devices(WorkerStrategy const& worker) {
+  return "the machine has fewer than " + std::to_string(worker.devices) + " devices";
 }
 
 /// The actions of a worker's devices, messages included.
@@ -136,16 +88,20 @@ WorkerTable worker_table(WorkerStrategy const& worker) {
 
 }  // namespace detail
 
-/// The step of a worker.
+/// The step of a worker that has the first devices of the machine for itself.
 ///
-/// Stages are cut so that the heaviest is as light as it can be. Every message takes as long as the
-/// largest. Where gradients are late, the step is the period of the filled pipeline. Memory:
-/// weights, as many versions as there are, and the like, and the outputs of all microbatches that
-/// are live at once; what a device needs for a moment, its arenas and workspaces, is not counted.
+/// Stages are cut so that the heaviest is as light as it can be. The step is that of simulate_on():
+/// each message has its own bytes and the link between its two devices, inside a node or between
+/// nodes, and those that use a port at the same time share it. Where gradients are late, the step
+/// is the period of the filled pipeline. Not counted: the update, sums and exchanges of gradients,
+/// and other workers, which share ports with this one only where nodes do not hold whole workers.
+/// Memory: weights, as many versions as there are, and the like, and the outputs of all
+/// microbatches that are live at once; what a device needs for a moment, its arenas and workspaces,
+/// is not counted.
 /// @param graph               costs of one microbatch
 /// @param bytes_of_parameter  that a device holds for each of parameter_bytes, as PlacementTask
 /// @pre    the worker is not placed
-/// @throws ContractError  the schedule does not exist
+/// @throws ContractError  the schedule does not exist, or check_machine() refuses the machine
 template <class = void>
 [[nodiscard]] WorkerStep worker_step(WorkerStrategy const& worker, CostGraph const& graph,
                                      Machine const& machine, double bytes_of_parameter) {
@@ -156,6 +112,10 @@ template <class = void>
     step.problem = "the network has only " + std::to_string(times.size()) + " parts";
     return step;
   }
+  if (!machine.has(worker.devices)) {
+    step.problem = detail::lacks_devices(worker);
+    return step;
+  }
   step.sizes = partition_chain(times, count).sizes;
   std::vector<detail::ChainStage> const stages = detail::chain_stages(graph, step.sizes);
 
@@ -164,33 +124,14 @@ template <class = void>
   ActionRows const& table = made.table;
   Asynchrony const late = worker.asynchrony();
   bool const again = worker.repeats_forward();
-  std::vector<ActionCosts> of_stage;
-  double largest = 0;
-  for (std::size_t s = 0; s < map.device.size(); ++s) {
-    detail::ChainStage const& stage = stages[s % stages.size()];
-    double const backward = stage.backward + (again ? stage.forward : 0);
-    of_stage.push_back({.forward = detail::nanoseconds(stage.forward),
-                        .input_gradient = detail::nanoseconds(stage.backward / 2),
-                        .weight_gradient = detail::nanoseconds(stage.backward / 2),
-                        .backward = detail::nanoseconds(backward)});
-    largest = std::max(largest, stage.sent_bytes);
-  }
-  double const message =
-      worker.devices > 1 ? detail::worker_link(machine, worker.devices).seconds(largest) : 0;
-  ActionCosts const costs{.transfer = detail::nanoseconds(message), .of_stage = of_stage.data()};
-  TimelineRows const timeline = simulate(table, map, costs);
+  SimulatedStep const simulated =
+      simulate_on(machine, table, map, detail::stage_costs(map, stages, again));
 
-  step.seconds = late.on() ? detail::period_seconds(table, timeline, late)
-                           : static_cast<double>(timeline.makespan) * 1e-9;
+  step.seconds = late.on() ? detail::period_seconds(simulated.device[0], late.microbatches)
+                           : simulated.last_pass;
   for (int d = 0; d < worker.devices; ++d) {
     auto const device = static_cast<std::size_t>(d);
     WeightPlaces const places{.rule = late, .stage = d};
-    double done = 0;
-    for (std::size_t i = 0; i < table[device].size(); ++i) {
-      done = is_compute(table[device][i].kind)
-                 ? std::max(done, static_cast<double>(timeline.action[device][i].end) * 1e-9)
-                 : done;
-    }
     double busy = 0;
     double parameters = 0;
     double kept = 0;
@@ -205,7 +146,7 @@ template <class = void>
       }
     }
     step.idle += std::max(0.0, 1 - busy / step.seconds) / worker.devices;
-    step.done.push_back(late.on() ? step.seconds : done);
+    step.done.push_back(late.on() ? step.seconds : simulated.device[device].last_pass);
     step.gradient_bytes.push_back(parameters);
     step.memory =
         std::max(step.memory, (bytes_of_parameter + places.count() - 1) * parameters + kept);

@@ -9,7 +9,8 @@
 #include <cstddef>
 #include <vector>
 
-#include <tandem/strategy/action_table.hpp>
+#include <tandem/plan/simulator_step.hpp>
+#include <tandem/strategy/action.hpp>
 #include <tandem/strategy/asynchronous_table.hpp>
 #include <tandem/strategy/asynchrony.hpp>
 #include <tandem/strategy/timeline.hpp>
@@ -28,21 +29,19 @@ inline int measured_steps(Asynchrony const& late) {
 
 /// Seconds from step to step at the first stage, over the later half of the steps: its forward
 /// passes there are all behind the filling and before the draining.
-/// @param table  of measured_steps() steps, and its timeline in nanoseconds
+/// @param first         device of that stage, whose row has measured_steps() steps
+/// @param microbatches  of a step
 template <class = void>  // compiled where it is called, not by every include
-double period_seconds(ActionRows const& table, TimelineRows const& timeline,
-                      Asynchrony const& late) {
-  std::vector<Ticks> end;  // of each forward pass of the first stage
-  for (std::size_t i = 0; i < table[0].size(); ++i) {
-    if (table[0][i].kind == ActionKind::forward) {
-      end.push_back(timeline.action[0][i].end);
+double period_seconds(SimulatedDevice const& first, int microbatches) {
+  std::vector<double> end;  // of each forward pass of the first stage
+  for (SimulatedAction const& one : first.action) {
+    if (one.action.kind == ActionKind::forward) {
+      end.push_back(one.span.end);
     }
   }
-  auto const microbatches = static_cast<std::size_t>(late.microbatches);
-  std::size_t const steps = std::max<std::size_t>(1, end.size() / microbatches / 2);
-  std::size_t const last = end.size() - 1;
-  return static_cast<double>(end[last] - end[last - steps * microbatches]) * 1e-9 /
-         static_cast<double>(steps);
+  auto const each = static_cast<std::size_t>(microbatches);
+  std::size_t const steps = std::max<std::size_t>(1, end.size() / each / 2);
+  return (end.back() - end[end.size() - 1 - steps * each]) / static_cast<double>(steps);
 }
 
 }  // namespace tandem::detail

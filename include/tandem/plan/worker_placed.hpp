@@ -2,123 +2,30 @@
 #pragma once
 
 /// @file
-/// placed_worker_step: the step of a worker whose devices have nodes of a network anywhere, as
-/// ModelParallel<Placed<table>> runs it.
-///
-/// The engine does not reorder: a device runs its nodes in the network's order, and goes backward
-/// in the opposite one. So a placement of place_graph() may take longer than its list schedule, and
-/// a worker's nodes are placed for this order.
+/// placed_worker_step: the step of a worker whose devices have nodes of a network anywhere, placed
+/// for the order in which ModelParallel<Placed<table>> runs them.
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/plan/chain_groups.hpp>
 #include <tandem/plan/cost_graph.hpp>
-#include <tandem/plan/graph_neighbours.hpp>
 #include <tandem/plan/list_schedule.hpp>
 #include <tandem/plan/machine.hpp>
 #include <tandem/plan/place_greedy.hpp>
 #include <tandem/plan/placement.hpp>
+#include <tandem/plan/simulator_placement.hpp>
 #include <tandem/plan/worker.hpp>
+#include <tandem/plan/worker_ordered.hpp>
 
 namespace tandem {
 
 namespace detail {
-
-/// Placed steps in the network's order: a device computes one pass at a time, a link and direction
-/// carries one tensor at a time, in the order in which they are made. Cost: O(V devices + E).
-template <class = void>
-class OrderedStep {
- public:
-  OrderedStep(CostGraph const& graph, PlacementTask const& task)
-      : graph_{graph},
-        task_{task},
-        neighbours_{graph},
-        free_(static_cast<std::size_t>(task.devices)),
-        link_(free_.size() * free_.size()),
-        there_(graph.node.size() * free_.size()),
-        waits_(there_.size()) {}
-
-  /// Seconds from the first forward to the last backward, if node i runs on placed[i].
-  double step(std::vector<int> const& placed) {
-    placed_ = placed.data();
-    std::fill(free_.begin(), free_.end(), 0);
-    std::fill(link_.begin(), link_.end(), 0);
-    std::fill(there_.begin(), there_.end(), -1);
-    for (int n = 0; n < graph_.nodes(); ++n) {
-      go_forward(n);
-    }
-    std::fill(there_.begin(), there_.end(), -1);
-    for (int n = graph_.nodes() - 1; n >= 0; --n) {
-      go_backward(n);
-    }
-    return *std::max_element(free_.begin(), free_.end());
-  }
-
-  /// When each device has ended its last backward pass of that step.
-  [[nodiscard]] std::vector<double> const& ends() const { return free_; }
-
- private:
-  [[nodiscard]] int device(int node) const { return placed_[node]; }
-  [[nodiscard]] std::size_t at(int row, int device) const {
-    return static_cast<std::size_t>(row) * free_.size() + static_cast<std::size_t>(device);
-  }
-  [[nodiscard]] CostNode const& node(int n) const {
-    return graph_.node[static_cast<std::size_t>(n)];
-  }
-
-  // From when on a tensor of a node that is made now is on another device.
-  double send(int n, int from, int to, double now) {
-    double& link = link_[at(from, to)];
-    link = std::max(link, now) + task_.latency +
-           static_cast<double>(node(n).output_bytes) / task_.bandwidth;
-    return link;
-  }
-
-  void go_forward(int n) {
-    int const own = device(n);
-    double& now = free_[static_cast<std::size_t>(own)];
-    for (int const source : neighbours_.sources(n)) {
-      now = std::max(now, there_[at(source, own)]);
-      ++waits_[at(source, own)];
-    }
-    now += node(n).forward;
-    there_[at(n, own)] = now;
-    for (int const reader : neighbours_.readers(n)) {
-      double& there = there_[at(n, device(reader))];
-      there = there < 0 ? send(n, own, device(reader), now) : there;
-    }
-  }
-
-  // there_ says here when a device's part of the gradient of a node's output is at the node.
-  void go_backward(int n) {
-    int const own = device(n);
-    double& now = free_[static_cast<std::size_t>(own)];
-    for (int d = 0; d < task_.devices; ++d) {
-      now = std::max(now, there_[at(n, d)]);
-    }
-    now += node(n).backward;
-    for (int const source : neighbours_.sources(n)) {
-      if (--waits_[at(source, own)] == 0) {  // the last of its readers here
-        int const to = device(source);
-        there_[at(source, own)] = to == own ? now : send(source, own, to, now);
-      }
-    }
-  }
-
-  CostGraph const& graph_;
-  PlacementTask const& task_;
-  GraphNeighbours neighbours_;
-  int const* placed_ = nullptr;
-  std::vector<double> free_;   // of a device: from when on
-  std::vector<double> link_;   // of a device and another: from when on
-  std::vector<double> there_;  // of a node and a device; below 0: never
-  std::vector<int> waits_;     // of a node and a device: readers that have not gone backward
-};
 
 /// A change that gains less than this share of a step only makes the list of paths longer.
 inline constexpr double least_gain = 5e-4;
@@ -126,12 +33,12 @@ inline constexpr double least_gain = 5e-4;
 /// Moves groups of a chain, then nodes, one at a time to where the ordered step is shortest, until
 /// none gains by it.
 template <class = void>
-double settle(CostGraph const& graph, PlacementTask const& task, std::vector<int>& device) {
-  OrderedStep<> ordered{graph, task};
+void settle(CostGraph const& graph, PlacedLinks const& links, std::vector<int>& device) {
+  OrderedStep<> ordered{graph, links};
   double best = ordered.step(device);
   auto const move = [&](std::vector<int> const& group, int which) {
     std::vector<int> moved = device;
-    for (int to = 0; to < task.devices; ++to) {
+    for (int to = 0; to < links.devices; ++to) {
       for (std::size_t n = 0; n < moved.size(); ++n) {
         moved[n] = group[n] == which ? to : moved[n];
       }
@@ -152,41 +59,49 @@ double settle(CostGraph const& graph, PlacementTask const& task, std::vector<int
       }
     }
   }
-  return best;
 }
 
 }  // namespace detail
 
-/// Seconds from the first forward to the last backward, if node i runs on device[i] and each device
-/// goes through its nodes in the graph's order. The rules of placement.hpp hold; memory does not
-/// count.
-/// @throws ContractError  a number of the graph or the task is out of range
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] double ordered_step(CostGraph const& graph, PlacementTask const& task,
-                                  std::vector<int> const& device) {
-  detail::check_placement_task(graph, task);
-  detail::check_devices(graph, task, device);
-  return detail::OrderedStep<>{graph, task}.step(device);
-}
-
 /// The step of a worker of `placed` devices: nodes go where they end earliest, as place_greedy()
-/// has them, and then one by one to where the step is shorter; the same result every time. A
-/// problem where a device is left without work, which place<Net> refuses: then fewer devices are as
-/// fast.
+/// has them over the slowest link, and then one by one to where the ordered step is shorter, once
+/// with a link for each two devices, once with a port for each; the same result every time. The
+/// step is simulate_placement()'s of the better: a tensor takes the link between its two devices,
+/// and shares their ports. A problem where a device is left without work, which place<Net> refuses:
+/// then fewer devices are as fast.
 /// @param graph               costs of the worker's minibatch
 /// @param bytes_of_parameter  as PlacementTask
+/// @throws ContractError  check_machine() refuses the machine
 template <class = void>
 [[nodiscard]] WorkerStep placed_worker_step(WorkerStrategy const& worker, CostGraph const& graph,
                                             Machine const& machine, double bytes_of_parameter) {
-  LinkSpeed const& link = detail::worker_link(machine, worker.devices);
-  PlacementTask const task{.devices = worker.devices,
-                           .bandwidth = link.bandwidth,
-                           .latency = link.latency,
-                           .bytes_of_parameter = bytes_of_parameter};
   WorkerStep step;
-  step.placement = detail::place_greedy(graph, task);
-  step.seconds = detail::settle(graph, task, step.placement);
-  if (step.seconds >= graph.time()) {
+  if (!machine.has(worker.devices)) {
+    step.problem = detail::lacks_devices(worker);
+    return step;
+  }
+  LinkSpeed const& slowest =
+      worker.devices <= machine.devices_per_node ? machine.inside : machine.between;
+  PlacementTask const task{.devices = worker.devices,
+                           .bandwidth = slowest.bandwidth,
+                           .latency = slowest.latency,
+                           .bytes_of_parameter = bytes_of_parameter};
+  std::vector<int> const greedy = detail::place_greedy(graph, task);
+  SimulatedStep simulated;
+  for (bool const one_port : {false, true}) {
+    if (one_port && worker.devices == 2) {  // whose link is their port
+      break;
+    }
+    std::vector<int> placement = greedy;
+    detail::settle(graph, detail::placed_links(machine, worker.devices, one_port), placement);
+    SimulatedStep own =
+        simulate_placement(machine, graph, network_order(graph, placement), worker.devices);
+    if (!one_port || own.last_pass < simulated.last_pass) {
+      step.placement = std::move(placement);
+      simulated = std::move(own);
+    }
+  }
+  if (simulated.last_pass >= graph.time()) {
     step.placement.assign(graph.node.size(), 0);
   }
   std::vector<double> memory(static_cast<std::size_t>(worker.devices));
@@ -206,9 +121,10 @@ template <class = void>
                    (used.size() == 1 ? " device only" : " devices only");
     return step;
   }
-  detail::OrderedStep<> ordered{graph, task};
-  ordered.step(step.placement);
-  step.done = ordered.ends();
+  step.seconds = simulated.last_pass;
+  for (SimulatedDevice const& device : simulated.device) {
+    step.done.push_back(device.last_pass);
+  }
   step.idle = std::max(0.0, 1 - graph.time() / (step.seconds * worker.devices));
   step.memory = *std::max_element(memory.begin(), memory.end());
   return step;

@@ -134,6 +134,30 @@ TEST_CASE("no order is below the bound, and one device takes the sum") {
   }
 }
 
+TEST_CASE("on several nodes each two devices have the link between them") {
+  Machine machine = dgx1_v100();
+  machine.devices_per_node = 2;
+  machine.inside = {.bandwidth = 4, .latency = 0.25};
+  machine.between = {.bandwidth = 1, .latency = 0.5};
+  std::mt19937 random{2};
+  for (int round = 0; round < 100; ++round) {
+    CostGraph const graph = random_graph(random, 2 + static_cast<int>(random() % 20));
+    std::vector<int> device(graph.node.size());
+    for (int& own : device) {
+      own = static_cast<int>(random() % 4);
+    }
+    auto const ordered = [&](bool one_port) {
+      detail::PlacedLinks const links = detail::placed_links(machine, 4, one_port);
+      return detail::OrderedStep<>{graph, links}.step(device);
+    };
+    CHECK(ordered(false) ==
+          doctest::Approx(simulate_placement(machine, graph, network_order(graph, device), 4,
+                                             {.shares_links = false})
+                              .last_pass));
+    CHECK(ordered(true) >= ordered(false) * (1 - 1e-12));
+  }
+}
+
 TEST_CASE("a chain has no work for a second device; GoogLeNet has, and a declaration") {
   Machine const machine = dgx1_v100();
   CostGraph const chain{{node(1, 2), node(3, 4), node(5, 6)}, {{0, 1}, {1, 2}}};
@@ -148,7 +172,8 @@ TEST_CASE("a chain has no work for a second device; GoogLeNet has, and a declara
   CHECK(found.placement.size() == graph.node.size());
   LinkSpeed const link = machine.inside;
   PlacementTask const pair{.bandwidth = link.bandwidth, .latency = link.latency};
-  CHECK(found.seconds == ordered_step(graph, pair, found.placement));
+  CHECK(found.seconds ==
+        doctest::Approx(ordered_step(graph, pair, found.placement)).epsilon(1e-12));
   CHECK(found.seconds < 0.9 * graph.time());
   for (std::size_t n = 0; n < found.placement.size(); ++n) {  // no node gains elsewhere
     std::vector<int> moved = found.placement;
@@ -162,6 +187,13 @@ TEST_CASE("a chain has no work for a second device; GoogLeNet has, and a declara
     bytes += static_cast<double>(each.parameter_bytes);
   }
   CHECK(found.gradient_bytes[0] + found.gradient_bytes[1] == doctest::Approx(bytes));
+
+  // Four cards send all that they have through one port each: they are placed for that, too.
+  CostGraph const cards = static_costs(tandem::graph<Google>, pcie_box(), MathPrecision::fp32, 256);
+  WorkerStep const four =
+      placed_worker_step({.schedule = "placed", .devices = 4}, cards, pcie_box(), 3);
+  REQUIRE(four.problem.empty());
+  CHECK(four.seconds < 0.9 * cards.time());
 
   SearchTask const task{.machine = machine,
                         .batch_per_worker = 256,
