@@ -6,10 +6,11 @@
 ///   bench_prediction [--network googlenet|resnet18|both] [--batch 32] [--rounds 5] [--json FILE]
 ///                    [--profile FOLDER]
 ///
-/// A round is a step of each strategy and the steps of the profile, which train on one device, and
-/// on two that have nothing to do with each other; every second round goes in the reverse order.
-/// Predictions are made from the medians of the profile's nodes, and compared with the medians of
-/// the strategies' steps. With --profile the profiles are written there.
+/// A round has two steps of each strategy, of which the second counts, and the steps of the
+/// profile, which train on one device, and on two that have nothing to do with each other; every
+/// second round goes in the reverse order. Predictions are made from the medians of the profile's
+/// nodes, and compared with the medians of the strategies' steps. With --profile the profiles are
+/// written there.
 
 #include <algorithm>
 #include <cmath>

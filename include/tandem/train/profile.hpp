@@ -8,7 +8,6 @@
 /// as they are when it counts.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,26 +20,25 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/plan/profile.hpp>
 #include <tandem/plan/profile_json.hpp>
+#include <tandem/strategy/data_parallel.hpp>
 #include <tandem/train/atomic_file.hpp>
-#include <tandem/train/launch.hpp>
 #include <tandem/train/profile_backend.hpp>
 #include <tandem/train/profile_device.hpp>
+#include <tandem/train/profile_fit.hpp>
 #include <tandem/train/profile_links.hpp>
 
 namespace tandem {
 
-/// Trains @p Net on noise, alone and beside a second device that does the same, in steps of two
-/// microbatches of each size.
+/// Trains @p Net on noise, on one device and data parallel on two, in steps of two microbatches a
+/// device of each size.
 ///
 /// Not copyable, not movable.
 template <class Net, class Backend = Host, Loss LossType = SoftmaxCrossEntropy<>>
 class Profiler {
   using Clocked = Profiled<Backend>;
-  using Device = ProfiledDevice<Net, Backend, LossType>;
   static constexpr auto const& graph = tandem::graph<Net>;
 
  public:
-  /// Warms up with a step each.
   /// @throws ContractError  there are no sizes, or they are not positive and ascending
   explicit Profiler(ProfileOptions options = {}) : options_{std::move(options)} {
     bool sound = !options_.samples.empty() && options_.samples.front() >= 1;
@@ -52,7 +50,8 @@ class Profiler {
         "ProfileOptions: give samples one size of a microbatch or more, positive and ascending");
     for (int const samples : options_.samples) {
       sizes_.push_back(std::make_unique<Size>(samples, options_));
-      static_cast<void>(both(*sizes_.back()));
+      alone_.push_back({.samples = samples});
+      together_.push_back({.samples = samples});
     }
   }
 
@@ -62,11 +61,9 @@ class Profiler {
   /// A step of each size, alone and together; every second time in the reverse order.
   void round() {
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      Size& size = *sizes_[round_ % 2 == 0 ? i : sizes_.size() - 1 - i];
-      size.alone.push_back(size.first.step());
-      std::array<StepTimes, 2> const times = both(size);
-      size.together.insert(size.together.end(), times.begin(), times.end());
-      size.slower.push_back(std::max(times[0].passes(), times[1].passes()));
+      std::size_t const size = round_ % 2 == 0 ? i : sizes_.size() - 1 - i;
+      alone_[size].add(sizes_[size]->one);
+      together_[size].add(sizes_[size]->two);
     }
     ++round_;
   }
@@ -80,116 +77,41 @@ class Profiler {
                            .precision = Clocked::PrecisionType::name,
                            .threads = options_.threads,
                            .samples = options_.samples,
-                           .alone = times(&Size::alone),
-                           .together = times(&Size::together),
                            .message = links.message,
                            .reduction = links.reduction};
+    std::int64_t bytes = 0;
     for (int n = 0; n < graph.nodes; ++n) {
-      profile.node.push_back(node(n));
+      profile.node.push_back(detail::profiled_node(graph, n, sizeof(typename Clocked::Scalar),
+                                                   sizeof(typename Clocked::Master)));
+      bytes += profile.node.back().parameter_bytes;
+    }
+    profile.alone = detail::fit_times<>(alone_, graph.nodes, bytes);
+    profile.together = detail::fit_times<>(together_, graph.nodes, bytes);
+    profile.together.rest = profile.alone.rest;
+    double const reduction = detail::fit_reduction<>(alone_, together_);
+    if (bytes > 0 && reduction > 0) {  // no faster than where nothing else is done
+      profile.reduction.bandwidth =
+          std::min(links.reduction.bandwidth, static_cast<double>(bytes) / reduction);
     }
     return profile;
   }
 
  private:
+  template <class Strategy>
+  using Devices = ProfiledTrainer<Net, Strategy, Backend, LossType>;
+
   struct Size {
-    Size(int size, ProfileOptions const& options)
-        : samples{size}, first{2 * size, options}, second{2 * size, options} {}
+    Size(int samples, ProfileOptions const& options)
+        : one{samples, options}, two{samples, options} {}
 
-    int samples;
-    Device first;
-    Device second;
-    std::vector<StepTimes> alone{};
-    std::vector<StepTimes> together{};  // two each time
-    std::vector<double> slower{};       // passes of the device that took longer
+    Devices<SingleDevice<Microbatches<2>>> one;
+    Devices<DataParallel<2, Microbatches<2>>> two;
   };
-  using List = std::vector<StepTimes> Size::*;
-
-  // A step of two devices at once.
-  std::array<StepTimes, 2> both(Size& size) {
-    std::array<StepTimes, 2> times;
-    threads_.run([&](int rank) {
-      times[static_cast<std::size_t>(rank)] = (rank == 0 ? size.first : size.second).step();
-    });
-    return times;
-  }
-
-  template <class F>
-  static double median_of(std::vector<StepTimes> const& steps, F const& value) {
-    std::vector<double> values;
-    for (StepTimes const& step : steps) {
-      values.push_back(value(step));
-    }
-    return detail::median(std::move(values));
-  }
-
-  static double median_of(std::vector<StepTimes> const& steps, int n, double NodeSeconds::*pass) {
-    return median_of(steps, [&](StepTimes const& step) {
-      auto const place = static_cast<std::size_t>(n);
-      return place < step.clock.node.size() ? step.clock.node[place].*pass : 0.0;
-    });
-  }
-
-  // The line of medians; a step has @p count passes of the kind.
-  [[nodiscard]] AffineTime line(List list, int n, double NodeSeconds::*pass, int count) const {
-    std::vector<SampleTime> points;
-    for (auto const& size : sizes_) {
-      double const seconds = median_of(*size.*list, n, pass);
-      points.push_back({static_cast<double>(size->samples), seconds / count});
-    }
-    return fit_affine(points);
-  }
-
-  // What a step's passes have taken, over what the lines of their nodes say. Devices that work
-  // together wait for the slower one.
-  [[nodiscard]] static double scale_of(Size const& size, List list, DeviceTimes const& times) {
-    double fitted = 0;
-    for (PassTimes const& node : times.node) {
-      fitted += 2 * node.forward.of(size.samples) + 2 * node.input_gradient.of(size.samples) +
-                node.weight_gradient.of(size.samples) + node.added_gradient.of(size.samples);
-    }
-    double const measured =
-        list == &Size::together
-            ? detail::median(size.slower)
-            : median_of(size.*list, [](StepTimes const& step) { return step.passes(); });
-    return fitted > 0 ? measured / fitted : 1;
-  }
-
-  [[nodiscard]] DeviceTimes times(List list) const {
-    DeviceTimes times;
-    for (int n = 0; n < graph.nodes; ++n) {
-      times.node.push_back({.forward = line(list, n, &NodeSeconds::forward, 2),
-                            .input_gradient = line(list, n, &NodeSeconds::input_gradient, 2),
-                            .weight_gradient = line(list, n, &NodeSeconds::weight_gradient, 1),
-                            .added_gradient = line(list, n, &NodeSeconds::added_gradient, 1)});
-    }
-    for (auto const& size : sizes_) {
-      times.scale.push_back(scale_of(*size, list, times));
-    }
-    std::vector<SampleTime> rests;
-    std::vector<double> updates;
-    for (auto const& size : sizes_) {
-      rests.push_back({2.0 * size->samples,
-                       median_of(*size.*list, [](StepTimes const& step) { return step.rest(); })});
-      updates.push_back(
-          median_of(*size.*list, [](StepTimes const& step) { return step.clock.update; }));
-    }
-    std::int64_t bytes = 0;
-    for (int n = 0; n < graph.nodes; ++n) {
-      bytes += node(n).parameter_bytes;
-    }
-    times.rest = fit_affine(rests);
-    times.update = bytes > 0 ? detail::median(updates) / static_cast<double>(bytes) : 0.0;
-    return times;
-  }
-
-  [[nodiscard]] static ProfiledNode node(int n) {
-    return detail::profiled_node(graph, n, sizeof(typename Clocked::Scalar),
-                                 sizeof(typename Clocked::Master));
-  }
 
   ProfileOptions options_;
   std::vector<std::unique_ptr<Size>> sizes_;
-  RankThreads threads_{2};
+  std::vector<ProfiledSteps> alone_;  // of each size
+  std::vector<ProfiledSteps> together_;
   int round_ = 0;
 };
 

@@ -2,11 +2,13 @@
 #pragma once
 
 /// @file
-/// ProfiledDevice: a device that trains a network on noise and says what each step took.
+/// ProfiledTrainer: devices that train a network on noise and say what each step took.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -30,10 +32,10 @@ struct ProfileOptions {
   std::size_t message_bytes = std::size_t{1} << 24;  ///< the larger of two that are sent
 };
 
-/// What a step took.
+/// What a step took, of one device.
 struct StepTimes {
   PassClock clock{};
-  double seconds = 0;  ///< by the caller's clock
+  double seconds = 0;  ///< of the whole step, by the caller's clock
 
   /// Of all nodes.
   [[nodiscard]] double passes() const {
@@ -43,9 +45,20 @@ struct StepTimes {
     }
     return sum;
   }
-  /// What is neither a node's nor the update's.
-  [[nodiscard]] double rest() const {
-    return std::max(seconds - clock.update - clock.forks - passes(), 0.0);
+};
+
+/// Of all devices, in seconds: they wait for each other before the update and at the end.
+struct StepParts {
+  double passes = 0;  ///< of the slowest device
+  double update = 0;
+  double rest = 0;  ///< what is neither
+
+  explicit StepParts(std::span<StepTimes const> devices) {
+    for (StepTimes const& device : devices) {
+      passes = std::max(passes, device.passes());
+      update = std::max(update, device.clock.update + device.clock.forks);
+      rest = std::max(device.seconds - passes - update, 0.0);
+    }
   }
 };
 
@@ -74,22 +87,27 @@ ProfiledNode profiled_node(GraphView graph, int n, std::size_t scalar_bytes,
 
 }  // namespace detail
 
-/// Trains in steps of two microbatches, so that the second one's gradients are added to the first
-/// one's.
-template <class Net, class Backend, Loss LossType>
-class ProfiledDevice {
-  using TrainerType = Trainer<Net, SingleDevice<Microbatches<2>>, Profiled<Backend>, LossType>;
+/// Trains in steps of two microbatches a device, so that the second one's gradients are added to
+/// the first one's.
+/// @tparam Strategy  of Microbatches<2>, each device with the whole network
+template <class Net, class Strategy, class Backend, class LossType>
+class ProfiledTrainer {
+  using TrainerType = Trainer<Net, Strategy, Profiled<Backend>, LossType>;
   using P = typename TrainerType::T;
   using Target = typename TrainerType::Target;
+  using Workers = typename TrainerType::Workers;
 
  public:
-  /// @param batch  samples of a step
-  ProfiledDevice(int batch, ProfileOptions const& options)
-      : trainer_{{.batch = batch,
+  static constexpr int devices = Workers::ranks;
+
+  /// @param samples  of a microbatch
+  ProfiledTrainer(int samples, ProfileOptions const& options)
+      : trainer_{{.batch = 2 * devices * samples,
                   .optimizer = options.optimizer,
                   .threads_per_device = options.threads}},
-        x_(static_cast<std::size_t>(batch * TrainerType::input.elements())),
-        y_(static_cast<std::size_t>(batch * LossType::targets(TrainerType::output))) {
+        x_(static_cast<std::size_t>(2 * devices * samples * TrainerType::input.elements())),
+        y_(static_cast<std::size_t>(2 * devices * samples *
+                                    LossType::targets(TrainerType::output))) {
     for (std::size_t i = 0; i < x_.size(); ++i) {
       x_[i] = static_cast<P>(uniform(philox(1, RandomUse::user, i, 0).word[0]) - 0.5F);
     }
@@ -100,15 +118,24 @@ class ProfiledDevice {
     }
   }
 
-  StepTimes step() {
-    using Rank = typename TrainerType::Workers::template RankOf<0>;
-    PassClock& clock = static_cast<Rank&>(trainer_.workers().rank(0)).device().clock;
-    clock.clear();
+  std::array<StepTimes, devices> step() {
+    for (int device = 0; device < devices; ++device) {
+      clock(device).clear();
+    }
     double const seconds = detail::seconds_of([&] { trainer_.step(x_, y_); });
-    return {clock, seconds};
+    std::array<StepTimes, devices> times;
+    for (int device = 0; device < devices; ++device) {
+      times[static_cast<std::size_t>(device)] = {clock(device), seconds};
+    }
+    return times;
   }
 
  private:
+  PassClock& clock(int device) {
+    using Rank = typename Workers::template RankOf<0>;
+    return static_cast<Rank&>(trainer_.workers().rank(device)).device().clock;
+  }
+
   TrainerType trainer_;
   std::vector<P> x_;
   std::vector<Target> y_;
