@@ -27,6 +27,7 @@
 #include <tandem/plan/machines.hpp>
 #include <tandem/plan/measured_costs.hpp>
 #include <tandem/plan/pipedream_graph.hpp>
+#include <tandem/plan/place_ordered.hpp>
 #include <tandem/plan/placed_text.hpp>
 #include <tandem/plan/placement.hpp>
 #include <tandem/plan/profile_json.hpp>
@@ -143,19 +144,23 @@ inline tandem::SearchSources sources_of(PlanArguments const& a, tandem::SearchTa
   return tandem::search_sources(task, nodes, a.epochs);
 }
 
-/// The placement as a type to paste, with what a step then takes; nothing is known of one for a
-/// graph from a file.
+/// A placement for the order in which the engine runs the nodes, as a type to paste, with what a
+/// step then takes; nothing is known of one for a graph from a file.
 inline std::string placed_type(PlanArguments const& a, tandem::CostGraph const& graph,
-                               tandem::PlacementTask const& task, std::vector<int> const& device) {
+                               tandem::PlacementTask const& task, std::vector<int> const& listed) {
+  if (a.net.empty()) {
+    return "";
+  }
+  std::vector<int> const device = tandem::place_ordered(graph, task, listed);
   bool used[64] = {};  // --place takes no more devices
   for (std::size_t n = 1; n < device.size(); ++n) {
     used[device[n]] = true;
   }
-  if (a.net.empty() || std::count(used, used + a.counts[0], true) < a.counts[0]) {
+  if (std::count(used, used + a.counts[0], true) < a.counts[0]) {
     return "";  // Placed wants a part on each device
   }
   char time[100] = {};
-  std::snprintf(time, sizeof time, "  // in the network's order: %.5g ms a step\n",
+  std::snprintf(time, sizeof time, "  // placed for the network's order: %.5g ms a step\n",
                 1e3 * tandem::ordered_step(graph, task, device));
   return tandem::placed_text(network_named(a.net), device) +
          "using Strategy = ModelParallel<Placed<table>>;" + time;

@@ -103,7 +103,7 @@ class Plan(plan_cases.PlanTest):
         words = ("--place", "--net", "inception_v3", "--machine", "dgx-1-v100", "--devices", 2, "--seconds", 1)
         text = self.output(*words)
         self.assertIn("\ninline constexpr auto table = place<Net>({{\"", text)
-        self.assertIn("\nusing Strategy = ModelParallel<Placed<table>>;  // in the network's order: ", text)
+        self.assertIn("\nusing Strategy = ModelParallel<Placed<table>>;  // placed for the network's order: ", text)
         self.assertIn("place<Net>({{", json.loads(self.output(*words, "--format", "json"))["type"])
         chain = self.output("--place", "--net", "vgg16", "--machine", "dgx-1-v100", "--devices", 2, "--seconds", 1)
         self.assertNotIn("place<Net>", chain)

@@ -7,61 +7,22 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <tandem/plan/chain_groups.hpp>
 #include <tandem/plan/cost_graph.hpp>
 #include <tandem/plan/list_schedule.hpp>
 #include <tandem/plan/machine.hpp>
 #include <tandem/plan/place_greedy.hpp>
+#include <tandem/plan/place_ordered.hpp>
 #include <tandem/plan/placement.hpp>
 #include <tandem/plan/simulator_placement.hpp>
 #include <tandem/plan/worker.hpp>
 #include <tandem/plan/worker_ordered.hpp>
 
 namespace tandem {
-
-namespace detail {
-
-/// A change that gains less than this share of a step only makes the list of paths longer.
-inline constexpr double least_gain = 5e-4;
-
-/// Moves groups of a chain, then nodes, one at a time to where the ordered step is shortest, until
-/// none gains by it.
-template <class = void>
-void settle(CostGraph const& graph, PlacedLinks const& links, std::vector<int>& device) {
-  OrderedStep<> ordered{graph, links};
-  double best = ordered.step(device);
-  auto const move = [&](std::vector<int> const& group, int which) {
-    std::vector<int> moved = device;
-    for (int to = 0; to < links.devices; ++to) {
-      for (std::size_t n = 0; n < moved.size(); ++n) {
-        moved[n] = group[n] == which ? to : moved[n];
-      }
-      if (double const step = ordered.step(moved); step < best * (1 - least_gain)) {
-        best = step;
-        device = moved;
-      }
-    }
-  };
-  std::vector<int> alone(device.size());
-  std::iota(alone.begin(), alone.end(), 0);
-  std::vector<int> chains = ChainGroups{graph}.group;
-  for (double before = 2 * best; best < before;) {
-    before = best;
-    for (auto const* group : {&chains, &alone}) {
-      for (int which = 0; which <= group->back(); ++which) {
-        move(*group, which);
-      }
-    }
-  }
-}
-
-}  // namespace detail
 
 /// The step of a worker of `placed` devices: nodes go where they end earliest, as place_greedy()
 /// has them over the slowest link, and then one by one to where the ordered step is shorter, once

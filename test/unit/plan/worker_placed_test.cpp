@@ -11,6 +11,8 @@
 #include <tandem/models/googlenet.hpp>
 #include <tandem/plan/critical_path.hpp>
 #include <tandem/plan/machines.hpp>
+#include <tandem/plan/place.hpp>
+#include <tandem/plan/place_ordered.hpp>
 #include <tandem/plan/search_report.hpp>
 #include <tandem/strategy/model_parallel.hpp>
 
@@ -134,9 +136,38 @@ TEST_CASE("no order is below the bound, and one device takes the sum") {
   }
 }
 
+TEST_CASE("a placement for the order is never slower than its start, and keeps within memory") {
+  std::mt19937 random{3};
+  int faster = 0;
+  int bounded = 0;  // by memory
+  for (int round = 0; round < 100; ++round) {
+    CostGraph const graph = random_graph(random, 3 + static_cast<int>(random() % 20));
+    PlacementTask task{.devices = 2, .bandwidth = 4};
+    GraphPlacement const listed = place_graph(graph, task, {.moves = 200});
+    std::vector<int> const device = place_ordered(graph, task, listed.device);
+    double const before = ordered_step(graph, task, listed.device);
+    double const after = ordered_step(graph, task, device);
+    CHECK(after <= before);
+    faster += after < before ? 1 : 0;
+    double bytes[2] = {};
+    for (std::size_t n = 0; n < listed.device.size(); ++n) {
+      bytes[listed.device[n]] += detail::bytes_on_device(graph.node[n], task);
+    }
+    task.memory = static_cast<std::int64_t>(std::max(bytes[0], bytes[1]));
+    std::vector<int> const within = place_ordered(graph, task, listed.device);
+    CHECK(detail::fits_memory(graph, task, within));
+    CHECK(ordered_step(graph, task, within) <= before);
+    bounded += within != device ? 1 : 0;
+  }
+  CHECK(faster > 0);
+  CHECK(bounded > 0);
+  CHECK_THROWS_AS(static_cast<void>(place_ordered(diamond(), {.devices = 2}, {0, 0, 2, 0})),
+                  ContractError);
+}
+
 TEST_CASE("on several nodes each two devices have the link between them") {
   Machine machine = dgx1_v100();
-  machine.devices_per_node = 2;
+  machine.devices_per_node = machine.adapters = 2;
   machine.inside = {.bandwidth = 4, .latency = 0.25};
   machine.between = {.bandwidth = 1, .latency = 0.5};
   std::mt19937 random{2};

@@ -29,7 +29,7 @@ CostGraph inception(Machine const& machine, int samples) {
 /// Nodes of two devices each, as many as are wanted: every other message leaves one.
 Machine pairs() {
   Machine machine = dgx1_v100();
-  machine.devices_per_node = 2;
+  machine.devices_per_node = machine.adapters = 2;
   return machine;
 }
 
