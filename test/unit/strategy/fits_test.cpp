@@ -122,6 +122,20 @@ TEST_CASE("what is computed again") {
         device_memory<Net, Whole, Sgd, Fp32>(64, 0).kept);
 }
 
+using Normed = Sequential<Conv2d<8, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>>;
+struct OneReLU : Network<Image<3, 8, 8>, Sequential<Normed, ReLU, Flatten, Linear<16>>> {};
+struct TwoReLUs
+    : Network<Image<3, 8, 8>, Sequential<Normed, Concat<ReLU, ReLU>, Flatten, Linear<16>>> {};
+
+TEST_CASE("a batch norm has memory of its own unless one ReLU alone reads it") {
+  constexpr std::int64_t map = 16 * 8 * 64 * 4;  // bytes of 8 channels
+  constexpr std::int64_t others = 16 * 16 * 4 + 64 * (8 + 2);
+  // Convolution, ReLU and, where channels come last, Flatten's copy ...
+  CHECK(device_memory<OneReLU, SingleDevice<>, Sgd, Fp32>(16, 0).kept == 3 * map + others);
+  // ... and here batch norm, another ReLU, and twice as much of Concat and Flatten.
+  CHECK(device_memory<TwoReLUs, SingleDevice<>, Sgd, Fp32>(16, 0).kept == 8 * map + others);
+}
+
 TEST_CASE("types of elements, states of optimizers") {
   using S = SingleDevice<>;
   constexpr DeviceMemory fp32 = device_memory<Net, S, AdamW, Fp32>(8, 0);
