@@ -10,6 +10,7 @@
 #include <tandem/engine/gradient_plan.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/models/googlenet.hpp>
+#include <tandem/models/inception_v3.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/strategy/cross_model_parallel.hpp>
 #include <tandem/strategy/fits.hpp>
@@ -156,6 +157,13 @@ TEST_CASE("placed nodes") {
   check<Branches, ModelParallel<Placed<places>, Microbatches<2>>>(16);
   check<Branches, ModelParallel<Placed<places>, Microbatches<2>, Reproducible<>>>(16);
 }
+
+// As large as networks get here, on 2 devices with two copies of the model: within the compilers'
+// limits of one constant evaluation.
+static_assert(fits<models::InceptionV3<1000>, SingleDevice<>, Sgd, Fp32>(64,
+                                                                         std::int64_t{8} << 30));
+static_assert(fits<models::InceptionV3<1000>, Pipeline<Chimera, 4, Auto<2>>, Sgd, Fp32>(
+    64, std::int64_t{8} << 30));
 
 TEST_CASE("GoogLeNet and ResNet-20") {
   check<models::GoogLeNet<10>, SingleDevice<>>(64);
