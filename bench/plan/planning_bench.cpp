@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long planning takes: the search for up to 1,024 devices, the list schedule of Inception-V3's
-// graph (what a placement search calls for each move), the cut of a chain.
+// How long planning takes: the search for up to 1,024 devices, memory included; the list schedule
+// of Inception-V3's graph (what a placement search calls for each move); the cut of a chain.
 //   bench_planning --benchmark_repetitions=3
 
 #include <benchmark/benchmark.h>
@@ -22,8 +22,10 @@ td::CostGraph inception(int samples) {
 }
 
 void search(benchmark::State& state) {
-  td::SearchTask const task{
-      .machine = td::dgx1_v100(), .batch_per_worker = 64, .samples = 1'281'167};
+  td::SearchTask const task{.machine = td::dgx1_v100(),
+                            .batch_per_worker = 64,
+                            .samples = 1'281'167,
+                            .network = td::graph<td::models::InceptionV3<1000>>};
   td::EpochCurve const epochs =
       td::EpochCurve::measured(td::parse_epoch_points("2048:4,4096:7,8192:12,16384:23"));
   std::vector<int> devices(static_cast<std::size_t>(state.range(0)));

@@ -4721,7 +4721,7 @@ enum class Fault : std::uint8_t {
 };
 
 /// What a rewrite of a graph must know a layer to be.
-enum class LayerKind : std::uint8_t { other, batch_norm, relu, flatten, pool, pointwise };
+enum class LayerKind : std::uint8_t { other, batch_norm, relu, dropout, flatten, pool, pointwise };
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
@@ -4964,6 +4964,16 @@ struct Rewrites {
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
 };
 
+/// Whether a Flatten would change the order of elements in memory where channels come last: (H, W,
+/// C) is not (C, H, W) where there are several channels and several pixels.
+constexpr bool flatten_reorders(Node const& node) {
+  return node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
+         node.in[1] * node.in[2] > 1;
+}
+
+/// Convolutions that become one, at most.
+inline constexpr int most_merged = 8;
+
 namespace detail {
 
 /// For each node, how many edges carry its output, and the node that the last of them leads to.
@@ -4983,60 +4993,58 @@ struct Readers {
   }
 };
 
-}  // namespace detail
+// Of the rewrites below: @p graph has nodes, their number and the sources of edges; @p readers is
+// as Readers. Each gives whether it has changed anything.
 
-/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
-template <GraphSize Size>
-constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
-  detail::Readers<Size> const readers{graph};
-  for (int n = 1; n < Size.nodes; ++n) {
+template <class AnyGraph, class AnyReaders>
+constexpr bool fuse_relu_in(AnyGraph& graph, AnyReaders const& readers) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    if (graph.node[n].layer != LayerKind::relu) {
+      continue;
+    }
     int const source = graph.source[graph.node[n].first_edge];
     Node& before = graph.node[source];
-    if (graph.node[n].layer == LayerKind::relu && before.layer == LayerKind::batch_norm &&
-        readers.count[source] == 1) {
+    if (before.layer == LayerKind::batch_norm && readers.count[source] == 1) {
       before.relu = true;
       graph.node[n].view = true;
+      any = true;
     }
   }
-  return graph;
+  return any;
 }
 
-/// Makes each Flatten that would change the order of elements in memory a copy: (H, W, C) is not
-/// (C, H, W) where there are several channels and several pixels.
-template <GraphSize Size>
-constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
-  for (int n = 1; n < Size.nodes; ++n) {
-    Node& node = graph.node[n];
-    if (node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
-        node.in[1] * node.in[2] > 1) {
-      node.view = false;
+template <class AnyGraph>
+constexpr bool materialise_flatten_in(AnyGraph& graph) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    if (flatten_reorders(graph.node[n])) {
+      graph.node[n].view = false;
+      any = true;
     }
   }
-  return graph;
+  return any;
 }
 
-/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
-/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
-/// is what reads slices.
-/// @param most  convolutions that become one, at most
-template <GraphSize Size>
-constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
-  detail::Readers<Size> const readers{graph};
+template <class AnyGraph, class AnyReaders>
+constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, int most) {
   auto const fits = [&](int n) {
     Node const& node = graph.node[n];
     return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
            readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
   };
-  for (int first = 1; first < Size.nodes; ++first) {
+  bool any = false;
+  for (int first = 1; first < graph.nodes; ++first) {
     if (!fits(first)) {
       continue;
     }
     Node& leader = graph.node[first];
+    int const input = graph.source[leader.first_edge];
     int width = leader.out[0];
     int count = 1;
-    for (int n = first + 1; n < Size.nodes && count < most; ++n) {
+    for (int n = first + 1; n <= readers.last[input] && count < most; ++n) {
       Node& node = graph.node[n];
-      if (fits(n) && graph.source[node.first_edge] == graph.source[leader.first_edge] &&
+      if (fits(n) && graph.source[node.first_edge] == input &&
           node.parameters == leader.parameters && node.frozen == leader.frozen &&
           node.stage == leader.stage) {
         node.merged = true;
@@ -5047,15 +5055,13 @@ constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
       }
     }
     leader.width = count > 1 ? width : 0;
+    any = any || count > 1;
   }
-  return graph;
+  return any;
 }
 
-/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
-/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
-template <GraphSize Size>
-constexpr Graph<Size> place_concat(Graph<Size> graph) {
-  detail::Readers<Size> const readers{graph};
+template <class AnyGraph, class AnyReaders>
+constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
   // The node that writes the output of n, or -1.
   auto const writer = [&](int n) {
     for (; graph.node[n].view; n = graph.source[graph.node[n].first_edge]) {
@@ -5068,7 +5074,8 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
         node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
     return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
   };
-  for (int n = 1; n < Size.nodes; ++n) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
     Node& join = graph.node[n];
     bool all = join.kind == NodeKind::concat && join.out.rank == 3;
     for (int e = 0; all && e < join.edges; ++e) {
@@ -5078,6 +5085,7 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
       continue;
     }
     join.placed = true;
+    any = true;
     int channel = 0;
     for (int e = 0; e < join.edges; ++e) {
       Node& node = graph.node[writer(graph.source[join.first_edge + e])];
@@ -5086,6 +5094,40 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
       channel += node.out[0];
     }
   }
+  return any;
+}
+
+}  // namespace detail
+
+/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
+  detail::fuse_relu_in(graph, detail::Readers<Size>{graph});
+  return graph;
+}
+
+/// Makes each Flatten a copy that would change the order of elements in memory.
+template <GraphSize Size>
+constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
+  detail::materialise_flatten_in(graph);
+  return graph;
+}
+
+/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
+/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
+/// is what reads slices.
+/// @param most  convolutions that become one
+template <GraphSize Size>
+constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = most_merged) {
+  detail::merge_pointwise_in(graph, detail::Readers<Size>{graph}, most);
+  return graph;
+}
+
+/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
+/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
+template <GraphSize Size>
+constexpr Graph<Size> place_concat(Graph<Size> graph) {
+  detail::place_concat_in(graph, detail::Readers<Size>{graph});
   return graph;
 }
 
@@ -6001,6 +6043,7 @@ class Scratch {
 
   /// In a long evaluation, take this once: an access through it costs the compiler no call.
   constexpr T* data() { return data_; }
+  constexpr T const* data() const { return data_; }
   constexpr T& operator[](int i) { return data_[i]; }
   constexpr T const& operator[](int i) const { return data_[i]; }
 
@@ -7670,50 +7713,6 @@ class StreamedRank : public RankInterface<P, Target> {
 /// (first fit). *gradient* holds the gradients of one backward pass likewise, behind those that are
 /// sent.
 
-// ---- tandem/engine/first_fit.hpp
-
-/// @file
-/// FirstFit: places buffers in one region of memory by when they live.
-
-namespace tandem {
-
-namespace detail {
-
-/// Buffers placed by first fit in the order of their births.
-class FirstFit {
- public:
-  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  template <class = void>  // compiled where it is called, not by every include
-  std::int64_t place(std::int64_t bytes, int birth, int death) {
-    std::erase_if(live_, [&](Block const& block) { return block.death < birth; });
-    std::int64_t offset = 0;
-    auto at = live_.begin();
-    for (; at != live_.end() && at->offset - offset < bytes; ++at) {
-      offset = at->offset + at->bytes;
-    }
-    live_.insert(at, {offset, bytes, death});
-    peak_ = std::max(peak_, offset + bytes);
-    return offset;
-  }
-
-  [[nodiscard]] std::int64_t peak() const { return peak_; }
-
- private:
-  struct Block {
-    std::int64_t offset;
-    std::int64_t bytes;
-    int death;
-  };
-  std::vector<Block> live_;  // by offset
-  std::int64_t peak_ = 0;
-};
-
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace detail
-
-}  // namespace tandem
-
 // ---- tandem/ops/op.hpp
 
 /// @file
@@ -7827,6 +7826,105 @@ struct MetricOp {
 
 }  // namespace tandem
 
+// ---- tandem/strategy/buffer_sizes.hpp
+
+/// @file
+/// BufferSizes: bytes of the buffers of a graph's nodes, for one size of microbatch.
+
+namespace tandem::detail {
+
+/// Buffers begin on lines of the cache.
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Sizes of the buffers of a graph's nodes.
+struct BufferSizes {
+  GraphView graph;
+  std::int64_t batch;
+  std::int64_t element_bytes;
+
+  [[nodiscard]] constexpr std::int64_t bytes(int node) const {
+    return aligned(graph.node[node].out.elements() * batch * element_bytes);
+  }
+  // Of a root, which may be wider than what it is named after.
+  [[nodiscard]] constexpr std::int64_t stored_bytes(int node) const {
+    Node const& n = graph.node[node];
+    std::int64_t const wider = n.width > 0 ? n.width : 1;
+    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    return aligned(n.out.elements() / own * wider * batch * element_bytes);
+  }
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/strategy/first_fit.hpp
+
+/// @file
+/// FirstFit: places buffers in one region of memory by when they live. At compile time, too.
+
+namespace tandem {
+
+namespace detail {
+
+/// Buffers placed by first fit in the order of their births.
+class FirstFit {
+ public:
+  /// @param most  of the buffers that it will place
+  constexpr explicit FirstFit(int most) : live_{most} {}
+
+  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
+  template <class = void>  // compiled where it is called, not by every include
+  constexpr std::int64_t place(std::int64_t bytes, int birth, int death) {
+    Block* const live = live_.data();
+    if (earliest_death_ < birth) {
+      bury(live, birth);
+    }
+    std::int64_t offset = has_gaps_ ? 0 : peak_;
+    int at = has_gaps_ ? 0 : count_;
+    for (; at < count_ && live[at].offset - offset < bytes; ++at) {
+      offset = live[at].offset + live[at].bytes;
+    }
+    for (int i = count_++; i > at; --i) {
+      live[i] = live[i - 1];
+    }
+    live[at] = {offset, bytes, death};
+    earliest_death_ = count_ > 1 ? std::min(earliest_death_, death) : death;
+    peak_ = std::max(peak_, offset + bytes);
+    return offset;
+  }
+
+  [[nodiscard]] constexpr std::int64_t peak() const { return peak_; }
+
+ private:
+  struct Block {
+    std::int64_t offset;
+    std::int64_t bytes;
+    int death;
+  };
+
+  template <class = void>
+  constexpr void bury(Block* live, int birth) {
+    int const count = count_;
+    count_ = 0;
+    has_gaps_ = true;
+    for (int i = 0; i < count; ++i) {
+      if (live[i].death >= birth) {
+        earliest_death_ = count_ > 0 ? std::min(earliest_death_, live[i].death) : live[i].death;
+        live[count_++] = live[i];
+      }
+    }
+  }
+
+  Scratch<Block> live_;  // by offset
+  int count_ = 0;
+  int earliest_death_ = 0;
+  bool has_gaps_ = false;  // some buffer has died
+  std::int64_t peak_ = 0;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
@@ -7877,24 +7975,6 @@ struct PlanTask {
 };
 
 namespace detail {
-
-/// Sizes of the buffers of a graph's nodes.
-struct BufferSizes {
-  GraphView graph;
-  std::int64_t batch;
-  std::int64_t element_bytes;
-
-  [[nodiscard]] std::int64_t bytes(int node) const {
-    return aligned(graph.node[node].out.elements() * batch * element_bytes);
-  }
-  // Of a root, which may be wider than what it is named after.
-  [[nodiscard]] std::int64_t stored_bytes(int node) const {
-    Node const& n = graph.node[node];
-    std::int64_t const wider = n.width > 0 ? n.width : 1;
-    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
-    return aligned(n.out.elements() / own * wider * batch * element_bytes);
-  }
-};
 
 /// Places values, and what ops save.
 template <class = void>
@@ -8031,7 +8111,7 @@ class ValuePlanner {
     plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
     plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
     plan_.kept_bytes.assign(task_.stages.size(), 0);
-    detail::FirstFit transient;
+    FirstFit transient{graph_.nodes};
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
       std::int64_t recomputed = 0;
       for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
@@ -10120,31 +10200,57 @@ class Arenas {
 /// @file
 /// plan_memory: a MemoryPlan whole, values and gradients.
 
+// ---- tandem/strategy/gradient_arena.hpp
+
+/// @file
+/// GradientArena: where the gradients of a device's activations stand during a backward pass. The
+/// engine's plan, and what device_memory counts where the compiler or a planner asks.
+///
+/// Gradients whose lives do not meet share memory (first fit); nodes that pass theirs on share it
+/// with their inputs; what is sent has memory of its own, before all others.
+
 namespace tandem {
+
+/// What gradients are placed for.
+struct GradientTask {
+  std::int64_t batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
+  bool deferred = false;           ///< weight gradients are computed when the pass is over
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+};
+
+/// Offsets in bytes, -1 where there is no such gradient.
+struct GradientArena {
+  static constexpr std::int64_t none = -1;
+
+  detail::Scratch<std::int64_t> node;      ///< of a node's output
+  detail::Scratch<std::int64_t> edge;      ///< of what an edge carries
+  detail::Scratch<std::int64_t> outgoing;  ///< of a received node, to be sent
+  std::int64_t loss = none;                ///< where the loss writes
+  std::int64_t outgoing_bytes = 0;         ///< at the beginning
+  std::int64_t bytes = 0;                  ///< of one backward pass, behind them
+
+  constexpr GradientArena(GraphView graph, GradientTask const& task);
+};
 
 namespace detail {
 
-/// Places the gradients of a MemoryPlan whose values have been placed.
+/// Places the gradients of a graph. Linear in it, but for what lives at once.
 template <class = void>
 class GradientPlanner {
  public:
-  GradientPlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
-                  MemoryPlan& plan)
+  constexpr GradientPlanner(GraphView graph, GradientTask const& task, GradientArena& arena)
       : graph_{graph},
-        needs_{needs},
         task_{task},
         sizes_{graph, task.batch, task.element_bytes},
-        plan_{plan} {}
+        arena_{arena},
+        gradients_{graph.nodes + graph.edges + 1},
+        own_{graph.nodes} {}
 
   // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
-  void place() {
-    plan_.node_gradient.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
-    plan_.edge_gradient.assign(static_cast<std::size_t>(graph_.edges), MemoryPlan::none);
-    plan_.outgoing.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
-    wide_gradient_.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
-    dies_.resize(static_cast<std::size_t>(
-        graph_.nodes));  // of a node's gradient, through nodes that pass it on
-    own_.assign(static_cast<std::size_t>(graph_.nodes), true);
+  constexpr void place() {
+    count_readers();
     place_outgoing();
     find_deaths();
     for (int n = graph_.nodes - 1; n >= 0; --n) {
@@ -10153,135 +10259,185 @@ class GradientPlanner {
         place_edge_gradients(n);
       }
     }
-    plan_.gradient_bytes = gradients_.peak();
+    arena_.bytes = gradients_.peak();
   }
 
  private:
-  [[nodiscard]] OpNeeds const& needs(int node) const {
-    return needs_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] int readers(int node) const {
-    int count = 0;
-    for (int e = 0; e < graph_.edges; ++e) {
-      count += graph_.source[e] == node ? 1 : 0;
+  // Of a node, as the pass comes to it.
+  struct Own {
+    std::int64_t gradient = GradientArena::none;  // from the last reader, the first to be gone back
+    std::int64_t wide = GradientArena::none;      // of the first of merged nodes
+    int readers = 0;
+    int summands = 0;  // gradients that readers give it
+    int last_reader = -1;
+    int givers = 0;     // readers that have given a gradient
+    int death = 0;      // of its gradient, through nodes that pass it on
+    bool alone = true;  // nobody else has its gradient's memory
+  };
+
+  constexpr void count_readers() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        Own& own = own_[graph_.source[e]];
+        ++own.readers;
+        own.summands += node.needs_gradient && !node.merged ? 1 : 0;
+      }
     }
-    return count;
   }
 
   // What is sent while the next passes compute has memory that nothing else uses.
-  void place_outgoing() {
+  constexpr void place_outgoing() {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       if (node.kind == NodeKind::receive && node.needs_gradient) {
-        plan_.outgoing[static_cast<std::size_t>(n)] = plan_.outgoing_bytes;
-        plan_.outgoing_bytes += sizes_.bytes(n) * (task_.apart ? readers(n) : 1);
+        arena_.outgoing[n] = arena_.outgoing_bytes;
+        arena_.outgoing_bytes += sizes_.bytes(n) * (task_.apart ? own_[n].readers : 1);
       }
     }
   }
 
-  void find_deaths() {
-    bool deferred = false;  // weight gradients are computed when the pass is over
-    for (StageLife const& stage : task_.stages) {
-      deferred = deferred || stage.deferred > 0;
-    }
+  constexpr void find_deaths() {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
-      int& death = dies_[static_cast<std::size_t>(n)];
-      death = deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
-      for (int e = 0; passes_on(n) && e < node.edges; ++e) {
-        int const source = graph_.source[node.first_edge + e];
-        death = std::max(death, dies_[static_cast<std::size_t>(source)]);
+      int death =
+          task_.deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
+      if (passes_on(n)) {
+        for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+          death = std::max(death, death_of_summand(graph_.source[e]));
+        }
       }
+      own_[n].death = death;
     }
+  }
+
+  // Until when what a reader gives node n is read: no longer than it takes to add several.
+  [[nodiscard]] constexpr int death_of_summand(int n) const {
+    return own_[n].summands > 1 && !task_.deferred ? time(n) : own_[n].death;
   }
 
   // The gradient of its only reader's input, or a sum of several in memory of its own.
-  void place_node_gradient(int n) {
+  constexpr void place_node_gradient(int n) {
     if (graph_.node[n].kind == NodeKind::send) {
       return;
     }
-    auto const i = static_cast<std::size_t>(n);
-    int users = 0;
-    std::int64_t only = MemoryPlan::none;
-    for (int m = n + 1; m < graph_.nodes; ++m) {
-      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
-        if (graph_.source[e] == n && plan_.edge_gradient[static_cast<std::size_t>(e)] >= 0) {
-          ++users;
-          only = plan_.edge_gradient[static_cast<std::size_t>(e)];
-          own_[i] = graph_.node[m].kind != NodeKind::add &&
-                    (own_[static_cast<std::size_t>(m)] || !passes_on(m));
-        }
-      }
-    }
+    Own& own = own_[n];
+    std::int64_t only = own.gradient;
+    int givers = own.givers;
     if (n == graph_.result) {
-      only = plan_.loss_gradient = place(sizes_.bytes(n), n, n);
-      users = 1;
+      only = arena_.loss = place(sizes_.bytes(n), n, own_[n].death);
+      givers = 1;
     }
-    if (plan_.outgoing[i] >= 0) {
-      only = plan_.outgoing[i];
-    } else if (users != 1) {
-      own_[i] = true;
-      only = place(sizes_.bytes(n), n, n);
+    if (arena_.outgoing[n] >= 0) {
+      only = arena_.outgoing[n];
+    } else if (givers != 1) {
+      own.alone = true;
+      only = place(sizes_.bytes(n), n, own.death);
     }
-    plan_.node_gradient[i] = only;
+    arena_.node[n] = only;
   }
 
-  void place_edge_gradients(int n) {
+  constexpr void place_edge_gradients(int n) {
     Node const& node = graph_.node[n];
+    bool const passes = passes_on(n);
+    bool const alone = node.kind != NodeKind::add && (own_[n].alone || !passes);
     std::int64_t channel = 0;
     for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
       int const source = graph_.source[e];
       std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
       channel += graph_.node[source].out[0];
       if (graph_.node[source].needs_gradient) {
-        plan_.edge_gradient[static_cast<std::size_t>(e)] =
-            passes_on(n) ? plan_.node_gradient[static_cast<std::size_t>(n)] + offset
-                         : place_edge_gradient(n, source);
+        arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source);
+        Own& given = own_[source];
+        ++given.givers;
+        if (given.last_reader < 0 || given.last_reader == n) {
+          given.last_reader = n;
+          given.gradient = arena_.edge[e];
+          given.alone = alone;
+        }
       }
     }
   }
 
   // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
-  std::int64_t place_edge_gradient(int n, int source) {
+  constexpr std::int64_t place_edge_gradient(int n, int source) {
     Node const& node = graph_.node[source];
-    if (plan_.outgoing[static_cast<std::size_t>(source)] >= 0 && readers(source) == 1) {
-      return plan_.outgoing[static_cast<std::size_t>(source)];
+    if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
+      return arena_.outgoing[source];
     }
     int const leader = node.merged ? node.home : source;
     if (graph_.node[leader].width == 0) {
-      return place(sizes_.bytes(source), n, source);
+      return place(sizes_.bytes(source), n, death_of_summand(source));
     }
-    std::int64_t& wide = wide_gradient_[static_cast<std::size_t>(leader)];
-    if (wide == MemoryPlan::none) {
-      wide = place(sizes_.stored_bytes(leader), n, leader);
+    std::int64_t& wide = own_[leader].wide;
+    if (wide == GradientArena::none) {
+      wide = place(sizes_.stored_bytes(leader), n, own_[leader].death);
     }
     return wide + node.first_channel * task_.element_bytes;
   }
 
-  // Memory that is written when @p writer has its turn and read until that of @p last.
-  std::int64_t place(std::int64_t bytes, int writer, int last) {
-    return plan_.outgoing_bytes +
-           gradients_.place(bytes, time(writer), dies_[static_cast<std::size_t>(last)]);
+  // Memory that is written when @p writer has its turn and read until time @p death.
+  constexpr std::int64_t place(std::int64_t bytes, int writer, int death) {
+    return arena_.outgoing_bytes + gradients_.place(bytes, time(writer), death);
   }
 
-  [[nodiscard]] int time(int node) const { return graph_.nodes - node; }
+  [[nodiscard]] constexpr int time(int node) const { return graph_.nodes - node; }
   // The gradient of its output and those of its inputs are in the same memory.
-  [[nodiscard]] bool passes_on(int n) const {
+  [[nodiscard]] constexpr bool passes_on(int n) const {
     Node const& node = graph_.node[n];
     return node.kind == NodeKind::add || node.view || node.placed ||
-           (needs(n).in_place && own_[static_cast<std::size_t>(n)]);
+           (task_.in_place[n] && own_[n].alone);
   }
 
   GraphView graph_;
-  std::vector<OpNeeds> const& needs_;
-  PlanTask const& task_;
+  GradientTask const& task_;
   BufferSizes sizes_;
-  MemoryPlan& plan_;
+  GradientArena& arena_;
   FirstFit gradients_;
-  std::vector<std::int64_t> wide_gradient_;  // of the first of merged nodes
-  std::vector<int> dies_;
-  std::vector<bool> own_;  // of a node: nobody else has its gradient's memory
+  Scratch<Own> own_;
 };
+
+}  // namespace detail
+
+constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task)
+    : node{graph.nodes, none}, edge{graph.edges, none}, outgoing{graph.nodes, none} {
+  detail::GradientPlanner<>{graph, task, *this}.place();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Places the gradients of a MemoryPlan.
+template <class = void>
+void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+                     MemoryPlan& plan) {
+  Scratch<bool> in_place{graph.nodes};
+  for (int n = 0; n < graph.nodes; ++n) {
+    in_place[n] = needs[static_cast<std::size_t>(n)].in_place;
+  }
+  bool deferred = false;
+  for (StageLife const& stage : task.stages) {
+    deferred = deferred || stage.deferred > 0;
+  }
+  GradientArena const arena{graph,
+                            {.batch = task.batch,
+                             .element_bytes = task.element_bytes,
+                             .in_place = in_place.data(),
+                             .deferred = deferred,
+                             .apart = task.apart}};
+  auto const list = [](Scratch<std::int64_t> const& offsets, int size) {
+    return std::vector<std::int64_t>(offsets.data(), offsets.data() + size);
+  };
+  plan.node_gradient = list(arena.node, graph.nodes);
+  plan.edge_gradient = list(arena.edge, graph.edges);
+  plan.outgoing = list(arena.outgoing, graph.nodes);
+  plan.loss_gradient = arena.loss;
+  plan.outgoing_bytes = arena.outgoing_bytes;
+  plan.gradient_bytes = arena.bytes;
+}
 
 }  // namespace detail
 
@@ -10290,7 +10446,7 @@ template <class = void>
 MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task) {
   MemoryPlan plan;
   detail::ValuePlanner<>{graph, needs, task, plan}.place();
-  detail::GradientPlanner<>{graph, needs, task, plan}.place();
+  detail::place_gradients(graph, needs, task, plan);
   return plan;
 }
 
@@ -12074,6 +12230,7 @@ template <DropoutRate Rate>
 struct Dropout<Rate> {
   using layer = Dropout;
   static constexpr std::string_view name = "Dropout";
+  static constexpr LayerKind kind = LayerKind::dropout;
   static constexpr double rate = Rate::value;
   static constexpr Shape output(Shape in) { return in; }
 };
@@ -19310,9 +19467,95 @@ struct DataParallel<N, Options...>
 /// DeviceMemory: how much memory the tensors of a device take at most. One function on values, for
 /// fits<>, where the compiler knows them, and for the planner, which makes them up.
 ///
-/// Logical sizes: each value and each gradient in memory of its own, though an engine lets many
-/// share. Left out is what only a backend knows: scratch memory, packed weights, batches on their
-/// way, and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
+/// Gradients of activations are placed as an engine places them. Values have memory of their own,
+/// though an engine lets some share; only a ReLU takes that of the batch norm before it. Left out
+/// is what only a backend knows: scratch memory, packed weights, batches on their way, and what
+/// layers of the user's own save; the start-up plan (MemoryReport) has all of it.
+
+// ---- tandem/strategy/gradient_bound.hpp
+
+/// @file
+/// gradient_bound: the memory of a device's activation gradients, whatever backend of the library
+/// it has. Exact for the greediest of them: its graph is rewritten and its gradients are placed.
+
+namespace tandem {
+
+namespace detail {
+
+/// A graph's nodes, to be rewritten, for a size that is not part of a type.
+class NodeCopies {
+ public:
+  int nodes;
+  Node* node;
+  int const* source;
+
+  constexpr explicit NodeCopies(GraphView graph)
+      : nodes{graph.nodes}, node{nullptr}, source{graph.source}, own_{graph.nodes} {
+    node = own_.data();
+    for (int n = 0; n < nodes; ++n) {
+      node[n] = graph.node[n];
+    }
+  }
+
+ private:
+  Scratch<Node> own_;
+};
+
+/// As Readers.
+struct NodeReaders {
+  Scratch<int> count;
+  Scratch<int> last;
+
+  constexpr explicit NodeReaders(GraphView graph) : count{graph.nodes}, last{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
+        ++count[graph.source[e]];
+        last[graph.source[e]] = n;
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
+/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm; and
+/// `Host` of oneDNN, which merges convolutions and places concatenations as well.
+/// @param graph   as it is before rewrites
+/// @param task    in_place is not read; apart: the strategy is Reproducible
+/// @param passes  whose gradients are held at once
+template <class = void>
+constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes) {
+  detail::Scratch<bool> in_place{graph.nodes};
+  for (int n = 0; n < graph.nodes; ++n) {
+    LayerKind const layer = graph.node[n].layer;
+    in_place[n] = layer == LayerKind::relu || layer == LayerKind::dropout;
+  }
+  std::int64_t most = 0;
+  auto const place = [&](bool const* places) {
+    task.in_place = places;
+    GradientArena const arena{graph, task};
+    most = std::max(most, arena.outgoing_bytes + passes * arena.bytes);
+  };
+  place(in_place.data());
+
+  detail::NodeReaders const readers{graph};
+  detail::NodeCopies copy{graph};
+  graph.node = copy.node;
+  detail::Scratch<bool> const nowhere{graph.nodes};
+  detail::fuse_relu_in(copy, readers);
+  detail::materialise_flatten_in(copy);
+  place(nowhere.data());
+
+  bool const merged = !task.apart && detail::merge_pointwise_in(copy, readers, most_merged);
+  bool const placed = detail::place_concat_in(copy, readers);
+  if (merged || placed) {
+    place(nowhere.data());
+  }
+  return most;
+}
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -19323,10 +19566,11 @@ struct DeviceMemory {
   std::int64_t weights = 0;    ///< copies in the type of products, where that is another
   std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
   std::int64_t optimizer_state = 0;
-  std::int64_t exchange = 0;              ///< averages of two models on their way
-  std::int64_t kept = 0;                  ///< activations of all live microbatches
-  std::int64_t recomputed = 0;            ///< of one run of layers: in its first pass, and again
-  std::int64_t activation_gradients = 0;  ///< of one backward pass, or of those not yet retired
+  std::int64_t exchange = 0;    ///< averages of two models on their way
+  std::int64_t kept = 0;        ///< activations of all live microbatches
+  std::int64_t recomputed = 0;  ///< of one run of layers: in its first pass, and again
+  std::int64_t activation_gradients =
+      0;  ///< those that live at once, of one backward pass or of all not yet retired
 
   [[nodiscard]] constexpr std::int64_t total() const {
     return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
@@ -19352,6 +19596,7 @@ struct MemoryTask {
   int states = 1;                 ///< arrays of the optimizer's state
   int gradients = 1;              ///< buffers
   int places = 1;                 ///< of weights, as WeightPlaces::count()
+  bool reproducible = false;      ///< the strategy is
   Averaging averaging{};
   StageMemory const* stage = nullptr;
   int stages = 0;
@@ -19360,44 +19605,40 @@ struct MemoryTask {
 
 namespace detail {
 
-/// Sizes of the tensors of a device's graph.
-struct LogicalSizes {
-  GraphView graph;
-  std::int64_t batch;
-  std::int64_t element_bytes;
-  Scratch<int> uses;  // edges that carry a node's output
+/// Sizes of the values of a device's graph.
+struct ValueSizes {
+  BufferSizes sizes;
+  int const* segment;
+  Scratch<int> uses;   // edges that carry a node's output
+  Scratch<bool> lent;  // its memory is that of the ReLU that reads it
 
-  constexpr LogicalSizes(GraphView g, std::int64_t b, std::int64_t bytes)
-      : graph{g}, batch{b}, element_bytes{bytes}, uses{g.nodes} {
-    for (int e = 0; e < g.edges; ++e) {
-      ++uses[g.source[e]];
+  constexpr ValueSizes(BufferSizes const& own, int const* segments)
+      : sizes{own}, segment{segments}, uses{own.graph.nodes}, lent{own.graph.nodes} {
+    GraphView const& graph = sizes.graph;
+    for (int e = 0; e < graph.edges; ++e) {
+      ++uses[graph.source[e]];
+    }
+    for (int n = 0; n < graph.nodes; ++n) {
+      if (graph.node[n].layer == LayerKind::relu) {
+        int const source = graph.source[graph.node[n].first_edge];
+        lent[source] = uses[source] == 1 && graph.node[source].layer == LayerKind::batch_norm &&
+                       graph.node[source].stage == graph.node[n].stage &&
+                       segment[source] == segment[n];
+      }
     }
   }
 
-  static constexpr std::int64_t line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-  [[nodiscard]] constexpr std::int64_t output(int n) const {
-    return line(graph.node[n].out.elements() * batch * element_bytes);
-  }
   /// Of a node: its output, and what its op saves: the winners of a pool, the statistics of a batch
   /// norm (a few numbers a channel).
-  [[nodiscard]] constexpr std::int64_t value(int n) const {
-    Node const& node = graph.node[n];
-    bool const stored = node.kind == NodeKind::receive || (!node.is_end() && !node.view);
+  [[nodiscard]] constexpr std::int64_t of(int n) const {
+    Node const& node = sizes.graph.node[n];
+    bool const stored = node.kind == NodeKind::receive ||
+                        (!node.is_end() && (!node.view || flatten_reorders(node)) && !lent[n]);
     std::int64_t const winners =
-        node.layer == LayerKind::pool ? line(node.out.elements() * batch * 4) : 0;
+        node.layer == LayerKind::pool ? aligned(node.out.elements() * sizes.batch * 4) : 0;
     std::int64_t const statistics =
-        node.layer == LayerKind::batch_norm ? line(64 * (node.in[0] + 2)) : 0;
-    return (stored ? output(n) : 0) + winners + statistics;
-  }
-  /// One from each reader, and their sum; what is sent back has memory of its own.
-  [[nodiscard]] constexpr std::int64_t gradient(int n) const {
-    Node const& node = graph.node[n];
-    if (!node.needs_gradient || node.kind == NodeKind::send) {
-      return 0;
-    }
-    int const most = node.kind == NodeKind::receive ? 2 * uses[n] : uses[n] + 1;
-    return output(n) * (uses[n] > 1 ? most : 1);
+        node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
+    return (stored ? sizes.bytes(n) : 0) + winners + statistics;
   }
 };
 
@@ -19420,27 +19661,32 @@ struct KeptNodes {
 
 /// What is kept, computed again and differentiated.
 constexpr void count_activations(GraphView graph, MemoryTask const& task, DeviceMemory& memory) {
-  LogicalSizes const sizes{graph, task.batch, task.scalar_bytes};
+  ValueSizes const value{{graph, task.batch, task.scalar_bytes}, task.segment};
   KeptNodes const kept{graph, task.segment};
-  int deferred = 1;
+  int deferred = 0;
   std::int64_t segment = 0;
   for (int s = 0; s < task.stages; ++s) {
     StageMemory const& stage = task.stage[s];
     deferred = std::max(deferred, stage.deferred);
     for (int n = stage.first; n < stage.last; ++n) {
       bool const begins = n == stage.first || task.segment[n] != task.segment[n - 1];
+      std::int64_t const bytes = value.of(n);
       segment = begins ? 0 : segment;
       if (kept.of[n]) {
-        memory.kept += stage.live * sizes.value(n);
+        memory.kept += stage.live * bytes;
       }
       if (task.segment[n] >= 0) {
-        segment += sizes.value(n);
+        segment += bytes;
         memory.recomputed = std::max(memory.recomputed, 2 * segment);
       }
-      memory.activation_gradients += sizes.gradient(n);
     }
   }
-  memory.activation_gradients *= deferred;
+  memory.activation_gradients = gradient_bound(graph,
+                                               {.batch = task.batch,
+                                                .element_bytes = task.scalar_bytes,
+                                                .deferred = deferred > 0,
+                                                .apart = task.reproducible},
+                                               std::max(deferred, 1));
 }
 
 }  // namespace detail
@@ -19492,6 +19738,7 @@ constexpr DeviceMemory device_memory(int batch, int states) {
                                                .states = states,
                                                .gradients = buffers,
                                                .places = Device::places.count(),
+                                               .reproducible = batching.reproducible,
                                                .averaging = Whole::averaging,
                                                .stage = stage,
                                                .stages = Device::stages.count,

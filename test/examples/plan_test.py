@@ -66,7 +66,7 @@ class Plan(plan_cases.PlanTest):
         return json.loads(self.output("--machine", "dgx-1-v100", "--format", "json", *words))
 
     def test_search(self):
-        result = self.searched("--net", "inception_v3", "--devices", "1..256", "--memory", "32GB",
+        result = self.searched("--net", "inception_v3", "--devices", "1..256",
                                "--epochs", "2048:4,4096:7,8192:12,16384:23")
         self.assertEqual([own["devices"] for own in result["results"]], [1, 2, 4, 8, 16, 32, 64, 128, 256])
         for own in result["results"]:

@@ -15,9 +15,10 @@
 #include <cstdint>
 #include <vector>
 
-#include <tandem/engine/first_fit.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/strategy/buffer_sizes.hpp>
+#include <tandem/strategy/first_fit.hpp>
 
 namespace tandem {
 
@@ -69,24 +70,6 @@ struct PlanTask {
 };
 
 namespace detail {
-
-/// Sizes of the buffers of a graph's nodes.
-struct BufferSizes {
-  GraphView graph;
-  std::int64_t batch;
-  std::int64_t element_bytes;
-
-  [[nodiscard]] std::int64_t bytes(int node) const {
-    return aligned(graph.node[node].out.elements() * batch * element_bytes);
-  }
-  // Of a root, which may be wider than what it is named after.
-  [[nodiscard]] std::int64_t stored_bytes(int node) const {
-    Node const& n = graph.node[node];
-    std::int64_t const wider = n.width > 0 ? n.width : 1;
-    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
-    return aligned(n.out.elements() / own * wider * batch * element_bytes);
-  }
-};
 
 /// Places values, and what ops save.
 template <class = void>
@@ -223,7 +206,7 @@ class ValuePlanner {
     plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
     plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
     plan_.kept_bytes.assign(task_.stages.size(), 0);
-    detail::FirstFit transient;
+    FirstFit transient{graph_.nodes};
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
       std::int64_t recomputed = 0;
       for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {

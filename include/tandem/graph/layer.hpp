@@ -70,7 +70,7 @@ enum class Fault : std::uint8_t {
 };
 
 /// What a rewrite of a graph must know a layer to be.
-enum class LayerKind : std::uint8_t { other, batch_norm, relu, flatten, pool, pointwise };
+enum class LayerKind : std::uint8_t { other, batch_norm, relu, dropout, flatten, pool, pointwise };
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),

@@ -20,6 +20,16 @@ struct Rewrites {
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
 };
 
+/// Whether a Flatten would change the order of elements in memory where channels come last: (H, W,
+/// C) is not (C, H, W) where there are several channels and several pixels.
+constexpr bool flatten_reorders(Node const& node) {
+  return node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
+         node.in[1] * node.in[2] > 1;
+}
+
+/// Convolutions that become one, at most.
+inline constexpr int most_merged = 8;
+
 namespace detail {
 
 /// For each node, how many edges carry its output, and the node that the last of them leads to.
@@ -39,60 +49,58 @@ struct Readers {
   }
 };
 
-}  // namespace detail
+// Of the rewrites below: @p graph has nodes, their number and the sources of edges; @p readers is
+// as Readers. Each gives whether it has changed anything.
 
-/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
-template <GraphSize Size>
-constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
-  detail::Readers<Size> const readers{graph};
-  for (int n = 1; n < Size.nodes; ++n) {
+template <class AnyGraph, class AnyReaders>
+constexpr bool fuse_relu_in(AnyGraph& graph, AnyReaders const& readers) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    if (graph.node[n].layer != LayerKind::relu) {
+      continue;
+    }
     int const source = graph.source[graph.node[n].first_edge];
     Node& before = graph.node[source];
-    if (graph.node[n].layer == LayerKind::relu && before.layer == LayerKind::batch_norm &&
-        readers.count[source] == 1) {
+    if (before.layer == LayerKind::batch_norm && readers.count[source] == 1) {
       before.relu = true;
       graph.node[n].view = true;
+      any = true;
     }
   }
-  return graph;
+  return any;
 }
 
-/// Makes each Flatten that would change the order of elements in memory a copy: (H, W, C) is not
-/// (C, H, W) where there are several channels and several pixels.
-template <GraphSize Size>
-constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
-  for (int n = 1; n < Size.nodes; ++n) {
-    Node& node = graph.node[n];
-    if (node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
-        node.in[1] * node.in[2] > 1) {
-      node.view = false;
+template <class AnyGraph>
+constexpr bool materialise_flatten_in(AnyGraph& graph) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    if (flatten_reorders(graph.node[n])) {
+      graph.node[n].view = false;
+      any = true;
     }
   }
-  return graph;
+  return any;
 }
 
-/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
-/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
-/// is what reads slices.
-/// @param most  convolutions that become one, at most
-template <GraphSize Size>
-constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
-  detail::Readers<Size> const readers{graph};
+template <class AnyGraph, class AnyReaders>
+constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, int most) {
   auto const fits = [&](int n) {
     Node const& node = graph.node[n];
     return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
            readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
   };
-  for (int first = 1; first < Size.nodes; ++first) {
+  bool any = false;
+  for (int first = 1; first < graph.nodes; ++first) {
     if (!fits(first)) {
       continue;
     }
     Node& leader = graph.node[first];
+    int const input = graph.source[leader.first_edge];
     int width = leader.out[0];
     int count = 1;
-    for (int n = first + 1; n < Size.nodes && count < most; ++n) {
+    for (int n = first + 1; n <= readers.last[input] && count < most; ++n) {
       Node& node = graph.node[n];
-      if (fits(n) && graph.source[node.first_edge] == graph.source[leader.first_edge] &&
+      if (fits(n) && graph.source[node.first_edge] == input &&
           node.parameters == leader.parameters && node.frozen == leader.frozen &&
           node.stage == leader.stage) {
         node.merged = true;
@@ -103,15 +111,13 @@ constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = 8) {
       }
     }
     leader.width = count > 1 ? width : 0;
+    any = any || count > 1;
   }
-  return graph;
+  return any;
 }
 
-/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
-/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
-template <GraphSize Size>
-constexpr Graph<Size> place_concat(Graph<Size> graph) {
-  detail::Readers<Size> const readers{graph};
+template <class AnyGraph, class AnyReaders>
+constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
   // The node that writes the output of n, or -1.
   auto const writer = [&](int n) {
     for (; graph.node[n].view; n = graph.source[graph.node[n].first_edge]) {
@@ -124,7 +130,8 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
         node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
     return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
   };
-  for (int n = 1; n < Size.nodes; ++n) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
     Node& join = graph.node[n];
     bool all = join.kind == NodeKind::concat && join.out.rank == 3;
     for (int e = 0; all && e < join.edges; ++e) {
@@ -134,6 +141,7 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
       continue;
     }
     join.placed = true;
+    any = true;
     int channel = 0;
     for (int e = 0; e < join.edges; ++e) {
       Node& node = graph.node[writer(graph.source[join.first_edge + e])];
@@ -142,6 +150,40 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
       channel += node.out[0];
     }
   }
+  return any;
+}
+
+}  // namespace detail
+
+/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
+  detail::fuse_relu_in(graph, detail::Readers<Size>{graph});
+  return graph;
+}
+
+/// Makes each Flatten a copy that would change the order of elements in memory.
+template <GraphSize Size>
+constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
+  detail::materialise_flatten_in(graph);
+  return graph;
+}
+
+/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
+/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
+/// is what reads slices.
+/// @param most  convolutions that become one
+template <GraphSize Size>
+constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = most_merged) {
+  detail::merge_pointwise_in(graph, detail::Readers<Size>{graph}, most);
+  return graph;
+}
+
+/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
+/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
+template <GraphSize Size>
+constexpr Graph<Size> place_concat(Graph<Size> graph) {
+  detail::place_concat_in(graph, detail::Readers<Size>{graph});
   return graph;
 }
 

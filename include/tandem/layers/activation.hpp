@@ -65,6 +65,7 @@ template <DropoutRate Rate>
 struct Dropout<Rate> {
   using layer = Dropout;
   static constexpr std::string_view name = "Dropout";
+  static constexpr LayerKind kind = LayerKind::dropout;
   static constexpr double rate = Rate::value;
   static constexpr Shape output(Shape in) { return in; }
 };

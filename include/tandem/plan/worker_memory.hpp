@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include <tandem/graph/graph_view.hpp>
@@ -50,13 +49,14 @@ class DeviceCut {
       : network_{network}, worker_{worker}, map_{worker.map}, device_{device} {
     for (int copy = 0; copy < map_.copies; ++copy) {
       local_.assign(static_cast<std::size_t>(network.nodes), -1);
+      find_readers(copy);
       for (int n = 0; n < network.nodes; ++n) {
         if (device_of(copy, n) == device) {
           add_inputs(copy, n);
           add_node(copy, n);
+          add_sends(copy, n);
         }
       }
-      add_sends(copy);
     }
   }
 
@@ -148,25 +148,30 @@ class DeviceCut {
     result_ = n == network_.nodes - 1 ? local(n) : result_;
   }
 
-  // One to each device that reads a node of this one.
-  void add_sends(int copy) {
-    std::set<std::pair<int, int>> sends;  // node, device
+  // The devices that read each node, but for the network's input.
+  void find_readers(int copy) {
+    readers_.assign(static_cast<std::size_t>(network_.nodes), {});
     for (int n = 0; n < network_.nodes; ++n) {
       Node const& node = network_.node[n];
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         int const from = network_.source[e];
-        bool const leaves = network_.node[from].kind != NodeKind::input &&
-                            device_of(copy, from) == device_ && device_of(copy, n) != device_;
-        if (leaves) {
-          sends.insert({from, device_of(copy, n)});
+        if (network_.node[from].kind != NodeKind::input) {
+          readers_[static_cast<std::size_t>(from)].insert(device_of(copy, n));
         }
       }
     }
-    for (auto const& [from, to] : sends) {
-      Node end{.kind = NodeKind::send};
-      end.edges = 1;
-      add(end, node_.back().stage);
-      source_.push_back(local(from));
+  }
+
+  // One to each other device that reads node n.
+  void add_sends(int copy, int n) {
+    for (int const to : readers_[static_cast<std::size_t>(n)]) {
+      if (to != device_) {
+        Node end{.kind = NodeKind::send, .needs_gradient = network_.node[n].needs_gradient};
+        end.in = end.out = network_.node[n].out;
+        end.edges = 1;
+        add(end, stage_of(copy, n));
+        source_.push_back(local(n));
+      }
     }
   }
 
@@ -174,7 +179,8 @@ class DeviceCut {
   WorkerCut const& worker_;
   StageMapView map_;
   int device_;
-  std::vector<int> local_{};  // of a node of the copy at work: index here, or -1
+  std::vector<int> local_{};              // of a node of the copy at work: index here, or -1
+  std::vector<std::set<int>> readers_{};  // of a node of that copy: devices
   std::vector<Node> node_{};
   std::vector<int> source_{};
   int result_ = -1;

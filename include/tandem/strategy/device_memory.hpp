@@ -5,16 +5,20 @@
 /// DeviceMemory: how much memory the tensors of a device take at most. One function on values, for
 /// fits<>, where the compiler knows them, and for the planner, which makes them up.
 ///
-/// Logical sizes: each value and each gradient in memory of its own, though an engine lets many
-/// share. Left out is what only a backend knows: scratch memory, packed weights, batches on their
-/// way, and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
+/// Gradients of activations are placed as an engine places them. Values have memory of their own,
+/// though an engine lets some share; only a ReLU takes that of the batch norm before it. Left out
+/// is what only a backend knows: scratch memory, packed weights, batches on their way, and what
+/// layers of the user's own save; the start-up plan (MemoryReport) has all of it.
 
 #include <algorithm>
 #include <cstdint>
 
 #include <tandem/graph/graph_view.hpp>
+#include <tandem/graph/rewrite.hpp>
 #include <tandem/strategy/averaging.hpp>
+#include <tandem/strategy/buffer_sizes.hpp>
 #include <tandem/strategy/checkpoint_rule.hpp>
+#include <tandem/strategy/gradient_bound.hpp>
 #include <tandem/strategy/live_microbatches.hpp>
 #include <tandem/strategy/local_stage.hpp>
 #include <tandem/strategy/scratch.hpp>
@@ -29,10 +33,11 @@ struct DeviceMemory {
   std::int64_t weights = 0;    ///< copies in the type of products, where that is another
   std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
   std::int64_t optimizer_state = 0;
-  std::int64_t exchange = 0;              ///< averages of two models on their way
-  std::int64_t kept = 0;                  ///< activations of all live microbatches
-  std::int64_t recomputed = 0;            ///< of one run of layers: in its first pass, and again
-  std::int64_t activation_gradients = 0;  ///< of one backward pass, or of those not yet retired
+  std::int64_t exchange = 0;    ///< averages of two models on their way
+  std::int64_t kept = 0;        ///< activations of all live microbatches
+  std::int64_t recomputed = 0;  ///< of one run of layers: in its first pass, and again
+  std::int64_t activation_gradients =
+      0;  ///< those that live at once, of one backward pass or of all not yet retired
 
   [[nodiscard]] constexpr std::int64_t total() const {
     return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
@@ -58,6 +63,7 @@ struct MemoryTask {
   int states = 1;                 ///< arrays of the optimizer's state
   int gradients = 1;              ///< buffers
   int places = 1;                 ///< of weights, as WeightPlaces::count()
+  bool reproducible = false;      ///< the strategy is
   Averaging averaging{};
   StageMemory const* stage = nullptr;
   int stages = 0;
@@ -66,44 +72,40 @@ struct MemoryTask {
 
 namespace detail {
 
-/// Sizes of the tensors of a device's graph.
-struct LogicalSizes {
-  GraphView graph;
-  std::int64_t batch;
-  std::int64_t element_bytes;
-  Scratch<int> uses;  // edges that carry a node's output
+/// Sizes of the values of a device's graph.
+struct ValueSizes {
+  BufferSizes sizes;
+  int const* segment;
+  Scratch<int> uses;   // edges that carry a node's output
+  Scratch<bool> lent;  // its memory is that of the ReLU that reads it
 
-  constexpr LogicalSizes(GraphView g, std::int64_t b, std::int64_t bytes)
-      : graph{g}, batch{b}, element_bytes{bytes}, uses{g.nodes} {
-    for (int e = 0; e < g.edges; ++e) {
-      ++uses[g.source[e]];
+  constexpr ValueSizes(BufferSizes const& own, int const* segments)
+      : sizes{own}, segment{segments}, uses{own.graph.nodes}, lent{own.graph.nodes} {
+    GraphView const& graph = sizes.graph;
+    for (int e = 0; e < graph.edges; ++e) {
+      ++uses[graph.source[e]];
+    }
+    for (int n = 0; n < graph.nodes; ++n) {
+      if (graph.node[n].layer == LayerKind::relu) {
+        int const source = graph.source[graph.node[n].first_edge];
+        lent[source] = uses[source] == 1 && graph.node[source].layer == LayerKind::batch_norm &&
+                       graph.node[source].stage == graph.node[n].stage &&
+                       segment[source] == segment[n];
+      }
     }
   }
 
-  static constexpr std::int64_t line(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-  [[nodiscard]] constexpr std::int64_t output(int n) const {
-    return line(graph.node[n].out.elements() * batch * element_bytes);
-  }
   /// Of a node: its output, and what its op saves: the winners of a pool, the statistics of a batch
   /// norm (a few numbers a channel).
-  [[nodiscard]] constexpr std::int64_t value(int n) const {
-    Node const& node = graph.node[n];
-    bool const stored = node.kind == NodeKind::receive || (!node.is_end() && !node.view);
+  [[nodiscard]] constexpr std::int64_t of(int n) const {
+    Node const& node = sizes.graph.node[n];
+    bool const stored = node.kind == NodeKind::receive ||
+                        (!node.is_end() && (!node.view || flatten_reorders(node)) && !lent[n]);
     std::int64_t const winners =
-        node.layer == LayerKind::pool ? line(node.out.elements() * batch * 4) : 0;
+        node.layer == LayerKind::pool ? aligned(node.out.elements() * sizes.batch * 4) : 0;
     std::int64_t const statistics =
-        node.layer == LayerKind::batch_norm ? line(64 * (node.in[0] + 2)) : 0;
-    return (stored ? output(n) : 0) + winners + statistics;
-  }
-  /// One from each reader, and their sum; what is sent back has memory of its own.
-  [[nodiscard]] constexpr std::int64_t gradient(int n) const {
-    Node const& node = graph.node[n];
-    if (!node.needs_gradient || node.kind == NodeKind::send) {
-      return 0;
-    }
-    int const most = node.kind == NodeKind::receive ? 2 * uses[n] : uses[n] + 1;
-    return output(n) * (uses[n] > 1 ? most : 1);
+        node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
+    return (stored ? sizes.bytes(n) : 0) + winners + statistics;
   }
 };
 
@@ -126,27 +128,32 @@ struct KeptNodes {
 
 /// What is kept, computed again and differentiated.
 constexpr void count_activations(GraphView graph, MemoryTask const& task, DeviceMemory& memory) {
-  LogicalSizes const sizes{graph, task.batch, task.scalar_bytes};
+  ValueSizes const value{{graph, task.batch, task.scalar_bytes}, task.segment};
   KeptNodes const kept{graph, task.segment};
-  int deferred = 1;
+  int deferred = 0;
   std::int64_t segment = 0;
   for (int s = 0; s < task.stages; ++s) {
     StageMemory const& stage = task.stage[s];
     deferred = std::max(deferred, stage.deferred);
     for (int n = stage.first; n < stage.last; ++n) {
       bool const begins = n == stage.first || task.segment[n] != task.segment[n - 1];
+      std::int64_t const bytes = value.of(n);
       segment = begins ? 0 : segment;
       if (kept.of[n]) {
-        memory.kept += stage.live * sizes.value(n);
+        memory.kept += stage.live * bytes;
       }
       if (task.segment[n] >= 0) {
-        segment += sizes.value(n);
+        segment += bytes;
         memory.recomputed = std::max(memory.recomputed, 2 * segment);
       }
-      memory.activation_gradients += sizes.gradient(n);
     }
   }
-  memory.activation_gradients *= deferred;
+  memory.activation_gradients = gradient_bound(graph,
+                                               {.batch = task.batch,
+                                                .element_bytes = task.scalar_bytes,
+                                                .deferred = deferred > 0,
+                                                .apart = task.reproducible},
+                                               std::max(deferred, 1));
 }
 
 }  // namespace detail
@@ -198,6 +205,7 @@ constexpr DeviceMemory device_memory(int batch, int states) {
                                                .states = states,
                                                .gradients = buffers,
                                                .places = Device::places.count(),
+                                               .reproducible = batching.reproducible,
                                                .averaging = Whole::averaging,
                                                .stage = stage,
                                                .stages = Device::stages.count,

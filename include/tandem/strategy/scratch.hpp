@@ -28,6 +28,7 @@ class Scratch {
 
   /// In a long evaluation, take this once: an access through it costs the compiler no call.
   constexpr T* data() { return data_; }
+  constexpr T const* data() const { return data_; }
   constexpr T& operator[](int i) { return data_[i]; }
   constexpr T const& operator[](int i) const { return data_[i]; }
 

@@ -123,6 +123,20 @@ TEST_CASE("GoogLeNet and ResNet-20: buffers whose lives meet do not overlap") {
   }
 }
 
+TEST_CASE("gradients of a residual block are gone when the next one's are added") {
+  auto const gradient_bytes = [](GraphView graph) {
+    std::vector<OpNeeds> needs(static_cast<std::size_t>(graph.nodes));
+    for (int n = 0; n < graph.nodes; ++n) {
+      needs[static_cast<std::size_t>(n)].in_place = graph.node[n].layer == LayerKind::relu;
+    }
+    return plan_memory(graph, needs, {.stages = {{.first = 0, .last = graph.nodes}}})
+        .gradient_bytes;
+  };
+  std::int64_t const block = 16 * 32 * 32 * 4;  // of the largest
+  CHECK(gradient_bytes(graph<models::ResNet20<10>>) == 3 * block);
+  CHECK(gradient_bytes(graph<models::ResNet18<10>>) == 3 * 4 * block);
+}
+
 TEST_CASE("rewritten graphs: slices of one memory live together") {
   Random random{3};
   constexpr Rewrites all{

@@ -156,6 +156,9 @@ class Player {
     }
     if (list.size() > 1) {
       gradient(plan_.node_gradient[at(n)], n, gradient_mark(n), &MarkedMemory::write);
+      for (int const e : list) {  // the sum overlaps no summand
+        gradient(plan_.edge_gradient[at(e)], n, edge_mark(e), &MarkedMemory::read);
+      }
     }
     auto const read = [&] {
       gradient(plan_.node_gradient[at(n)], n, gradient_mark(n), &MarkedMemory::read);

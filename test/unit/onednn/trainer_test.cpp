@@ -10,6 +10,8 @@
 #include <limits>
 #include <vector>
 
+#include <tandem/strategy/fits.hpp>
+
 #include <parity.hpp>
 
 namespace tandem::test {
@@ -156,6 +158,13 @@ TEST_CASE("slices, merged and in-place outputs need less memory") {
   CHECK(stored(half.memory()) < stored(fast.memory()));
   CHECK(stored(fast.memory()) < fast.memory().logical);
   CHECK(fast.memory().weights > 0);  // packed
+  DeviceMemory const most = device_memory<InceptionNet, SingleDevice<>, Adam, Fp32>(
+      parity_options().batch, 0);  // with any backend
+  for (MemoryReport const& has : {portable.memory(), fast.memory()}) {
+    CHECK(has.transient <= most.activation_gradients);
+    CHECK(most.activation_gradients < 2 * has.transient);
+    CHECK(stored(has) <= most.kept + most.activation_gradients);
+  }
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdint>
 
 #include <doctest/doctest.h>
 
+#include <tandem/engine/gradient_plan.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/tandem.hpp>
 
+#include <rank_of.hpp>
 #include <tiny_network.hpp>
 
 namespace fits_test {
@@ -17,10 +20,41 @@ using Back = BasicHost<Portable>;
 
 inline constexpr auto table = place<Net>({{"3.body", 1}, {"4.1", 2}, {"6", 1}});
 
+/// Bytes of the gradients of activations that device D of a trainer has, with its ops' own needs.
+template <class S, int D>
+std::int64_t activation_gradients(Trainer<Net, S, Back>& trainer, int batch) {
+  auto& rank = test::rank_of<D>(trainer);
+  PlanTask const task{.batch = largest_microbatch(batch, S::batching),
+                      .stages = rank.plan().stages,
+                      .apart = S::batching.reproducible};
+  MemoryPlan const plan =
+      plan_memory(test::DeviceOf<Trainer<Net, S, Back>, D>::graph, rank.needs(), task);
+  int deferred = 1;
+  for (StageLife const& stage : task.stages) {
+    deferred = std::max(deferred, stage.deferred);
+  }
+  return plan.outgoing_bytes + deferred * plan.gradient_bytes;
+}
+
+/// Whether each device has at most what was said, and more than half of it.
+template <class S, int D = 0>
+void check_gradients(Trainer<Net, S, Back>& trainer, int batch) {
+  CAPTURE(D);
+  std::int64_t const has = activation_gradients<S, D>(trainer, batch);
+  std::int64_t const most = device_memory<Net, S, Sgd, Fp32>(batch, D).activation_gradients;
+  CHECK(has <= trainer.memory(D).transient);
+  CHECK(has <= most);
+  CHECK(most < 2 * has);
+  if constexpr (D + 1 < S::devices) {
+    check_gradients<S, D + 1>(trainer, batch);
+  }
+}
+
 /// Whether no rank of a trainer has more than was said of its device, and not far less.
 template <class S>
 void check(int batch) {
   Trainer<Net, S, Back> trainer{{.batch = batch, .optimizer = Sgd{.momentum = 0.9F}}};
+  check_gradients<S>(trainer, batch);
   std::int64_t worst = 0;
   for (int rank = 0; rank < S::ranks; ++rank) {
     MemoryReport const has = trainer.memory(rank);
@@ -33,8 +67,8 @@ void check(int batch) {
     std::int64_t const activations = has.kept + has.recomputed + has.transient;
     std::int64_t const bound = most.kept + most.recomputed + most.activation_gradients;
     CHECK(activations <= bound);
-    CHECK(bound <= 4 * activations);
-    worst = most.total() > worst ? most.total() : worst;
+    CHECK(2 * bound <= 5 * activations);
+    worst = std::max(worst, most.total());
   }
   CHECK(fits<Net, S, Sgd, Fp32>(batch, worst));
   CHECK_FALSE(fits<Net, S, Sgd, Fp32>(batch, worst - 1));
@@ -86,6 +120,20 @@ TEST_CASE("what is computed again") {
   using Again = Two<GPipe, Checkpoint<Boundaries>>;
   CHECK(device_memory<Net, Again, Sgd, Fp32>(64, 0).kept <
         device_memory<Net, Whole, Sgd, Fp32>(64, 0).kept);
+}
+
+using Normed = Sequential<Conv2d<8, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>>;
+struct OneReLU : Network<Image<3, 8, 8>, Sequential<Normed, ReLU, Flatten, Linear<16>>> {};
+struct TwoReLUs
+    : Network<Image<3, 8, 8>, Sequential<Normed, Concat<ReLU, ReLU>, Flatten, Linear<16>>> {};
+
+TEST_CASE("a batch norm has memory of its own unless one ReLU alone reads it") {
+  constexpr std::int64_t map = 16 * 8 * 64 * 4;  // bytes of 8 channels
+  constexpr std::int64_t others = 16 * 16 * 4 + 64 * (8 + 2);
+  // Convolution, ReLU and, where channels come last, Flatten's copy ...
+  CHECK(device_memory<OneReLU, SingleDevice<>, Sgd, Fp32>(16, 0).kept == 3 * map + others);
+  // ... and here batch norm, another ReLU, and twice as much of Concat and Flatten.
+  CHECK(device_memory<TwoReLUs, SingleDevice<>, Sgd, Fp32>(16, 0).kept == 8 * map + others);
 }
 
 TEST_CASE("types of elements, states of optimizers") {
