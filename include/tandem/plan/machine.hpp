@@ -87,6 +87,18 @@ struct Machine {
     return devices > 0 && (nodes == 0 || (devices - 1) / devices_per_node < nodes);
   }
 
+  [[nodiscard]] constexpr int node_of(int device) const { return device / devices_per_node; }
+
+  /// Of a message between two devices of different nodes that shares nothing: an adapter's.
+  [[nodiscard]] constexpr LinkSpeed adapter() const {
+    return {between.bandwidth * devices_per_node / adapters, between.latency};
+  }
+
+  /// Of a message from device to device that shares nothing.
+  [[nodiscard]] constexpr LinkSpeed link(int from, int to) const {
+    return node_of(from) == node_of(to) ? inside : adapter();
+  }
+
   friend bool operator==(Machine const&, Machine const&) = default;
 };
 

@@ -29,58 +29,51 @@ struct PortRoute {
 
 class MachinePorts {
  public:
+  /// @param machine  outlives this
   /// @param devices  0 to devices - 1 are used
   /// @throws ContractError  the machine is none, or has not so many devices
-  MachinePorts(Machine const& machine, int devices)
-      : inside_{machine.inside},
-        between_{machine.between},
-        of_node_{machine.devices_per_node},
-        devices_{devices} {
+  MachinePorts(Machine const& machine, int devices) : machine_{machine}, devices_{devices} {
     check_machine(machine);
     expects(machine.has(devices),
             "simulate: the machine has fewer devices than all workers need; give it more nodes, or "
             "0 nodes for as many as are asked for");
-    double const node = between_.bandwidth * of_node_;
-    between_.bandwidth = node / machine.adapters;
+    double const adapter = machine.adapter().bandwidth;
     for (int d = 0; d < devices; ++d) {
-      capacity_.insert(capacity_.end(), {inside_.bandwidth, inside_.bandwidth, between_.bandwidth,
-                                         between_.bandwidth});
+      capacity_.insert(capacity_.end(),
+                       {machine.inside.bandwidth, machine.inside.bandwidth, adapter, adapter});
     }
-    capacity_.resize(capacity_.size() + 2 * static_cast<std::size_t>(node_of(devices - 1) + 1),
-                     node);
+    capacity_.resize(
+        capacity_.size() + 2 * static_cast<std::size_t>(machine.node_of(devices - 1) + 1),
+        adapter * machine.adapters);
   }
 
   /// Bytes a second of each port.
   [[nodiscard]] std::vector<double> const& capacity() const { return capacity_; }
 
   [[nodiscard]] PortRoute route(int from, int to) const {
-    PortRoute route;
-    if (node_of(from) == node_of(to)) {
-      route.alone = inside_;
+    PortRoute route{.alone = machine_.link(from, to)};
+    int const node = machine_.node_of(from);
+    int const other = machine_.node_of(to);
+    if (node == other) {
       add(route, 4 * from);
       add(route, 4 * to + 1);
     } else {
-      route.alone = between_;
       add(route, 4 * from + 2);
-      add(route, 4 * devices_ + 2 * node_of(from));
-      add(route, 4 * devices_ + 2 * node_of(to) + 1);
+      add(route, 4 * devices_ + 2 * node);
+      add(route, 4 * devices_ + 2 * other + 1);
       add(route, 4 * to + 3);
     }
     return route;
   }
 
  private:
-  [[nodiscard]] int node_of(int device) const { return device / of_node_; }
-
   void add(PortRoute& route, int port) const {
     if (std::isfinite(capacity_[static_cast<std::size_t>(port)])) {
       route.port[route.ports++] = port;
     }
   }
 
-  LinkSpeed inside_;
-  LinkSpeed between_;  // of an adapter
-  int of_node_;
+  Machine const& machine_;
   int devices_;
   std::vector<double> capacity_{};  // of each device: out, in; to other nodes out, in; of each node
 };

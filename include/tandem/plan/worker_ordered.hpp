@@ -41,8 +41,7 @@ PlacedLinks placed_links(Machine const& machine, int devices, bool one_port) {
   PlacedLinks links{.devices = devices, .one_port = one_port};
   for (int from = 0; from < devices; ++from) {
     for (int to = 0; to < devices; ++to) {
-      bool const near = from / machine.devices_per_node == to / machine.devices_per_node;
-      links.speed.push_back(near ? machine.inside : machine.between);
+      links.speed.push_back(machine.link(from, to));
     }
   }
   return links;

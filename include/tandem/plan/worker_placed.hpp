@@ -41,8 +41,7 @@ template <class = void>
     step.problem = detail::lacks_devices(worker);
     return step;
   }
-  LinkSpeed const& slowest =
-      worker.devices <= machine.devices_per_node ? machine.inside : machine.between;
+  LinkSpeed const slowest = machine.link(0, worker.devices - 1);
   PlacementTask const task{.devices = worker.devices,
                            .bandwidth = slowest.bandwidth,
                            .latency = slowest.latency,

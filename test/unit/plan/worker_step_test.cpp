@@ -34,8 +34,13 @@ Machine pairs() {
 }
 
 LinkSpeed link_of(Machine const& machine, int from, int to) {
-  bool const near = from / machine.devices_per_node == to / machine.devices_per_node;
-  return near ? machine.inside : machine.between;
+  LinkSpeed link = machine.inside;
+  if (from / machine.devices_per_node != to / machine.devices_per_node) {  // a node's, an adapter's
+    link = machine.between;
+    link.bandwidth *= machine.devices_per_node;
+    link.bandwidth /= machine.adapters;
+  }
+  return link;
 }
 
 TEST_CASE("a worker's step is the simulator's, of every schedule, on every machine") {
