@@ -38,8 +38,8 @@ TEST_CASE("a pipeline that is never emptied: its period, and versions of weights
 
 TEST_CASE("with messages the period is what one step more makes the whole longer") {
   Machine machine = free_links();
-  machine.devices_per_node = 4;
-  machine.inside = {.bandwidth = 3.5, .latency = 0};  // a tensor takes 2 s
+  machine.adapters = machine.devices_per_node;
+  machine.inside = machine.between = {.bandwidth = 3.5, .latency = 0};  // a tensor takes 2 s
   std::vector<double> const parts{1, 3, 2, 1};
   std::vector<ActionCosts> of_stage;
   for (double const forward : parts) {
