@@ -21,6 +21,7 @@ struct PlanArguments {
   std::string net;
   std::string profile;
   std::string machine;
+  std::string all_reduces;
   std::string svg;
   std::string trace;
   std::string table;

@@ -71,6 +71,9 @@ inline void check_plan_arguments(PlanArguments const& a, GivenFlags const& given
   if (is_given(given, "--precision") && a.net.empty()) {
     throw std::runtime_error{"--precision goes with --net; costs of a file are what was measured"};
   }
+  if (is_given(given, "--all-reduces") && a.machine.empty()) {
+    throw std::runtime_error{"--all-reduces needs --machine, whose links are fitted to them"};
+  }
   if (is_given(given, "--copies") && is_given(given, "--schedule")) {
     throw std::runtime_error{"give --copies or --schedule, which says them, too"};
   }

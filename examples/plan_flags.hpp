@@ -42,6 +42,10 @@ inline constexpr PlanFlag plan_flags[] = {
     {"--machine", "MACHINE", of_graphs, searching | simulating,
      "dgx-1-v100, dgx-a100, dgx-h100, dgx-h200, pcie-box, two-cpus, or a FILE.json",
      [](auto& a, auto const& v) { a.machine = v.text; }},
+    {"--all-reduces", "FILE.csv", of_graphs, 0,
+     "timed on --machine, a first line devices,bytes,seconds and then one for each: links are "
+     "fitted to them",
+     [](auto& a, auto const& v) { a.all_reduces = v.text; }},
     {"--batch-per-worker", "B", of_graphs, 0,
      "samples of a step, of a worker with all its devices (default 64); the costs of --graph are "
      "of so many",

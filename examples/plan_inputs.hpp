@@ -21,6 +21,7 @@
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/models/resnet_imagenet.hpp>
 #include <tandem/models/vgg.hpp>
+#include <tandem/plan/calibrate.hpp>
 #include <tandem/plan/chain_partition.hpp>
 #include <tandem/plan/epochs.hpp>
 #include <tandem/plan/machine_json.hpp>
@@ -34,6 +35,7 @@
 #include <tandem/plan/search_sources.hpp>
 #include <tandem/plan/search_workers.hpp>
 #include <tandem/plan/static_costs.hpp>
+#include <tandem/plan/timed_all_reduces.hpp>
 #include <tandem/plan/worker_placed.hpp>
 
 #include "plan_arguments.hpp"
@@ -83,6 +85,16 @@ inline tandem::Machine machine_of(PlanArguments const& a) {
   if (!a.profile.empty()) {
     machine.inside = tandem::read_profile(a.profile).message;
     machine.name += ", links within a node as in " + a.profile;
+  }
+  if (!a.all_reduces.empty()) {
+    tandem::Calibration const fitted =
+        tandem::calibrate(machine, tandem::read_all_reduces(a.all_reduces));
+    char text[100] = {};
+    std::snprintf(text, sizeof text,
+                  ", links fitted to %d all-reduces, off by %.2g %% and %.2g %% at most",
+                  fitted.points, 100 * fitted.median_error, 100 * fitted.worst_error);
+    machine = fitted.machine;
+    machine.name += text;
   }
   return machine;
 }
@@ -182,8 +194,7 @@ inline std::string partition_text(PlanArguments const& a) {
 
 /// The links are the machine's, but for what the flags say.
 inline tandem::PlacementTask placement_task(PlanArguments const& a) {
-  tandem::LinkSpeed link =
-      a.machine.empty() ? tandem::LinkSpeed{} : machine_named(a.machine).inside;
+  tandem::LinkSpeed link = a.machine.empty() ? tandem::LinkSpeed{} : machine_of(a).inside;
   link.bandwidth = a.link_gbps > 0 ? a.link_gbps * 1e9 : link.bandwidth;
   link.latency = a.latency_us >= 0 ? a.latency_us * 1e-6 : link.latency;
   return {.devices = a.counts[0],

@@ -125,6 +125,17 @@ class Plan(plan_cases.PlanTest):
         self.assertIn("profile.json, measured", result["sources"]["costs"])
         self.assertIn("1 GB/s", result["sources"]["links"])
 
+    def test_links_are_fitted(self):
+        # A ring of 2 devices over the links of dgx-1-v100 at half their bandwidth: 2 messages of half the bytes.
+        times = "".join(f"2,{n},{2 * (3.4e-6 + n / 2 / 60e9)}\n" for n in (4096, 1 << 20, 1 << 28))
+        table = self.table("devices,bytes,seconds", times.rstrip())
+        words = ("--net", "vgg16", "--machine", "dgx-1-v100", "--devices", 4)
+        result = self.searched(*words, "--all-reduces", table)
+        self.assertIn("dgx-1-v100, links fitted to 3 all-reduces, off by ", result["sources"]["links"])
+        self.assertIn(" 60 GB/s and 3.4 us within a node of 8", result["sources"]["links"])
+        sentence = self.sentence(*words, "--all-reduces", self.table("devices,bytes,seconds", "2,0,1"))
+        self.assertIn("line 2, column 3: expected a positive number of bytes", sentence)
+
     def test_pictures(self):
         svg, trace = self.folder / "step.svg", self.folder / "step.json"
         for words in [("--profile", self.profile(), "--machine", "two-cpus", "--devices", 2, "--batch-per-worker", 8),

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// Writes a NetworkProfile as JSON and reads it. All keys are there, in any order, such as
+/// Writes a NetworkProfile as JSON and reads it. All keys but "scale" are there, in any order, such
+/// as
 ///
 ///     {"backend": "host-onednn", "precision": "fp32", "threads": 1, "samples": "8 16",
 ///      "message": {"bandwidth": 8e9, "latency": 2e-5},
@@ -70,8 +71,10 @@ inline std::string json_of(LinkSpeed const& link) {
 }
 template <class = void>  // compiled where it is called, not by every include
 std::string json_of(DeviceTimes const& times) {
-  std::string json = "{\"rest\": " + json_of(times.rest) + ", \"update\": " + exact(times.update) +
-                     ", \"scale\": \"" + list_text(times.scale) + "\", \"nodes\": {";
+  std::string json =
+      "{\"rest\": " + json_of(times.rest) + ", \"update\": " + exact(times.update) +
+      (times.scale.empty() ? "" : ", \"scale\": \"" + list_text(times.scale) + "\"") +
+      ", \"nodes\": {";
   for (std::size_t n = 0; n < times.node.size(); ++n) {
     PassTimes const& node = times.node[n];
     json += (n > 0 ? ",\n    \"" : "\n    \"") + std::to_string(n) +
@@ -143,7 +146,7 @@ class ProfileReader {
   }
 
   [[nodiscard]] DeviceTimes times(JsonValue const& object, NetworkProfile const& profile) const {
-    JsonFields<> const fields{object, {"rest", "update", "scale", "nodes"}, path_};
+    JsonFields<> const fields{object, {"rest", "update", "nodes"}, path_, {"scale"}};
     DeviceTimes times{.scale = scales(fields, object, profile.samples.size()),
                       .rest = affine(fields.object("rest")),
                       .update = fields.not_negative("update")};
@@ -173,10 +176,13 @@ class ProfileReader {
   [[nodiscard]] std::vector<double> scales(JsonFields<> const& fields, JsonValue const& object,
                                            std::size_t count) const {
     std::vector<double> list;
+    if (!fields.has("scale")) {
+      return list;
+    }
     bool const sound = read_list(fields.string("scale"), list, [](double scale) {
       return scale > 0 && scale < most;  // no NaN
     });
-    if (!sound || (!list.empty() && list.size() != count)) {
+    if (!sound || list.size() != count) {
       fail_member(object, "scale",
                   std::to_string(count) + " positive numbers with a blank " +
                       "between them, one for each of \"samples\"");

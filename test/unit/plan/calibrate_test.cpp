@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links that are known are found again from the times that they make.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/core/error.hpp>
+#include <tandem/plan/calibrate.hpp>
+#include <tandem/plan/machines.hpp>
+#include <tandem/plan/timed_all_reduces.hpp>
+
+namespace tandem::test {
+namespace {
+
+std::vector<TimedAllReduce> times_on(Machine const& machine, std::vector<int> const& devices,
+                                     std::vector<double> const& bytes) {
+  std::vector<TimedAllReduce> points;
+  for (int const count : devices) {
+    for (double const size : bytes) {
+      points.push_back({count, size, all_reduce_seconds(machine, {count, 1}, size)});
+    }
+  }
+  return points;
+}
+
+void check_link(LinkSpeed const& found, LinkSpeed const& wanted) {
+  CHECK(found.bandwidth == doctest::Approx(wanted.bandwidth).epsilon(1e-4));
+  CHECK(found.latency == doctest::Approx(wanted.latency).epsilon(1e-4));
+}
+
+TEST_CASE("links are found again, from presets that are far from them") {
+  std::vector<double> const sizes{4096, 1 << 16, 1 << 20, 1 << 24, 1 << 28};
+  for (Machine const& known : {dgx1_v100(), dgx_h100(), pcie_box()}) {
+    CAPTURE(known.name);
+    Machine truth = known;
+    truth.inside = {.bandwidth = 0.3 * known.inside.bandwidth, .latency = 7e-6};
+    truth.between = {.bandwidth = 0.1 * known.between.bandwidth, .latency = 4e-5};
+    std::vector<TimedAllReduce> points = times_on(truth, {2, 4}, sizes);
+    Calibration const near = calibrate(known, points);
+    check_link(near.machine.inside, truth.inside);
+    CHECK(near.machine.between == known.between);
+    int const node = known.devices_per_node;
+    std::vector<TimedAllReduce> const far = times_on(truth, {2 * node, 4 * node}, sizes);
+    points.insert(points.end(), far.begin(), far.end());
+    Calibration const both = calibrate(known, points);
+    check_link(both.machine.inside, truth.inside);
+    check_link(both.machine.between, truth.between);
+    CHECK(both.points == 20);
+    CHECK(both.worst_error < 1e-3);
+    CHECK(both.machine.name == known.name);
+  }
+}
+
+TEST_CASE("measurements that scatter: as near as can be, and how near") {
+  std::vector<TimedAllReduce> points =
+      times_on(dgx1_v100(), {2, 4, 8}, {1 << 12, 1 << 18, 1 << 24, 1 << 27});
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    points[i].seconds *= i % 2 == 0 ? 1.1 : 1 / 1.1;
+  }
+  Calibration const fitted = calibrate(pcie_box(), points);
+  CHECK(fitted.worst_error < 0.25);
+  CHECK(fitted.median_error > 0.02);
+  CHECK(fitted.median_error < 0.15);
+  CHECK(fitted.machine.inside.bandwidth ==
+        doctest::Approx(dgx1_v100().inside.bandwidth).epsilon(0.15));
+  // No link nearby is nearer.
+  auto const error = [&](double bandwidth, double latency) {
+    Machine machine = fitted.machine;
+    machine.inside.bandwidth *= bandwidth;
+    machine.inside.latency *= latency;
+    double sum = 0;
+    for (TimedAllReduce const& point : points) {
+      double const predicted = all_reduce_seconds(machine, {point.devices, 1}, point.bytes);
+      sum += std::pow(std::log(predicted / point.seconds), 2);
+    }
+    return sum;
+  };
+  for (double const factor : {0.99, 1.01}) {
+    CHECK(error(factor, 1) > error(1, 1));
+    CHECK(error(1, factor) > error(1, 1));
+  }
+}
+
+TEST_CASE("of one size only the bandwidth is known") {
+  Machine truth = dgx1_v100();
+  truth.inside.bandwidth = 5e10;
+  Calibration const fitted = calibrate(dgx1_v100(), times_on(truth, {2, 8}, {1 << 26}));
+  CHECK(fitted.machine.inside.latency == dgx1_v100().inside.latency);
+  CHECK(fitted.machine.inside.bandwidth == doctest::Approx(5e10).epsilon(1e-4));
+}
+
+TEST_CASE("what cannot be fitted is refused") {
+  Machine const machine = dgx1_v100();
+  CHECK_THROWS_WITH_AS(static_cast<void>(calibrate(machine, {})),
+                       doctest::Contains("give one point or more"), ContractError);
+  for (TimedAllReduce const& point : {TimedAllReduce{1, 8, 1}, {2, 0, 1}, {2, 8, 0}, {2, 8, -1}}) {
+    CHECK_THROWS_WITH_AS(static_cast<void>(calibrate(machine, {point})),
+                         doctest::Contains("give each point 2 devices or more"), ContractError);
+  }
+  Machine few = machine;
+  few.nodes = 1;
+  CHECK_THROWS_AS(static_cast<void>(calibrate(few, {{9, 8, 1}})), ContractError);
+}
+
+TEST_CASE("files of all-reduces are read, or refused with line and column") {
+  CHECK(parse_all_reduces("devices,bytes,seconds\n2,1024,1.5e-5\r\n\n16,1e6,0.25", "a.csv") ==
+        std::vector<TimedAllReduce>{{2, 1024, 1.5e-5}, {16, 1e6, 0.25}});
+  auto const refused = [](std::string const& text, std::string const& what) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH_AS(static_cast<void>(parse_all_reduces(text, "a.csv")),
+                         doctest::Contains(what.c_str()), FileError);
+  };
+  std::string const head = "devices,bytes,seconds\n";
+  refused("", "there is no all-reduce; write 'devices,bytes,seconds' and a line such as");
+  refused(head, "there is no all-reduce");
+  refused("bytes,seconds\n8,1", "line 1, column 1: expected 'devices,bytes,seconds'");
+  for (char const* const line : {"1,8,1", "2.5,8,1", "x,8,1", "2", "", "-2,8,1", "2000000,8,1"}) {
+    refused(head + "4,8,1\n" + line + (*line == '\0' ? " \n" : "\n"),
+            "line 3, column 1: expected a number of devices from 2 to 1000000, and a comma");
+  }
+  for (char const* const line : {"2,0,1", "2,,1", "2,8", "2,8;1", "2,inf,1", "2,"}) {
+    refused(head + line, "line 2, column 3: expected a positive number of bytes, and a comma");
+  }
+  for (char const* const line : {"2,8,0", "2,8,", "2,8,nan", "2,8,1 ", "2,8,1,", "2,8,-1"}) {
+    refused(head + line,
+            "line 2, column 5: expected a positive number of seconds, and the end of the line");
+  }
+}
+
+}  // namespace
+}  // namespace tandem::test
