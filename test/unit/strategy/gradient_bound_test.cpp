@@ -17,6 +17,7 @@
 #include <tandem/tandem.hpp>
 
 #include <deep_network.hpp>
+#include <inception_network.hpp>
 #include <tiny_network.hpp>
 
 namespace gradient_bound_test {
@@ -112,20 +113,6 @@ void check_all(int batch) {
   check<Net, Pipeline<PipeDream, 1, First, Rest>>(batch);
 }
 
-template <int Out, class... Options>
-using Norm = Sequential<Conv2d<Out, Options..., NoBias>, BatchNorm2d<>, ReLU>;
-
-/// Branches, one in another, whose siblings are merged and whose outputs are placed.
-struct Branches
-    : Network<Image<3, 8, 8>,
-              Sequential<Norm<6, Kernel<3>, Padding<1>>,
-                         Concat<Norm<4>, Sequential<Norm<3>, Norm<5, Kernel<3>, Padding<1>>>,
-                                Sequential<Norm<2>, Concat<Norm<3, Kernel<5>, Padding<2>>,
-                                                           Norm<1, Kernel<1, 3>, Padding<0, 1>>>>,
-                                MaxPool2d<Kernel<3>, Stride<1>, Padding<1>>>,
-                         Residual<Sequential<Norm<9>, Conv2d<19>>>, ReLU, Dropout<Percent<25>>,
-                         MaxPool2d<Kernel<2>>, Flatten, Linear<5>>> {};
-
 /// Each layer reads what all before it gave.
 template <int Growth>
 using Dense =
@@ -134,8 +121,8 @@ using Dense =
 struct DenseNet
     : Network<Image<3, 8, 8>,
               Sequential<Conv2d<8, Kernel<3>, Padding<1>, NoBias>, Dense<4>, Dense<4>, Dense<4>,
-                         Norm<10>, AvgPool2d<Kernel<2>>, Dense<5>, BatchNorm2d<>, ReLU, Flatten,
-                         Linear<64>, ReLU, Dropout<>, Linear<5>>> {};
+                         test::Norm<10>, AvgPool2d<Kernel<2>>, Dense<5>, BatchNorm2d<>, ReLU,
+                         Flatten, Linear<64>, ReLU, Dropout<>, Linear<5>>> {};
 
 /// Lower layers are constants: no gradient reaches them.
 struct Constant : Network<Image<3, 8, 8>, Sequential<Frozen<Conv2d<8, Kernel<3>>>, ReLU, Conv2d<4>,
@@ -146,16 +133,17 @@ TEST_CASE("every kind of node") {
   check_all<test::DeepNet, Split<5>, Split<7>>(16);
 }
 TEST_CASE("branches that are merged and placed") {
-  check_all<Branches, Split<2>, Split<6>>(16);
-  check<Branches, Pipeline<Interleaved<2>, 4, Split<1>, Split<1>, Split<2>, Split<4>>>(16);
+  check_all<test::InceptionNet, Split<2>, Split<6>>(16);
+  check<test::InceptionNet, Pipeline<Interleaved<2>, 4, Split<1>, Split<1>, Split<2>, Split<4>>>(
+      16);
 }
 TEST_CASE("concatenations of all before") { check_all<DenseNet, Split<3>, Split<11>>(16); }
 TEST_CASE("frozen layers") { check_all<Constant, Split<3>, Split<5>>(16); }
 
-inline constexpr auto places = place<Branches>({{"1.1", 1}, {"1.2", 2}, {"2", 1}});
+inline constexpr auto places = place<test::InceptionNet>({{"1.1", 1}, {"1.2", 2}, {"2", 1}});
 TEST_CASE("placed nodes") {
-  check<Branches, ModelParallel<Placed<places>, Microbatches<2>>>(16);
-  check<Branches, ModelParallel<Placed<places>, Microbatches<2>, Reproducible<>>>(16);
+  check<test::InceptionNet, ModelParallel<Placed<places>, Microbatches<2>>>(16);
+  check<test::InceptionNet, ModelParallel<Placed<places>, Microbatches<2>, Reproducible<>>>(16);
 }
 
 // As large as networks get here, on 2 devices with two copies of the model: within the compilers'
