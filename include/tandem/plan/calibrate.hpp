@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/contract.hpp>
@@ -50,12 +51,12 @@ class LinkFit {
       return;
     }
     LinkSpeed& link = machine_.*link_;
-    // A latency of 0 has no logarithm; a nanosecond is none.
-    link.latency = std::max(link.latency, 1e-9);
+    link.latency = std::max(link.latency, least_latency);
     bool const sizes = points_.front().bytes < points_.back().bytes;
     for (int turn = 0; turn < 8; ++turn) {  // the largest is bandwidth, the smallest latency
       link.bandwidth *= ratio(points_.back());
-      link.latency /= sizes ? ratio(points_.front()) : 1;
+      double const smaller = sizes ? ratio(points_.front()) : 1;
+      link.latency = std::max(link.latency / smaller, least_latency);
     }
     for (double step = 1; step > 1e-7; step /= 2) {
       while (improves(step, 0) || improves(-step, 0) ||
@@ -66,6 +67,9 @@ class LinkFit {
   }
 
  private:
+  // Seconds. A latency of 0 has no logarithm, and this one cannot be told from it.
+  static constexpr double least_latency = 1e-9;
+
   // Predicted over measured.
   [[nodiscard]] double ratio(TimedAllReduce const& point) const {
     return all_reduce_seconds(machine_, {point.devices, 1}, point.bytes) / point.seconds;
@@ -87,7 +91,7 @@ class LinkFit {
     double const old = error();
     link.bandwidth *= std::exp(bandwidth);
     link.latency *= std::exp(latency);
-    bool const nearer = link.latency > 1e-12 && error() < old * (1 - 1e-12);
+    bool const nearer = link.latency >= least_latency && error() < old * (1 - 1e-12);
     link = nearer ? link : before;
     return nearer;
   }

@@ -5,14 +5,20 @@
 /// profiled_step: what a step takes on this machine under a synchronous strategy, from a profile.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/plan/chain_stages.hpp>
 #include <tandem/plan/measured_costs.hpp>
 #include <tandem/plan/profile.hpp>
 #include <tandem/plan/worker.hpp>
+#include <tandem/strategy/lower_table.hpp>
+#include <tandem/strategy/make_schedule.hpp>
+#include <tandem/strategy/makespan.hpp>
+#include <tandem/strategy/timeline.hpp>
 
 namespace tandem {
 
@@ -27,6 +33,8 @@ struct ProfiledStep {
 };
 
 namespace detail {
+
+inline Ticks nanoseconds(double seconds) { return static_cast<Ticks>(std::llround(seconds * 1e9)); }
 
 /// The share of the step in which two devices or more have passes.
 template <class = void>  // compiled where it is called, not by every include

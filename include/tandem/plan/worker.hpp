@@ -21,7 +21,6 @@
 #include <tandem/strategy/live_microbatches.hpp>
 #include <tandem/strategy/lower_table.hpp>
 #include <tandem/strategy/make_schedule.hpp>
-#include <tandem/strategy/makespan.hpp>
 #include <tandem/strategy/weight_places.hpp>
 
 namespace tandem {

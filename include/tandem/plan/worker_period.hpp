@@ -5,7 +5,6 @@
 /// The period of a pipeline that is never emptied: what a step takes once it is filled.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -13,11 +12,8 @@
 #include <tandem/strategy/action.hpp>
 #include <tandem/strategy/asynchronous_table.hpp>
 #include <tandem/strategy/asynchrony.hpp>
-#include <tandem/strategy/timeline.hpp>
 
 namespace tandem::detail {
-
-inline Ticks nanoseconds(double seconds) { return static_cast<Ticks>(std::llround(seconds * 1e9)); }
 
 /// Steps after which a period can be measured: the pipeline is filled, and its stages have found
 /// their rhythm.

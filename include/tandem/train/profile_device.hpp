@@ -47,7 +47,8 @@ struct StepTimes {
   }
 };
 
-/// Of all devices, in seconds: they wait for each other before the update and at the end.
+/// Of all devices, of which there is one or more, in seconds: they wait for each other before the
+/// update and at the end.
 struct StepParts {
   double passes = 0;  ///< of the slowest device
   double update = 0;
@@ -56,9 +57,9 @@ struct StepParts {
   explicit StepParts(std::span<StepTimes const> devices) {
     for (StepTimes const& device : devices) {
       passes = std::max(passes, device.passes());
-      update = std::max(update, device.clock.update + device.clock.forks);
-      rest = std::max(device.seconds - passes - update, 0.0);
+      update = std::max(update, device.clock.update);
     }
+    rest = std::max(devices.front().seconds - passes - update, 0.0);
   }
 };
 

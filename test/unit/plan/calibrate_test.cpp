@@ -84,6 +84,31 @@ TEST_CASE("measurements that scatter: as near as can be, and how near") {
   }
 }
 
+TEST_CASE("links without a latency, and far less of it than was thought") {
+  for (double const latency : {0.0, 1e-12}) {
+    Machine truth = dgx1_v100();
+    truth.inside = {.bandwidth = 2e9, .latency = latency};
+    Machine slow = truth;
+    slow.inside = {.bandwidth = 1e13, .latency = 10};
+    for (Machine const& start : {dgx1_v100(), slow}) {
+      Calibration const fitted =
+          calibrate(start, times_on(truth, {2, 8}, {1 << 14, 1 << 18, 1 << 26}));
+      CHECK(fitted.machine.inside.bandwidth == doctest::Approx(2e9).epsilon(0.02));
+      CHECK(fitted.machine.inside.latency < 3e-9);
+      CHECK(fitted.worst_error < 0.1);
+    }
+  }
+}
+
+TEST_CASE("small sums that are faster than the bandwidth of large ones") {
+  // Two devices pass on the bytes in two messages of a half: 500 GB/s for one, 5 GB/s for the
+  // other.
+  std::vector<TimedAllReduce> const points{{2, 2e6, 4e-6}, {2, 2e8, 4e-2}};
+  LinkSpeed const link = calibrate(dgx1_v100(), points).machine.inside;
+  CHECK(link.bandwidth == doctest::Approx(50e9).epsilon(1e-2));  // as far from either
+  CHECK(link.latency < 3e-9);
+}
+
 TEST_CASE("of one size only the bandwidth is known") {
   Machine truth = dgx1_v100();
   truth.inside.bandwidth = 5e10;
