@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <tandem/plan/search_report.hpp>
+#include <tandem/strategy/makespan.hpp>
 
 #include <chain_costs.hpp>
 
