@@ -14,6 +14,7 @@
 #include <tandem/plan/place.hpp>
 #include <tandem/plan/place_ordered.hpp>
 #include <tandem/plan/search_report.hpp>
+#include <tandem/strategy/makespan.hpp>
 #include <tandem/strategy/model_parallel.hpp>
 
 #include <tiny_network.hpp>
