@@ -9,13 +9,13 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/models/inception_v3.hpp>
 #include <tandem/plan/machines.hpp>
+#include <tandem/plan/profile_step.hpp>
 #include <tandem/plan/simulator_worker.hpp>
 #include <tandem/plan/static_costs.hpp>
 #include <tandem/plan/worker_placed.hpp>
 #include <tandem/plan/worker_strategies.hpp>
-#include <unit/plan/simulator_cases.hpp>
-
 #include <tandem/strategy/makespan.hpp>
+#include <unit/plan/simulator_cases.hpp>
 
 namespace tandem::test {
 namespace {
