@@ -13,13 +13,13 @@
 #include <tandem/comm/threads.hpp>
 
 namespace tandem {
-namespace {
+namespace concepts_test {
 
 struct Stream {};
 
 /// Everything, for float and Sum only.
 struct Complete {
-  using Stream = tandem::Stream;
+  using Stream = concepts_test::Stream;
   void all_reduce(std::span<float const>, std::span<float>, Sum, Stream&) {}
   void broadcast(std::span<float>, int, Stream&) {}
   void reduce_scatter(std::span<float const>, std::span<float>, Sum, Stream&) {}
@@ -37,36 +37,36 @@ struct NoStream {
   int size() const noexcept { return 1; }
 };
 struct NoRank {
-  using Stream = tandem::Stream;
+  using Stream = concepts_test::Stream;
   int size() const noexcept { return 1; }
 };
 struct NoSize {
-  using Stream = tandem::Stream;
+  using Stream = concepts_test::Stream;
   int rank() const noexcept { return 0; }
 };
 struct RankMayThrow {
-  using Stream = tandem::Stream;
+  using Stream = concepts_test::Stream;
   int rank() const { return 0; }
   int size() const noexcept { return 1; }
 };
 struct SizeMayThrow {
-  using Stream = tandem::Stream;
+  using Stream = concepts_test::Stream;
   int rank() const noexcept { return 0; }
   int size() const { return 1; }
 };
 struct RankIsLong {
-  using Stream = tandem::Stream;
+  using Stream = concepts_test::Stream;
   long rank() const noexcept { return 0; }
   int size() const noexcept { return 1; }
 };
 struct RankChangesIt {
-  using Stream = tandem::Stream;
+  using Stream = concepts_test::Stream;
   int rank() noexcept { return 0; }
   int size() const noexcept { return 1; }
 };
 
 struct GroupOnly {
-  using Stream = tandem::Stream;
+  using Stream = concepts_test::Stream;
   int rank() const noexcept { return 0; }
   int size() const noexcept { return 1; }
 };
@@ -80,7 +80,7 @@ struct AllReduceWithoutStream : GroupOnly {
   void all_reduce(std::span<float const>, std::span<float>, Sum) {}
 };
 struct AllReduceWithoutGroup {
-  using Stream = tandem::Stream;
+  using Stream = concepts_test::Stream;
   void all_reduce(std::span<float const>, std::span<float>, Sum, Stream&) {}
 };
 struct BroadcastWithoutRoot : GroupOnly {
@@ -244,5 +244,5 @@ TEST_CASE("a complete communicator without labels can be recorded") {
   CHECK(recording.log().size() == 7);
 }
 
-}  // namespace
+}  // namespace concepts_test
 }  // namespace tandem

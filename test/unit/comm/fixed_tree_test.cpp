@@ -12,7 +12,7 @@
 #include <tandem/core/philox.hpp>
 
 namespace tandem {
-namespace {
+namespace fixed_tree_test {
 
 /// Neither associative nor commutative, so that every order of joining has a result of its own.
 struct Mix {
@@ -120,5 +120,5 @@ TEST_CASE("no rank, or too many") {
                   ContractError);
 }
 
-}  // namespace
+}  // namespace fixed_tree_test
 }  // namespace tandem

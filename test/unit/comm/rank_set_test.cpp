@@ -10,7 +10,7 @@
 #include <tandem/core/error.hpp>
 
 namespace tandem {
-namespace {
+namespace rank_set_test {
 
 // Member by member: GCC 12 takes a designated initializer's clean-up for a use of what was not
 // made.
@@ -95,5 +95,5 @@ TEST_CASE("each end of a group that is recorded has a log of its own") {
   CHECK(all.log().empty());
 }
 
-}  // namespace
+}  // namespace rank_set_test
 }  // namespace tandem

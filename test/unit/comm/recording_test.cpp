@@ -16,7 +16,7 @@
 #include "watchdog.hpp"
 
 namespace tandem {
-namespace {
+namespace recording_test {
 
 static_assert(all_reduce_bytes(1, 1000) == 0);
 static_assert(all_reduce_bytes(2, 1000) == 1000);
@@ -141,5 +141,5 @@ TEST_CASE("a full log counts what it missed") {
   CHECK(recording.missed() == 0);
 }
 
-}  // namespace
+}  // namespace recording_test
 }  // namespace tandem

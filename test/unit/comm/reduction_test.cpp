@@ -8,7 +8,7 @@
 #include <limits>
 
 namespace tandem {
-namespace {
+namespace reduction_test {
 
 static_assert(Sum{}(2, 3) == 5 && Max{}(2, 3) == 3 && Max{}(3, 2) == 3);
 
@@ -26,5 +26,5 @@ TEST_CASE_TEMPLATE("Max keeps a NaN of either side", T, float, double) {
   CHECK(Max{}(T{1}, inf) == inf);
 }
 
-}  // namespace
+}  // namespace reduction_test
 }  // namespace tandem

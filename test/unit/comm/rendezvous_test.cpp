@@ -27,7 +27,7 @@
 #include "watchdog.hpp"
 
 namespace tandem {
-namespace {
+namespace rendezvous_test {
 
 using namespace std::chrono_literals;
 
@@ -410,5 +410,5 @@ TEST_CASE("a world's numbers are checked, and ranks dealt") {
   CHECK(message({.processes = 3, .process = 2}) == "(nothing)");
 }
 
-}  // namespace
+}  // namespace rendezvous_test
 }  // namespace tandem

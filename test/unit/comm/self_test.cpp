@@ -10,7 +10,7 @@
 #include <tandem/core/error.hpp>
 
 namespace tandem {
-namespace {
+namespace self_test {
 
 TEST_CASE("a group of one copies, and in place does nothing at all") {
   SelfCommunicator self;
@@ -42,5 +42,5 @@ TEST_CASE("a group of one checks its arguments as a larger one does") {
                        doctest::Contains("the root must be a rank"), ContractError);
 }
 
-}  // namespace
+}  // namespace self_test
 }  // namespace tandem

@@ -19,7 +19,7 @@
 #include "watchdog.hpp"
 
 namespace tandem {
-namespace {
+namespace threads_failure_test {
 
 using std::chrono::milliseconds;
 using test::message_of;
@@ -276,5 +276,5 @@ TEST_CASE("reset with a rank inside is refused") {
   CHECK_THROWS_AS(stream.synchronize(), AbortedError);
 }
 
-}  // namespace
+}  // namespace threads_failure_test
 }  // namespace tandem

@@ -19,7 +19,7 @@
 #include "watchdog.hpp"
 
 namespace tandem {
-namespace {
+namespace threads_groups_test {
 
 using std::chrono::milliseconds;
 using test::message_of;
@@ -294,5 +294,5 @@ TEST_CASE("a group that shares its failure is not reset alone") {
   CHECK_THROWS_AS((ThreadsGroup{all, {{2, 2}, "twice"}}), ContractError);
 }
 
-}  // namespace
+}  // namespace threads_groups_test
 }  // namespace tandem

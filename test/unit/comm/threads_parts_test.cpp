@@ -19,7 +19,7 @@
 #include "watchdog.hpp"
 
 namespace tandem {
-namespace {
+namespace threads_parts_test {
 
 using test::message_of;
 
@@ -284,5 +284,5 @@ TEST_CASE("parts and messages that cannot be meant are refused at the door") {
   CHECK(copy == data);
 }
 
-}  // namespace
+}  // namespace threads_parts_test
 }  // namespace tandem

@@ -19,7 +19,7 @@
 #include "watchdog.hpp"
 
 namespace tandem {
-namespace {
+namespace threads_test {
 
 /// Numbers of very different sizes and signs, so that another order of adding shows.
 template <class T>
@@ -252,5 +252,5 @@ TEST_CASE("shares cover the elements once, in whole cache lines") {
   }
 }
 
-}  // namespace
+}  // namespace threads_test
 }  // namespace tandem

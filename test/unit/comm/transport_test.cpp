@@ -7,7 +7,7 @@
 #include <string>
 
 namespace tandem {
-namespace {
+namespace transport_test {
 
 TEST_CASE("transport: one rank has no group and waits for nobody") {
   ThreadsTransport<1> one{TransportOptions{}};
@@ -50,5 +50,5 @@ TEST_CASE("transport: threads live in one process, and wait for some time") {
   CHECK_THROWS_AS(ThreadsTransport<2>{TransportOptions{.timeout = {}}}, ContractError);
 }
 
-}  // namespace
+}  // namespace transport_test
 }  // namespace tandem

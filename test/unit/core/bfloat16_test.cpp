@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-namespace {
+namespace bfloat16_test {
 
 using tandem::BFloat16;
 
@@ -85,4 +85,4 @@ TEST_CASE("a BFloat16 overflows to infinity, keeps the sign of zero, and keeps a
   CHECK(BFloat16{__builtin_bit_cast(float, 0xFF800001U)}.bits == 0xFFC0);
 }
 
-}  // namespace
+}  // namespace bfloat16_test

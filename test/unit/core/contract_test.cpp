@@ -5,7 +5,7 @@
 
 #include <tandem/core/contract.hpp>
 
-namespace {
+namespace contract_test {
 
 constexpr int half(int n) {
   tandem::expects(n % 2 == 0, "half: n must be even");
@@ -40,4 +40,4 @@ TEST_CASE("TANDEM_ASSERT checks in debug builds only") {
 }
 #endif
 
-}  // namespace
+}  // namespace contract_test

@@ -7,7 +7,7 @@
 
 #include <tandem/core/error.hpp>
 
-namespace {
+namespace error_test {
 
 template <class Child>
 constexpr bool is_error = std::is_base_of_v<tandem::Error, Child>;
@@ -34,4 +34,4 @@ TEST_CASE_TEMPLATE("an error keeps its sentence", E, tandem::Error, tandem::Cont
   CHECK(std::string{E{"what to do"}.what()} == "what to do");
 }
 
-}  // namespace
+}  // namespace error_test

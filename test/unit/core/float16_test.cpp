@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-namespace {
+namespace float16_test {
 
 using tandem::Float16;
 
@@ -90,4 +90,4 @@ TEST_CASE("a Float16 overflows to infinity, underflows to a zero of the sign, an
   CHECK(Float16{__builtin_bit_cast(float, 0xFF800001U)}.bits == 0xFE00);
 }
 
-}  // namespace
+}  // namespace float16_test

@@ -7,7 +7,7 @@
 
 #include <tandem/core/philox.hpp>
 
-namespace {
+namespace philox_test {
 
 using tandem::Random4;
 using tandem::RandomUse;
@@ -78,4 +78,4 @@ TEST_CASE("below reaches its ends and nothing beyond") {
   CHECK(tandem::below(12345, 1) == 0);
 }
 
-}  // namespace
+}  // namespace philox_test

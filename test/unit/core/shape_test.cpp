@@ -5,7 +5,7 @@
 
 #include <tandem/core/shape.hpp>
 
-namespace {
+namespace shape_test {
 
 using tandem::Shape;
 
@@ -44,4 +44,4 @@ TEST_CASE("a shape is spelled with its extents") {
   CHECK(to_string(Shape{}) == "none");
 }
 
-}  // namespace
+}  // namespace shape_test

@@ -7,7 +7,7 @@
 
 #include <tandem/core/unique_handle.hpp>
 
-namespace {
+namespace unique_handle_test {
 
 std::vector<int> destroyed;
 
@@ -88,4 +88,4 @@ TEST_CASE("reset destroys at once, and not again at the end") {
   CHECK(destroyed == std::vector{5});
 }
 
-}  // namespace
+}  // namespace unique_handle_test

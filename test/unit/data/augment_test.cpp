@@ -11,7 +11,7 @@
 #include <tandem/data/augment.hpp>
 #include <tandem/data/tensor_dataset.hpp>
 
-namespace {
+namespace augment_test {
 
 using doctest::Contains;
 using tandem::augment;
@@ -176,4 +176,4 @@ TEST_CASE("Augmented::read checks its arguments") {
                        Contains("x takes shape().elements() numbers"), ContractError);
 }
 
-}  // namespace
+}  // namespace augment_test

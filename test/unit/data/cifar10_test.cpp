@@ -13,7 +13,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace cifar10_test {
 
 using doctest::Contains;
 using support::Bytes;
@@ -125,4 +125,4 @@ TEST_CASE("Cifar10 reads the files in order, from its folder or from the one aro
   }
 }
 
-}  // namespace
+}  // namespace cifar10_test

@@ -9,7 +9,7 @@
 #include <tandem/core/shape.hpp>
 #include <tandem/data/dataset.hpp>
 
-namespace {
+namespace dataset_test {
 
 using tandem::Randomness;
 using tandem::Shape;
@@ -97,4 +97,4 @@ TEST_CASE("Randomness draws from seed, epoch, sample and which, and from nothing
   CHECK(first(base, 4) != first(base, 5));
 }
 
-}  // namespace
+}  // namespace dataset_test

@@ -13,7 +13,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace file_test {
 
 using doctest::Contains;
 using support::Bytes;
@@ -90,4 +90,4 @@ TEST_CASE("path_exists and folder_exists tell files from folders") {
   CHECK_FALSE(tandem::folder_exists(folder.path() + "/missing"));
 }
 
-}  // namespace
+}  // namespace file_test

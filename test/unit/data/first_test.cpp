@@ -9,7 +9,7 @@
 #include <tandem/data/tensor_dataset.hpp>
 
 namespace tandem {
-namespace {
+namespace first_test {
 
 TensorDataset<std::int32_t> numbers(int count) {
   std::vector<float> x;
@@ -37,5 +37,5 @@ TEST_CASE("first: so many samples, the same ones, and no more than there are") {
   CHECK(first(data, 0).size() == 0);
 }
 
-}  // namespace
+}  // namespace first_test
 }  // namespace tandem

@@ -12,7 +12,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace gzip_test {
 
 using doctest::Contains;
 using support::Bytes;
@@ -58,4 +58,4 @@ TEST_CASE("read_plain_or_gzip passes its limit on") {
                        Contains("larger than the limit of 4 bytes"), FileError);
 }
 
-}  // namespace
+}  // namespace gzip_test

@@ -11,7 +11,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace idx_test {
 
 using doctest::Contains;
 using support::Bytes;
@@ -172,4 +172,4 @@ TEST_CASE("IdxSplit::read checks its arguments") {
                        tandem::ContractError);
 }
 
-}  // namespace
+}  // namespace idx_test

@@ -18,7 +18,7 @@
 #include <tandem/data/order.hpp>
 #include <tandem/data/tensor_dataset.hpp>
 
-namespace {
+namespace loader_test {
 
 using doctest::Contains;
 using tandem::Batch;
@@ -291,4 +291,4 @@ TEST_CASE("Loader checks its options") {
   refused({.batch = 1, .first = 4}, "first must be in [0, size of the dataset]");
 }
 
-}  // namespace
+}  // namespace loader_test

@@ -15,7 +15,7 @@
 #define TANDEM_FASHION_MNIST "/usr/share/datasets/fashion-mnist"
 #endif
 
-namespace {
+namespace mnist_test {
 
 using doctest::Contains;
 using tandem::FileError;
@@ -134,4 +134,4 @@ TEST_CASE("gzipped files") { MESSAGE("skipped: compiled without TANDEM_ZLIB"); }
 
 #endif
 
-}  // namespace
+}  // namespace mnist_test

@@ -8,7 +8,7 @@
 
 #include <tandem/data/order.hpp>
 
-namespace {
+namespace order_test {
 
 using Order = std::vector<std::int64_t>;
 
@@ -63,4 +63,4 @@ TEST_CASE("shuffled_order puts every sample everywhere equally often") {
   CHECK(chi_squared < 52.6);  // exceeded with probability 0.001; the seed is fixed
 }
 
-}  // namespace
+}  // namespace order_test

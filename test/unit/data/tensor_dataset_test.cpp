@@ -8,7 +8,7 @@
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/tensor_dataset.hpp>
 
-namespace {
+namespace tensor_dataset_test {
 
 using doctest::Contains;
 using tandem::ContractError;
@@ -68,4 +68,4 @@ TEST_CASE("TensorDataset::read checks its arguments") {
   CHECK_THROWS_WITH_AS(data.read(0, x, x), Contains("y takes targets()"), ContractError);
 }
 
-}  // namespace
+}  // namespace tensor_dataset_test

@@ -9,7 +9,7 @@
 #include <tandem/core/error.hpp>
 #include <tandem/data/transform.hpp>
 
-namespace {
+namespace transform_test {
 
 using doctest::Contains;
 using tandem::ContractError;
@@ -190,4 +190,4 @@ TEST_CASE("RandomFlip mirrors every row, if its bit says so") {
                        Contains("RandomFlip: the sample must be an image"), ContractError);
 }
 
-}  // namespace
+}  // namespace transform_test

@@ -9,7 +9,7 @@
 
 #if defined(TANDEM_ZLIB) && TANDEM_ZLIB
 
-namespace {
+namespace zlib_test {
 
 using doctest::Contains;
 using support::Bytes;
@@ -80,7 +80,7 @@ TEST_CASE("Zlib refuses damage: no gzip, a wrong checksum, something behind the 
                        Contains("the gzip file is damaged: incorrect header check"), FileError);
 }
 
-}  // namespace
+}  // namespace zlib_test
 
 #else
 

@@ -4,7 +4,7 @@
 #include "asynchronous.hpp"
 
 namespace tandem::test {
-namespace {
+namespace asynchronous_double_buffered_test {
 
 TEST_CASE("two microbatches on two devices") {
   check_ten_steps<DoubleBufferedEquation, InTwo<PipeDream2BW, 2>, InTwo<GPipe, 1>>();
@@ -23,5 +23,5 @@ TEST_CASE("four microbatches on four devices, with momentum and with Adam, and e
   check_ten_steps<DoubleBufferedEquation, S, InFour<GPipe, 1>>(adam, 4);
 }
 
-}  // namespace
+}  // namespace asynchronous_double_buffered_test
 }  // namespace tandem::test

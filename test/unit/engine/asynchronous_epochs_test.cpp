@@ -5,7 +5,7 @@
 #include "asynchronous.hpp"
 
 namespace tandem::test {
-namespace {
+namespace asynchronous_epochs_test {
 
 TEST_CASE("PipeDream on four devices") {
   check_two_epochs<PipeDreamEquation, InFour<PipeDream, 1>, InFour<GPipe, 1>>();
@@ -19,5 +19,5 @@ TEST_CASE("PipeDream-2BW on two devices") {
   check_two_epochs<DoubleBufferedEquation, InTwo<PipeDream2BW, 3>, InTwo<GPipe, 1>>();
 }
 
-}  // namespace
+}  // namespace asynchronous_epochs_test
 }  // namespace tandem::test

@@ -4,7 +4,7 @@
 #include "asynchronous.hpp"
 
 namespace tandem::test {
-namespace {
+namespace asynchronous_pipedream_test {
 
 TEST_CASE("PipeDream on two devices") {
   check_ten_steps<PipeDreamEquation, InTwo<PipeDream, 1>, InTwo<GPipe, 1>>();
@@ -22,5 +22,5 @@ TEST_CASE("PipeDream with vertical sync on four devices") {
   check_ten_steps<VerticalSyncEquation, S, InFour<GPipe, 1>>(asynchronous_options(), 2);
 }
 
-}  // namespace
+}  // namespace asynchronous_pipedream_test
 }  // namespace tandem::test

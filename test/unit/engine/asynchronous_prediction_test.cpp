@@ -4,7 +4,7 @@
 #include "asynchronous.hpp"
 
 namespace tandem::test {
-namespace {
+namespace asynchronous_prediction_test {
 
 TEST_CASE("weight prediction on two devices") {
   check_ten_steps<PredictionEquation, InTwo<WeightPrediction, 1>, InTwo<GPipe, 1>>();
@@ -16,5 +16,5 @@ TEST_CASE("weight prediction on four devices, and emptied after five steps") {
   check_ten_steps<PredictionEquation, S, InFour<GPipe, 1>>(asynchronous_options(), 5);
 }
 
-}  // namespace
+}  // namespace asynchronous_prediction_test
 }  // namespace tandem::test

@@ -5,7 +5,7 @@
 #include "asynchronous.hpp"
 
 namespace tandem::test {
-namespace {
+namespace asynchronous_recomputed_test {
 
 TEST_CASE("delayed gradients on four devices are those of PipeDream") {
   check_ten_steps<PipeDreamEquation, InFour<DelayedGradient, 1>, InFour<GPipe, 1>>();
@@ -21,5 +21,5 @@ TEST_CASE("PipeDream with vertical sync on two devices that compute every layer 
                   InTwo<GPipe, 1>>();
 }
 
-}  // namespace
+}  // namespace asynchronous_recomputed_test
 }  // namespace tandem::test

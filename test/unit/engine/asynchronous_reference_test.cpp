@@ -8,7 +8,7 @@
 #include "asynchronous.hpp"
 
 namespace tandem::test {
-namespace {
+namespace asynchronous_reference_test {
 
 TEST_CASE("stages without a delay are one device") {
   check_ten_steps<SynchronousEquation, SingleDevice<>, InFour<GPipe, 1>>();
@@ -52,5 +52,5 @@ TEST_CASE("on four stages each equation says something else") {
   CHECK(std::adjacent_find(losses.begin(), losses.end()) == losses.end());
 }
 
-}  // namespace
+}  // namespace asynchronous_reference_test
 }  // namespace tandem::test

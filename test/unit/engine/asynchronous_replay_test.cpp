@@ -4,7 +4,7 @@
 #include "asynchronous.hpp"
 
 namespace tandem::test {
-namespace {
+namespace asynchronous_replay_test {
 
 TEST_CASE("features replay on four devices, and emptied after five steps") {
   using S = InFour<FeaturesReplay, 1>;
@@ -22,5 +22,5 @@ TEST_CASE("PMP on four devices, and emptied before it was full") {
   check_ten_steps<PipelinedModelEquation, S, InFour<GPipe, 1>>(asynchronous_options(), 3);
 }
 
-}  // namespace
+}  // namespace asynchronous_replay_test
 }  // namespace tandem::test

@@ -17,7 +17,7 @@
 #include <unit/comm/watchdog.hpp>
 
 namespace tandem {
-namespace {
+namespace buckets_test {
 
 template <class Net, class S>
 using Recorded = Trainer<Net, S, Host, SoftmaxCrossEntropy<>, Accuracy, test::LoggingTransport>;
@@ -179,5 +179,5 @@ TEST_CASE("one device makes no call at all") {
   CHECK(Transport<decltype(trainer)>::log(0).empty());
 }
 
-}  // namespace
+}  // namespace buckets_test
 }  // namespace tandem

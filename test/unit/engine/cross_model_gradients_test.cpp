@@ -4,7 +4,7 @@
 #include <pipeline_parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace cross_model_gradients_test {
 
 template <class... Splits>
 using Cross = CrossPipeline<4, AverageGradients, Splits..., Reproducible<>>;
@@ -32,5 +32,5 @@ TEST_CASE("on four devices it is Chimera, with the same bits in both models") {
   CHECK(first_difference(many.parameters(0, 1), one.parameters()) == "");
 }
 
-}  // namespace
+}  // namespace cross_model_gradients_test
 }  // namespace tandem::test

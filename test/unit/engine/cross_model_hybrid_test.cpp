@@ -4,7 +4,7 @@
 #include "cross_model.hpp"
 
 namespace tandem::test {
-namespace {
+namespace cross_model_hybrid_test {
 
 TEST_CASE("weights, every second step, in two replicas of two devices") {
   using S = Hybrid<DataParallel<2>, CrossModelParallel<AverageWeights<2>, Split<5>, Split<7>>>;
@@ -23,5 +23,5 @@ TEST_CASE("weights and states, overlapped, in two replicas") {
   check_ten_steps<S>();
 }
 
-}  // namespace
+}  // namespace cross_model_hybrid_test
 }  // namespace tandem::test

@@ -4,7 +4,7 @@
 #include "cross_model.hpp"
 
 namespace tandem::test {
-namespace {
+namespace cross_model_overlapped_test {
 
 TEST_CASE("weights, overlapped, on two devices") {
   using S = CrossModelParallel<Overlapped<AverageWeights<>>, Split<5>, Split<7>>;
@@ -25,5 +25,5 @@ TEST_CASE("weights and states, overlapped, on three devices that compute each st
   check_ten_steps<S>();
 }
 
-}  // namespace
+}  // namespace cross_model_overlapped_test
 }  // namespace tandem::test

@@ -4,7 +4,7 @@
 #include "cross_model.hpp"
 
 namespace tandem::test {
-namespace {
+namespace cross_model_state_test {
 
 TEST_CASE("weights and states, every step, on four devices") {
   using S = CrossModelParallel<AverageWeightsAndState<>, Split<2>, Split<3>, Split<3>, Split<4>>;
@@ -23,5 +23,5 @@ TEST_CASE("weights and states, every fourth step, on two devices") {
   check_ten_steps<S>(with_adam());
 }
 
-}  // namespace
+}  // namespace cross_model_state_test
 }  // namespace tandem::test

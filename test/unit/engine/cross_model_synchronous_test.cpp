@@ -10,7 +10,7 @@
 #include "cross_model.hpp"
 
 namespace tandem::test {
-namespace {
+namespace cross_model_synchronous_test {
 
 constexpr double equal = 1e-12;
 constexpr double different = 1e-3;
@@ -71,5 +71,5 @@ TEST_CASE("under Adam, which is not linear, no average of weights is") {
   CHECK(!(of<AverageWeightsAndState<>>(adam).weights[0] <= different));
 }
 
-}  // namespace
+}  // namespace cross_model_synchronous_test
 }  // namespace tandem::test

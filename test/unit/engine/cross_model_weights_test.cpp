@@ -4,7 +4,7 @@
 #include "cross_model.hpp"
 
 namespace tandem::test {
-namespace {
+namespace cross_model_weights_test {
 
 TEST_CASE("weights, every step, on two devices") {
   using S = CrossModelParallel<AverageWeights<>, Split<5>, Split<7>>;
@@ -23,5 +23,5 @@ TEST_CASE("weights, every second step, on three devices, one of which has a stag
   check_ten_steps<S>();
 }
 
-}  // namespace
+}  // namespace cross_model_weights_test
 }  // namespace tandem::test

@@ -15,7 +15,7 @@
 #include <unit/engine/memory_player.hpp>
 
 namespace tandem {
-namespace {
+namespace memory_plan_test {
 
 using test::Player;
 
@@ -176,5 +176,5 @@ TEST_CASE("what is planned is what is allocated") {
                               report.feed + report.tables);
 }
 
-}  // namespace
+}  // namespace memory_plan_test
 }  // namespace tandem

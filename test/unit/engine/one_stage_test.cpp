@@ -14,7 +14,7 @@
 #include <rank_of.hpp>
 
 namespace tandem::test {
-namespace {
+namespace one_stage_test {
 
 template <class S>
 struct Observed {
@@ -69,5 +69,5 @@ TEST_CASE("one replica of a model in one part is one device") {
   check<Hybrid<DataParallel<1>, ModelParallel<Split<9>, Microbatches<4>>>>();
 }
 
-}  // namespace
+}  // namespace one_stage_test
 }  // namespace tandem::test

@@ -5,7 +5,7 @@
 #include <parity.hpp>
 
 namespace tandem {
-namespace {
+namespace parity_batching_test {
 
 TEST_CASE("four devices of two microbatches have the gradients of one device of eight") {
   test::check_first_gradients<SingleDevice<Microbatches<8>>, DataParallel<4, Microbatches<2>>>();
@@ -24,5 +24,5 @@ TEST_CASE("a device without samples takes part in every reduction") {
   test::check_five_steps<SingleDevice<Microbatches<2>>, DataParallel<3, Weighted<1, 0, 1>>>();
 }
 
-}  // namespace
+}  // namespace parity_batching_test
 }  // namespace tandem

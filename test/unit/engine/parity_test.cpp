@@ -5,7 +5,7 @@
 #include <parity.hpp>
 
 namespace tandem {
-namespace {
+namespace parity_test {
 
 TEST_CASE("DataParallel<2> has the gradients of SingleDevice<Microbatches<2>>") {
   test::check_first_gradients<SingleDevice<Microbatches<2>>, DataParallel<2>>();
@@ -43,5 +43,5 @@ TEST_CASE("other microbatches are other numbers, since batch norm sees fewer sam
   CHECK(std::fabs(a - b) > 1e-6);
 }
 
-}  // namespace
+}  // namespace parity_test
 }  // namespace tandem

@@ -4,7 +4,7 @@
 #include <pipeline_parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_checkpoint_test {
 
 template <class Many>
 void check() {
@@ -25,5 +25,5 @@ TEST_CASE("whole stages, on four devices") {
   check<InFour<OneFOneB, 4, Reproducible<>, Checkpoint<Boundaries>>>();
 }
 
-}  // namespace
+}  // namespace pipeline_checkpoint_test
 }  // namespace tandem::test

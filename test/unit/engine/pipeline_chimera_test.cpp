@@ -4,7 +4,7 @@
 #include <pipeline_parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_chimera_test {
 
 template <class Many>
 void check() {
@@ -25,5 +25,5 @@ TEST_CASE("two devices train as one in double") {
       [](auto& one, auto& many) { compare_five_steps(one, many); });
 }
 
-}  // namespace
+}  // namespace pipeline_chimera_test
 }  // namespace tandem::test

@@ -4,7 +4,7 @@
 #include <pipeline_parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_double_test {
 
 template <class Many>
 void check(std::initializer_list<std::string_view> schedules) {
@@ -21,5 +21,5 @@ TEST_CASE("four devices that compute each layer again train as one") {
   check<InFour<OneFOneB, 4, Checkpoint<Every<1>>>>({"sequential", "gpipe", "one_f_one_b"});
 }
 
-}  // namespace
+}  // namespace pipeline_double_test
 }  // namespace tandem::test

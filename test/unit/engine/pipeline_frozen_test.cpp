@@ -11,7 +11,7 @@
 #include <parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_frozen_test {
 
 template <class Net, class S>
 using Logged = Trainer<Net, S, Host, SoftmaxCrossEntropy<>, Accuracy, LoggingTransport>;
@@ -72,5 +72,5 @@ TEST_CASE("branches on a device of their own, the last of them without parameter
       parity_options());
 }
 
-}  // namespace
+}  // namespace pipeline_frozen_test
 }  // namespace tandem::test

@@ -4,7 +4,7 @@
 #include <pipeline_parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_hybrid_test {
 
 // The replicas have half of the microbatches each.
 template <class Many>
@@ -40,5 +40,5 @@ TEST_CASE("a replica without samples takes part in every reduction") {
   compare_five_steps(one, many);
 }
 
-}  // namespace
+}  // namespace pipeline_hybrid_test
 }  // namespace tandem::test

@@ -4,7 +4,7 @@
 #include <pipeline_parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_interleaved_test {
 
 TEST_CASE("two devices of two stages train as one") {
   for_tables<OneDevice<>, InFour<Interleaved<2>, 4>, Double>(
@@ -22,5 +22,5 @@ TEST_CASE("four devices of two stages have the bits of one, and when they comput
       [](auto& one, auto& many) { compare_bits(one, many); });
 }
 
-}  // namespace
+}  // namespace pipeline_interleaved_test
 }  // namespace tandem::test

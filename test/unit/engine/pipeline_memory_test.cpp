@@ -17,7 +17,7 @@
 #include <rank_of.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_memory_test {
 
 using Portably = BasicHost<Portable>;  // a library keeps what it likes
 
@@ -119,5 +119,5 @@ TEST_CASE("with checkpoints of whole stages a device keeps what enters and leave
   }
 }
 
-}  // namespace
+}  // namespace pipeline_memory_test
 }  // namespace tandem::test

@@ -5,7 +5,7 @@
 #include <pipeline_parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_parity_test {
 
 template <class Many>
 void check(std::initializer_list<std::string_view> schedules, std::initializer_list<int> counts) {
@@ -24,5 +24,5 @@ TEST_CASE("four devices have the gradients of one under every schedule of a chai
                                  {1, 4, 7, 8});
 }
 
-}  // namespace
+}  // namespace pipeline_parity_test
 }  // namespace tandem::test

@@ -10,7 +10,7 @@
 #include <parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_parts_test {
 
 template <class Net, class S>
 using Logged = Trainer<Net, S, Host, SoftmaxCrossEntropy<>, Accuracy, LoggingTransport>;
@@ -57,5 +57,5 @@ TEST_CASE("a stage without parameters passes gradients on") {
   CHECK(gradients_sent(LoggingTransport<3>::log(1), "1SEND_B") == 5 * 4);
 }
 
-}  // namespace
+}  // namespace pipeline_parts_test
 }  // namespace tandem::test

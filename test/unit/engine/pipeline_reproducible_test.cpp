@@ -5,7 +5,7 @@
 #include <pipeline_parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_reproducible_test {
 
 template <class Many>
 void check() {
@@ -22,5 +22,5 @@ TEST_CASE("two devices have the bits of one") { check<InTwo<ZeroBubbleH1, 4, Rep
 
 TEST_CASE("four devices have the bits of one") { check<InFour<ZeroBubbleH1, 4, Reproducible<>>>(); }
 
-}  // namespace
+}  // namespace pipeline_reproducible_test
 }  // namespace tandem::test

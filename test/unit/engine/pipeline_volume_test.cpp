@@ -13,7 +13,7 @@
 #include <parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_volume_test {
 
 template <class S>
 struct Logged {
@@ -84,5 +84,5 @@ TEST_CASE("each stage of an interleaved device sends its own") {
   CHECK(two.of(1, Operation::send) == Volume{12, 13 * (wide + wide + narrow)});  // 1F, 1B, 3B
 }
 
-}  // namespace
+}  // namespace pipeline_volume_test
 }  // namespace tandem::test

@@ -13,7 +13,7 @@
 #include <parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace placed_volume_test {
 
 // Two branches of the concatenation elsewhere: both begin with a pool of the same tensor.
 inline constexpr auto branches = place<DeepNet>({{"5.1", 1}, {"5.2", 1}});
@@ -51,5 +51,5 @@ TEST_CASE("where sums must be the same, the gradient of each reader is a message
   CHECK(sent(1) == Volume{4 + 4, pools + 2 * wide});
 }
 
-}  // namespace
+}  // namespace placed_volume_test
 }  // namespace tandem::test

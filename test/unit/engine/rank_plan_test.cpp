@@ -9,7 +9,7 @@
 #include <tandem/strategy/cross_model_parallel.hpp>
 #include <tandem/strategy/program.hpp>
 
-namespace {
+namespace rank_plan_test {
 
 using namespace tandem;
 
@@ -141,4 +141,4 @@ TEST_CASE("two models: with gradients of replicas, or losses to come, updates wa
   CHECK(row.ends_with(" 0B1 0REDUCE_LOSS 3U 0U 3X 0X 0END"));
 }
 
-}  // namespace
+}  // namespace rank_plan_test

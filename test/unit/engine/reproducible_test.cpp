@@ -7,7 +7,7 @@
 #include <parity.hpp>
 
 namespace tandem {
-namespace {
+namespace reproducible_test {
 
 /// What the update may do between two steps; dropout and batch norm are in the network.
 std::vector<TrainerOptions> updates() {
@@ -55,5 +55,5 @@ TEST_CASE("eight microbatches in four leaves: the same bits on 1, 2 and 4 device
                   DataParallel<4, Microbatches<2>, Reproducible<4>>>();
 }
 
-}  // namespace
+}  // namespace reproducible_test
 }  // namespace tandem

@@ -14,7 +14,7 @@
 #include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
-namespace {
+namespace stream_memory_test {
 
 using Portably = BasicHost<Portable>;  // a library keeps what it likes
 
@@ -100,5 +100,5 @@ TEST_CASE("replayed passes: one version, and of a microbatch only what enters an
   check<InFour<PipelinedModel, 1>, Cut>({{0, 7}, {0, 5}, {0, 3}, {0, 1}}, 1, 8);
 }
 
-}  // namespace
+}  // namespace stream_memory_test
 }  // namespace tandem::test

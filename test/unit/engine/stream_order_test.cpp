@@ -18,7 +18,7 @@
 #include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
-namespace {
+namespace stream_order_test {
 
 /// The rounds of one stage on so many steps, as a rank goes through them.
 std::vector<Action> unrolled(Asynchrony const& rule, int stage, int steps) {
@@ -172,5 +172,5 @@ TEST_CASE("the ranks' passes come in the order of the table, also after the pipe
   check_passes<PipelinedModel, 1>();
 }
 
-}  // namespace
+}  // namespace stream_order_test
 }  // namespace tandem::test

@@ -4,7 +4,7 @@
 #include "synchronized.hpp"
 
 namespace tandem::test {
-namespace {
+namespace synchronized_cut_test {
 
 TEST_CASE("replicas of a model that is cut over devices") {
   using Cut = ModelParallel<Split<2>, Split<8>>;
@@ -31,5 +31,5 @@ TEST_CASE("what is computed again is synchronized again") {
                    SingleDevice<Microbatches<4>, Weighted<4, 3, 3, 2>>>({12}, order);
 }
 
-}  // namespace
+}  // namespace synchronized_cut_test
 }  // namespace tandem::test

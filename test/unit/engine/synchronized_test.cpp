@@ -5,7 +5,7 @@
 #include "synchronized.hpp"
 
 namespace tandem::test {
-namespace {
+namespace synchronized_test {
 
 TEST_CASE("2 and 3 replicas train as one device on the whole batch") {
   check_five_steps<DataParallel<2>>();
@@ -79,5 +79,5 @@ TEST_CASE("one sample on each replica is enough, one on all is not") {
                        ContractError);  // microbatches of 2, 1 and 1, 0
 }
 
-}  // namespace
+}  // namespace synchronized_test
 }  // namespace tandem::test

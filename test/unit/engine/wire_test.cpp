@@ -15,7 +15,7 @@
 #include <tiny_network.hpp>
 
 namespace tandem::test {
-namespace {
+namespace wire_test {
 
 template <class S>
 using OnThreads = Trainer<TinyNet, S, Host>;
@@ -79,5 +79,5 @@ TEST_CASE("one replica sends nothing, so nothing is rounded") {
   CHECK(first_difference(one.parameters(), plain.parameters()) == "");
 }
 
-}  // namespace
+}  // namespace wire_test
 }  // namespace tandem::test

@@ -16,7 +16,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace checkpoint_test {
 
 using TestTrainer = Trainer<test::ResidualNet, SingleDevice<>, BasicHost<Portable, Fp64>>;
 
@@ -102,5 +102,5 @@ TEST_CASE("a new trainer has PyTorch's initial bounds and constants, drawn for e
   CHECK(firsts.size() == drawn);
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace tandem

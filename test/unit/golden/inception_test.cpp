@@ -6,7 +6,7 @@
 #include <unit/golden/networks.hpp>
 
 namespace tandem {
-namespace {
+namespace inception_test {
 
 using Net = test::InceptionNet;
 using TestLoss = SoftmaxCrossEntropy<Percent<10>>;
@@ -30,5 +30,5 @@ TEST_CASE("two uneven microbatches are what PyTorch makes of them") {
   test::check_five_steps<Two>(golden);
 }
 
-}  // namespace
+}  // namespace inception_test
 }  // namespace tandem

@@ -17,7 +17,7 @@
 #include <tandem/train/safetensors.hpp>
 
 namespace tandem {
-namespace {
+namespace initial_test {
 
 constexpr int seeds = 8000;
 
@@ -77,5 +77,5 @@ TEST_CASE("initial weights and biases have the law of PyTorch's layers") {
   check_layer_law<Linear<4>>("linear", vector_shape(11));
 }
 
-}  // namespace
+}  // namespace initial_test
 }  // namespace tandem

@@ -13,7 +13,7 @@
 #include <unit/models/affordable.hpp>
 
 namespace tandem {
-namespace {
+namespace models_test {
 
 struct Vgg16Bn : models::Vgg16Bn<10> {};
 struct Vgg16 : models::Vgg16<1000> {};
@@ -49,5 +49,5 @@ TEST_CASE("Inception-V3 gives PyTorch's outputs" * large) {
   check_outputs<InceptionV3>("inception_v3");
 }
 
-}  // namespace
+}  // namespace models_test
 }  // namespace tandem

@@ -7,7 +7,7 @@
 #include <unit/golden/networks.hpp>
 
 namespace tandem {
-namespace {
+namespace residual_test {
 
 using Net = test::ResidualNet;
 using TestLoss = SoftmaxCrossEntropy<>;
@@ -39,5 +39,5 @@ TEST_CASE("two devices with a microbatch each are the same to PyTorch") {
   test::check_five_steps<Two>(golden);
 }
 
-}  // namespace
+}  // namespace residual_test
 }  // namespace tandem

@@ -6,7 +6,7 @@
 #include <unit/golden/networks.hpp>
 
 namespace tandem {
-namespace {
+namespace variety_test {
 
 template <class Precision>
 using TestTrainer =
@@ -22,5 +22,5 @@ TEST_CASE("five steps of each optimizer are PyTorch's") {
   test::check_five_steps<TestTrainer<Fp64>>(test::Golden{"variety"});
 }
 
-}  // namespace
+}  // namespace variety_test
 }  // namespace tandem

@@ -10,7 +10,7 @@
 #include <tandem/layers/linear.hpp>
 #include <tandem/models/googlenet.hpp>
 
-namespace {
+namespace leaves_test {
 
 using namespace tandem;
 
@@ -47,4 +47,4 @@ TEST_CASE("a node's leaf is the layer of its name and shape") {
   CHECK(next == Leaves<models::GoogLeNet<10>::body>::size);
 }
 
-}  // namespace
+}  // namespace leaves_test

@@ -12,7 +12,7 @@
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
 
-namespace {
+namespace lower_test {
 
 using namespace tandem;
 
@@ -182,4 +182,4 @@ TEST_CASE("faults name the first node at fault and its numbers") {
   CHECK(unchecked_graph<Empty>.fault == Fault::no_input);
 }
 
-}  // namespace
+}  // namespace lower_test

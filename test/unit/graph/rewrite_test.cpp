@@ -18,7 +18,7 @@
 #include <tandem/strategy/parameter_layout.hpp>
 
 namespace tandem {
-namespace {
+namespace rewrite_test {
 
 struct Plain : Network<Image<3, 4, 4>, Sequential<Conv2d<2>, BatchNorm2d<>, ReLU, ReLU, Conv2d<4>,
                                                   ReLU, Flatten, Linear<3>, Flatten>> {};
@@ -127,5 +127,5 @@ TEST_CASE("a bucket closes when its merged convolutions are through") {
   CHECK(layout.elements == lay_out_parameters(graph<Google>, 4, 1, 1).elements);
 }
 
-}  // namespace
+}  // namespace rewrite_test
 }  // namespace tandem

@@ -8,7 +8,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace activation_test {
 
 using namespace tandem;
 using test::Team;
@@ -54,4 +54,4 @@ TEST_CASE_TEMPLATE("relu keeps a NaN, and lets its gradient pass", T, float, dou
   CHECK(dx == std::vector<T>{2, 0, 0, 2, 0});
 }
 
-}  // namespace
+}  // namespace activation_test

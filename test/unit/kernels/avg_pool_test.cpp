@@ -9,7 +9,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace avg_pool_test {
 
 using namespace tandem;
 using test::Team;
@@ -89,4 +89,4 @@ TEST_CASE_TEMPLATE("avg_pool: the mean, with padding or without; its gradient", 
   }
 }
 
-}  // namespace
+}  // namespace avg_pool_test

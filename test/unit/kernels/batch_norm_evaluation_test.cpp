@@ -9,7 +9,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace batch_norm_evaluation_test {
 
 using namespace tandem;
 using test::Team;
@@ -94,4 +94,4 @@ TEST_CASE_TEMPLATE("batch_norm_evaluation: an affine map, its gradients", T, flo
   }
 }
 
-}  // namespace
+}  // namespace batch_norm_evaluation_test

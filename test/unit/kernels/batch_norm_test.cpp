@@ -10,7 +10,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace batch_norm_test {
 
 using namespace tandem;
 using test::Team;
@@ -212,4 +212,4 @@ TEST_CASE_TEMPLATE("batch_norm_statistics: weighted mean and unbiased variance",
   }
 }
 
-}  // namespace
+}  // namespace batch_norm_test

@@ -8,7 +8,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace concat_test {
 
 using namespace tandem;
 using test::Team;
@@ -40,4 +40,4 @@ TEST_CASE_TEMPLATE("concat: parts behind one another in each sample, and back", 
   }
 }
 
-}  // namespace
+}  // namespace concat_test

@@ -9,7 +9,7 @@
 #include "reference.hpp"
 #include "support.hpp"
 
-namespace {
+namespace convolution_test {
 
 using namespace tandem;
 using test::Team;
@@ -185,4 +185,4 @@ TEST_CASE_TEMPLATE("convolution: no bit of a sample depends on its batch", T, fl
   }
 }
 
-}  // namespace
+}  // namespace convolution_test

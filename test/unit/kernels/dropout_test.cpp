@@ -8,7 +8,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace dropout_test {
 
 using namespace tandem;
 using test::Team;
@@ -67,4 +67,4 @@ TEST_CASE("dropout: rates, steps and layers") {
   CHECK(std::abs(static_cast<double>(zeros) - 30000) <= 5 * 145);  // 5 deviations, sqrt(n p q)
 }
 
-}  // namespace
+}  // namespace dropout_test

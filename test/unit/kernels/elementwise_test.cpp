@@ -8,7 +8,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace elementwise_test {
 
 using namespace tandem;
 using test::Team;
@@ -108,4 +108,4 @@ TEST_CASE_TEMPLATE("sum_of_squares", T, float, double) {
   }
 }
 
-}  // namespace
+}  // namespace elementwise_test

@@ -11,7 +11,7 @@
 #include "reference.hpp"
 #include "support.hpp"
 
-namespace {
+namespace gemm_test {
 
 using namespace tandem;
 using host::Transpose;
@@ -110,4 +110,4 @@ TEST_CASE_TEMPLATE("gemm: a NaN or an infinity stays in its row and column", T, 
   }
 }
 
-}  // namespace
+}  // namespace gemm_test

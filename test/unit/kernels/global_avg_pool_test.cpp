@@ -8,7 +8,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace global_avg_pool_test {
 
 using namespace tandem;
 using test::Team;
@@ -41,4 +41,4 @@ TEST_CASE_TEMPLATE("global_avg_pool: the mean of each map, and its gradient", T,
   }
 }
 
-}  // namespace
+}  // namespace global_avg_pool_test

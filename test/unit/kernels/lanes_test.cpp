@@ -8,7 +8,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace lanes_test {
 
 using namespace tandem;
 namespace detail = host::detail;
@@ -41,4 +41,4 @@ TEST_CASE_TEMPLATE("channel_sum: the maps of one channel over the batch", T, flo
   CHECK(total == 5 + 6 + 7 + 8 + 9 + 20 + 21 + 22 + 23 + 24);
 }
 
-}  // namespace
+}  // namespace lanes_test

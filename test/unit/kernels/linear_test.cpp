@@ -9,7 +9,7 @@
 #include "reference.hpp"
 #include "support.hpp"
 
-namespace {
+namespace linear_test {
 
 using namespace tandem;
 using test::Team;
@@ -81,4 +81,4 @@ TEST_CASE_TEMPLATE("linear: the three products and the bias", T, float, double) 
   }
 }
 
-}  // namespace
+}  // namespace linear_test

@@ -10,7 +10,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace max_pool_test {
 
 using namespace tandem;
 using test::Team;
@@ -141,4 +141,4 @@ TEST_CASE_TEMPLATE("max_pool: a NaN wins, and minus infinity is a value", T, flo
   CHECK(index == std::vector<std::int32_t>{0, 2});
 }
 
-}  // namespace
+}  // namespace max_pool_test

@@ -8,7 +8,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace mean_squared_error_test {
 
 using namespace tandem;
 using test::Team;
@@ -58,4 +58,4 @@ TEST_CASE("mean_squared_error: no element, no loss") {
   CHECK(total == 0);
 }
 
-}  // namespace
+}  // namespace mean_squared_error_test

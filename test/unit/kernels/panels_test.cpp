@@ -8,7 +8,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace panels_test {
 
 using namespace tandem;
 namespace detail = host::detail;
@@ -74,4 +74,4 @@ TEST_CASE_TEMPLATE("multiply_panels: each column is the sum in order of k", T, f
   }
 }
 
-}  // namespace
+}  // namespace panels_test

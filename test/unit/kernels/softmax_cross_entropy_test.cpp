@@ -10,7 +10,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace softmax_cross_entropy_test {
 
 using namespace tandem;
 using test::Team;
@@ -149,4 +149,4 @@ TEST_CASE_TEMPLATE("softmax_cross_entropy: counts, ties, NaN and infinity", T, f
   CHECK(counts({-1000, 0}, 0, 1).loss == 1000);
 }
 
-}  // namespace
+}  // namespace softmax_cross_entropy_test

@@ -8,7 +8,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace subsample_test {
 
 using namespace tandem;
 using test::Team;
@@ -60,4 +60,4 @@ TEST_CASE_TEMPLATE("subsample: every s-th pixel, zeros around; its gradient", T,
   }
 }
 
-}  // namespace
+}  // namespace subsample_test

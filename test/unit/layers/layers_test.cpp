@@ -12,7 +12,7 @@
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/subsample2d.hpp>
 
-namespace {
+namespace layers_test {
 
 using namespace tandem;
 
@@ -143,4 +143,4 @@ TEST_CASE("Subsample2d: every Step-th row and column, rounded up") {
   CHECK(Subsample2d<8, 2>::fault(vector_shape(3)) == Fault::not_an_image);
 }
 
-}  // namespace
+}  // namespace layers_test

@@ -6,7 +6,7 @@
 #include <unit/models/googlenet_strategies.hpp>
 
 namespace tandem {
-namespace {
+namespace googlenet_hybrid_test {
 
 constexpr auto table = place<test::CifarGoogLeNet>({{"1.2", 1}, {"1.3", 1}, {"4.1", 1}, {"10", 1}});
 
@@ -20,5 +20,5 @@ TEST_CASE("GoogLeNet under DataParallel<2> with each of them: the bits of one de
   CHECK(test::googlenet_step<Hybrid<Replicas, Pipeline<OneFOneB, 2, Split<5>, Split<9>>>>() == one);
 }
 
-}  // namespace
+}  // namespace googlenet_hybrid_test
 }  // namespace tandem

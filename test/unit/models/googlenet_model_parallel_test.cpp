@@ -6,7 +6,7 @@
 #include <unit/models/googlenet_strategies.hpp>
 
 namespace tandem {
-namespace {
+namespace googlenet_model_parallel_test {
 
 constexpr auto table = place<test::CifarGoogLeNet>({{"1.2", 1}, {"1.3", 1}, {"4.1", 1}, {"10", 1}});
 
@@ -18,5 +18,5 @@ TEST_CASE("GoogLeNet under ModelParallel, Placed and 1F1B: the bits of one devic
   CHECK(test::googlenet_step<Pipeline<OneFOneB, 4, Split<5>, Split<9>, Same>>() == one);
 }
 
-}  // namespace
+}  // namespace googlenet_model_parallel_test
 }  // namespace tandem

@@ -8,7 +8,7 @@
 #include <unit/models/top_table.hpp>
 
 namespace tandem {
-namespace {
+namespace inception_v3_test {
 
 struct InceptionV3 : models::InceptionV3<1000> {};
 
@@ -56,5 +56,5 @@ TEST_CASE("Inception-V3: one training step") {
   test::check_one_step<test::Affordable<InceptionV3, Image<3, 107, 107>>>(2);
 }
 
-}  // namespace
+}  // namespace inception_v3_test
 }  // namespace tandem

@@ -12,7 +12,7 @@
 #include <tandem/models/small_cnn.hpp>
 #include <unit/models/top_table.hpp>
 
-namespace {
+namespace models_test {
 
 using namespace tandem;
 
@@ -105,4 +105,4 @@ TEST_CASE("names of parameters are those of the network as it is written") {
   CHECK(found);
 }
 
-}  // namespace
+}  // namespace models_test

@@ -10,7 +10,7 @@
 #include <unit/models/top_table.hpp>
 
 namespace tandem {
-namespace {
+namespace resnet_imagenet_test {
 
 struct ResNet50 : models::ResNet50<1000> {};
 
@@ -58,5 +58,5 @@ TEST_CASE("ResNet-50: one training step") {
   test::check_one_step<test::Affordable<ResNet50, Image<3, 64, 64>>>(2);
 }
 
-}  // namespace
+}  // namespace resnet_imagenet_test
 }  // namespace tandem

@@ -8,7 +8,7 @@
 #include <unit/models/top_table.hpp>
 
 namespace tandem {
-namespace {
+namespace vgg_test {
 
 struct Vgg16Bn : models::Vgg16Bn<10> {};
 struct Vgg16 : models::Vgg16<1000> {};
@@ -67,5 +67,5 @@ TEST_CASE("VGG-16: one training step") {
   test::check_one_step<test::Affordable<Vgg16, Image<3, 32, 32>>>(1);
 }
 
-}  // namespace
+}  // namespace vgg_test
 }  // namespace tandem

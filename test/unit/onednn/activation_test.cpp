@@ -11,7 +11,7 @@
 
 #include "channels_last.hpp"
 
-namespace {
+namespace activation_test {
 
 using namespace tandem;
 using test::Case;
@@ -102,6 +102,6 @@ TEST_CASE("Dropout drops its share, other elements in other steps, layers and sa
         std::vector<bool>(moved.begin(), moved.begin() + 2000));
 }
 
-}  // namespace
+}  // namespace activation_test
 
 #endif

@@ -17,7 +17,7 @@
 
 #include "channels_last.hpp"
 
-namespace {
+namespace batch_norm_test {
 
 using namespace tandem;
 using test::Stored;
@@ -376,6 +376,6 @@ TEST_CASE("onednn batch norm: a NaN stays one through a ReLU") {
   }
 }
 
-}  // namespace
+}  // namespace batch_norm_test
 
 #endif

@@ -20,9 +20,9 @@
 #include <tandem/ops/onednn/convolution.hpp>
 #include <tandem/ops/op.hpp>
 
-using namespace tandem;
+namespace convolution_test {
 
-namespace {
+using namespace tandem;
 
 /// Convolutions of one input, side by side: one, or several pointwise ones.
 struct Case {
@@ -315,8 +315,6 @@ double error_of(Case const& c, Setting const& setting) {
   return problem.error(op);
 }
 
-}  // namespace
-
 TEST_CASE_TEMPLATE("a convolution by oneDNN gives the portable kernels' numbers", T, float,
                    BFloat16) {
   if (!test::computes<T>()) {
@@ -433,5 +431,7 @@ TEST_CASE("a message names the convolution") {
       "Conv2d of 3 to 8 channels in 1 group, kernel 3 x 5, stride 2 x 1, padding 1 x 2, images "
       "9 x 7, batch 4, bf16");
 }
+
+}  // namespace convolution_test
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "channels_last.hpp"
 
-namespace {
+namespace join_test {
 
 using namespace tandem;
 using test::Case;
@@ -54,6 +54,6 @@ TEST_CASE_TEMPLATE("Add gives the portable op's bits", Precision, Fp32, Bf16) {
   }
 }
 
-}  // namespace
+}  // namespace join_test
 
 #endif

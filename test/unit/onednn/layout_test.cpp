@@ -10,7 +10,7 @@
 
 #include "channels_last.hpp"
 
-namespace {
+namespace layout_test {
 
 using namespace tandem;
 using test::Team;
@@ -144,6 +144,6 @@ TEST_CASE("verbs: squares of parameters where activations are BFloat16") {
   CHECK(Verbs<BasicHost<OneDnn, Bf16>>::sum_of_squares(device, x.data(), 3) == 169);
 }
 
-}  // namespace
+}  // namespace layout_test
 
 #endif

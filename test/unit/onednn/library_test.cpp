@@ -22,6 +22,8 @@
 #include <tandem/kernels/onednn/team_size.hpp>
 #include <tandem/runtime/host/team.hpp>
 
+namespace library_test {
+
 using namespace tandem;
 using namespace tandem::onednn;
 
@@ -29,8 +31,6 @@ static_assert(data_type<float> == dnnl_f32);
 static_assert(data_type<BFloat16> == dnnl_bf16);
 static_assert(!std::is_copy_constructible_v<Library> && std::is_move_constructible_v<Library>);
 static_assert(!std::is_copy_constructible_v<Primitive> && std::is_move_constructible_v<Primitive>);
-
-namespace {
 
 template <class F>
 std::string message_of(F const& f) {
@@ -45,8 +45,6 @@ std::string message_of(F const& f) {
 bool contains(std::string const& text, std::string const& part) {
   return text.find(part) != std::string::npos;
 }
-
-}  // namespace
 
 TEST_CASE("a status becomes a sentence with its place") {
   CHECK_NOTHROW(check(dnnl_success));
@@ -154,5 +152,7 @@ TEST_CASE("TeamSize holds for its thread and ends with its scope") {
   }
   CHECK(omp_get_max_threads() == before);
 }
+
+}  // namespace library_test
 
 #endif

@@ -15,9 +15,9 @@
 #include <tandem/ops/onednn/linear.hpp>
 #include <tandem/ops/op.hpp>
 
-using namespace tandem;
+namespace linear_test {
 
-namespace {
+using namespace tandem;
 
 struct Sizes {
   int in;
@@ -138,8 +138,6 @@ double error_of(Sizes s, Setting const& setting) {
   return worst;
 }
 
-}  // namespace
-
 TEST_CASE_TEMPLATE("Linear by oneDNN is the matrix product", T, float, BFloat16) {
   if (!test::computes<T>()) {
     return;
@@ -182,5 +180,7 @@ TEST_CASE_TEMPLATE("the gradient of no samples is zero", Precision, Fp32, Bf16) 
   CHECK(weight == std::vector<float>(6, 0.0F));
   CHECK(bias == std::vector<float>(3, 0.0F));
 }
+
+}  // namespace linear_test
 
 #endif

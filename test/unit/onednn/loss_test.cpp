@@ -12,7 +12,7 @@
 
 #include "channels_last.hpp"
 
-namespace {
+namespace loss_test {
 
 using namespace tandem;
 
@@ -145,6 +145,6 @@ TEST_CASE_TEMPLATE("top-k counts as the portable op does, in (C, H, W) order", P
   CHECK(counted<TopK<2>, Precision>(vector_shape(3), x, {1, 1, 1, 0}) == 3);
 }
 
-}  // namespace
+}  // namespace loss_test
 
 #endif

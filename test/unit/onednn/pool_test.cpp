@@ -11,7 +11,7 @@
 
 #include "channels_last.hpp"
 
-namespace {
+namespace pool_test {
 
 using namespace tandem;
 using test::Case;
@@ -209,6 +209,6 @@ TEST_CASE_TEMPLATE("subsample moves the portable op's bits", Precision, Fp32, Bf
   }
 }
 
-}  // namespace
+}  // namespace pool_test
 
 #endif

@@ -15,7 +15,7 @@
 #include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
-namespace {
+namespace stream_test {
 
 using Fp32Backend = BasicHost<OneDnn, Fp32>;
 using Bf16Backend = BasicHost<OneDnn, Bf16>;
@@ -70,8 +70,7 @@ TEST_CASE("in bf16 each version is rounded, and an emptied pipeline is synchrono
     CHECK(first_difference(trainer.parameters(), cut.parameters()) == "");
   }
 }
-
-}  // namespace
+}  // namespace stream_test
 }  // namespace tandem::test
 
 #endif

@@ -20,7 +20,7 @@
 #include "channels_last.hpp"
 
 namespace tandem {
-namespace {
+namespace sync_batch_norm_test {
 
 struct Spread {
   int channels, pixels;
@@ -132,8 +132,7 @@ TEST_CASE("onednn: replicas have the gradients of one device with the portable k
   INFO("gradient of " << off.name << " is off by " << off.error);
   CHECK(off.error <= 1e-4);
 }
-
-}  // namespace
+}  // namespace sync_batch_norm_test
 }  // namespace tandem
 
 #endif

@@ -16,7 +16,7 @@
 #include <parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace trainer_test {
 
 using Fast = BasicHost<OneDnn>;
 using Half = BasicHost<OneDnn, Bf16>;
@@ -152,8 +152,7 @@ TEST_CASE("slices, merged and in-place outputs need less memory") {
     CHECK(stored(has) <= most.kept + most.activation_gradients);
   }
 }
-
-}  // namespace
+}  // namespace trainer_test
 }  // namespace tandem::test
 
 #endif

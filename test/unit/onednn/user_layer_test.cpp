@@ -7,7 +7,7 @@
 
 #include "channels_last.hpp"
 
-namespace {
+namespace user_layer_test {
 
 using namespace tandem;
 
@@ -206,6 +206,6 @@ TEST_CASE_TEMPLATE("a user's loss and metric see (B, C, H, W)", Precision, Fp32,
   CHECK(sum == 0);
 }
 
-}  // namespace
+}  // namespace user_layer_test
 
 #endif

@@ -14,7 +14,7 @@
 
 #include <tandem/core/bfloat16.hpp>
 
-namespace {
+namespace vectors_test {
 
 using namespace tandem;
 using namespace tandem::host::channels_last;
@@ -122,6 +122,6 @@ TEST_CASE("vectors: what becomes of a NaN") {
   CHECK(std::isnan(of(where_positive(Floats{nan}, Floats{nan}))[3]));
 }
 
-}  // namespace
+}  // namespace vectors_test
 
 #endif

@@ -10,9 +10,9 @@
 #include <tandem/ops/check_layer.hpp>
 #include <tandem/ops/host/all.hpp>
 
-using namespace tandem;
+namespace check_layer_test {
 
-namespace {
+using namespace tandem;
 
 template <class L, class Input>
 void holds() {
@@ -55,8 +55,6 @@ bool contains(std::string const& text, char const* part) {
   return text.find(part) != std::string::npos;
 }
 
-}  // namespace
-
 TEST_CASE("convolutions pass finite differences") {
   holds<Conv2d<5, Kernel<3>, Padding<1>>, Image<3, 6, 5>>();
   holds<Conv2d<4, Kernel<1>>, Image<3, 5, 5>>();
@@ -88,3 +86,5 @@ TEST_CASE("a right layer of the user's passes, and each mistake is named") {
   CHECK(contains(problem<4>(), "a second, accumulating gradient of a"));
   CHECK(contains(problem<5>(), "the gradient of a at element 0 is"));
 }
+
+}  // namespace check_layer_test

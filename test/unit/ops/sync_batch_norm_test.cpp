@@ -14,7 +14,7 @@
 #include <unit/kernels/support.hpp>
 
 namespace tandem {
-namespace {
+namespace sync_batch_norm_test {
 
 template <class T>
 using Portable = BasicHost<tandem::Portable, std::conditional_t<sizeof(T) == 8, Fp64, Fp32>>;
@@ -175,5 +175,5 @@ TEST_CASE("parameters are BatchNorm2d's") {
   }
 }
 
-}  // namespace
+}  // namespace sync_batch_norm_test
 }  // namespace tandem

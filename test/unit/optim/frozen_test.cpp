@@ -17,7 +17,7 @@
 #include <unit/comm/watchdog.hpp>
 
 namespace tandem {
-namespace {
+namespace frozen_test {
 
 /// Passes numbers on and counts the gradients that it is asked for.
 struct Counter {
@@ -143,5 +143,5 @@ TEST_CASE("a frozen batch norm normalises by its running statistics, in training
   check_stays(trainer, "0.");  // rank 0; with the other rank's gradients
 }
 
-}  // namespace
+}  // namespace frozen_test
 }  // namespace tandem

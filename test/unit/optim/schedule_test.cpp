@@ -10,7 +10,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace schedule_test {
 
 TEST_CASE("a constant schedule, with and without warm-up") {
   CHECK(Schedule{}.factor(0) == 1.0);
@@ -58,5 +58,5 @@ TEST_CASE("a schedule of no steps is an error") {
                        "Cosine: `steps` must be 1 or more"));
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace tandem

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-namespace {
+namespace update_chunks_test {
 
 using namespace tandem;
 using cuda::ChunkRange;
@@ -73,4 +73,4 @@ TEST_CASE("run_settings: a run's own weight decay, or else the optimizer's") {
   }
 }
 
-}  // namespace
+}  // namespace update_chunks_test

@@ -16,7 +16,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace update_test {
 
 struct NormNet
     : Network<Image<1, 4, 4>, Sequential<Conv2d<2, Kernel<3>>, BatchNorm2d<Momentum<1, 4>>, ReLU,
@@ -191,5 +191,5 @@ TEST_CASE("'*' stands for any characters, also none") {
   static_assert(!matches("", "0.weight") && matches("", "") && matches("**", "x"));
 }
 
-}  // namespace
+}  // namespace update_test
 }  // namespace tandem

@@ -13,7 +13,7 @@
 #include <tandem/plan/timed_all_reduces.hpp>
 
 namespace tandem::test {
-namespace {
+namespace calibrate_test {
 
 std::vector<TimedAllReduce> times_on(Machine const& machine, std::vector<int> const& devices,
                                      std::vector<double> const& bytes) {
@@ -155,5 +155,5 @@ TEST_CASE("files of all-reduces are read, or refused with line and column") {
   }
 }
 
-}  // namespace
+}  // namespace calibrate_test
 }  // namespace tandem::test

@@ -10,7 +10,7 @@
 #include <tandem/plan/profile_step.hpp>
 
 namespace tandem::test {
-namespace {
+namespace profile_test {
 
 /// Three nodes in two parts, the last of which reads both others.
 NetworkProfile small() {
@@ -247,5 +247,5 @@ TEST_CASE("steps that cannot be are refused") {
                        ContractError);
 }
 
-}  // namespace
+}  // namespace profile_test
 }  // namespace tandem::test

@@ -19,7 +19,7 @@
 #include <tandem/plan/simulator_placement.hpp>
 
 namespace tandem::test {
-namespace {
+namespace simulator_output_test {
 
 using namespace simulator_cases;
 
@@ -205,5 +205,5 @@ TEST_CASE("a report: a line a device, and the same as an object") {
   CHECK(member(all, "idle").number == doctest::Approx(1.0 / 3));
 }
 
-}  // namespace
+}  // namespace simulator_output_test
 }  // namespace tandem::test

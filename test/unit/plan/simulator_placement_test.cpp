@@ -14,7 +14,7 @@
 #include <tandem/plan/critical_path.hpp>
 
 namespace tandem::test {
-namespace {
+namespace simulator_placement_test {
 
 using namespace simulator_cases;
 
@@ -150,5 +150,5 @@ TEST_CASE("a placement whose output goes to two devices at once") {
                        doctest::Contains("devices count from 0"), ContractError);
 }
 
-}  // namespace
+}  // namespace simulator_placement_test
 }  // namespace tandem::test

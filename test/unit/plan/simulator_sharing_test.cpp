@@ -11,7 +11,7 @@
 #include <unit/plan/simulator_cases.hpp>
 
 namespace tandem::test {
-namespace {
+namespace simulator_sharing_test {
 
 using namespace simulator_cases;
 
@@ -254,5 +254,5 @@ TEST_CASE("no schedule is faster where links are shared") {
   }
 }
 
-}  // namespace
+}  // namespace simulator_sharing_test
 }  // namespace tandem::test

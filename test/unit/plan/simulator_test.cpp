@@ -13,7 +13,7 @@
 #include <tandem/strategy/makespan.hpp>
 
 namespace tandem::test {
-namespace {
+namespace simulator_test {
 
 using namespace simulator_cases;
 
@@ -232,5 +232,5 @@ TEST_CASE("what cannot be simulated is said") {
                        doctest::Contains("no messages"), ContractError);
 }
 
-}  // namespace
+}  // namespace simulator_test
 }  // namespace tandem::test

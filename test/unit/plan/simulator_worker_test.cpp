@@ -14,7 +14,7 @@
 #include <tandem/strategy/table_csv.hpp>
 
 namespace tandem::test {
-namespace {
+namespace simulator_worker_test {
 
 using namespace simulator_cases;
 
@@ -142,5 +142,5 @@ TEST_CASE("a placed worker: its step in the order of the engine, and its memory"
   CHECK(two.makespan == doctest::Approx(last));
 }
 
-}  // namespace
+}  // namespace simulator_worker_test
 }  // namespace tandem::test

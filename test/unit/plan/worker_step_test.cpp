@@ -18,7 +18,7 @@
 #include <unit/plan/simulator_cases.hpp>
 
 namespace tandem::test {
-namespace {
+namespace worker_step_test {
 
 using namespace simulator_cases;
 
@@ -192,5 +192,5 @@ TEST_CASE("a machine with fewer devices than the worker") {
   CHECK(worker_step({.devices = 2}, graph, two_cpus(), 3).problem.empty());
 }
 
-}  // namespace
+}  // namespace worker_step_test
 }  // namespace tandem::test

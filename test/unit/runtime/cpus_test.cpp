@@ -12,7 +12,7 @@
 #include <sched.h>
 #endif
 
-namespace {
+namespace cpus_test {
 
 using namespace tandem::host;
 
@@ -69,4 +69,4 @@ TEST_CASE("only the CPUs of the affinity mask count") {
 
 #endif
 
-}  // namespace
+}  // namespace cpus_test

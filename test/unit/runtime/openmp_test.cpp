@@ -15,7 +15,7 @@
 #include <unistd.h>
 #endif
 
-namespace {
+namespace openmp_test {
 
 using tandem::host::Team;
 
@@ -144,4 +144,4 @@ TEST_CASE("with a forked process's own threads a new team works, and the parent'
 
 #endif
 
-}  // namespace
+}  // namespace openmp_test

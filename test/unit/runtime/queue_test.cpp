@@ -12,7 +12,7 @@
 #include <unit/comm/watchdog.hpp>
 
 namespace tandem::host {
-namespace {
+namespace queue_test {
 
 TEST_CASE("tasks run in order, on one other thread") {
   test::Watchdog const watchdog{"queue order"};
@@ -187,5 +187,5 @@ TEST_CASE("a task may have 64 bytes") {
   CHECK(sum == 28.0);
 }
 
-}  // namespace
+}  // namespace queue_test
 }  // namespace tandem::host

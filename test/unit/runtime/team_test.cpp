@@ -11,7 +11,7 @@
 
 #include <tandem/core/error.hpp>
 
-namespace {
+namespace team_test {
 
 using tandem::host::OpenMp;
 using tandem::host::openmp;
@@ -188,4 +188,4 @@ TEST_CASE("a team needs a thread") {
   CHECK_THROWS_WITH_AS(Team{0}, doctest::Contains("at least one thread"), tandem::ContractError);
 }
 
-}  // namespace
+}  // namespace team_test

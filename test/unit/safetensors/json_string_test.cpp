@@ -9,7 +9,7 @@
 #include <tandem/train/json_string.hpp>
 
 namespace tandem::detail {
-namespace {
+namespace json_string_test {
 
 using namespace std::string_view_literals;
 
@@ -77,5 +77,5 @@ TEST_CASE("quoted: cuts long text between characters") {
   CHECK(json_quoted(std::string(63, 'a') + "\xC3\xA9") == '"' + std::string(63, 'a') + "\"...");
 }
 
-}  // namespace
+}  // namespace json_string_test
 }  // namespace tandem::detail

@@ -12,7 +12,7 @@
 #include "temporary_folder.hpp"
 
 namespace tandem::detail {
-namespace {
+namespace json_test {
 
 using namespace std::string_literals;
 using namespace std::string_view_literals;
@@ -136,5 +136,5 @@ TEST_CASE("JsonReader: bytes are counted from the beginning of the file") {
         "'file': the header is wrong at byte 9: expected a non-negative integer");
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace tandem::detail

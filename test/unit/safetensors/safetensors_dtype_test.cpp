@@ -8,7 +8,7 @@
 #include <tandem/train/safetensors_dtype.hpp>
 
 namespace tandem {
-namespace {
+namespace safetensors_dtype_test {
 
 template <class T>
 concept HasDtype = requires {
@@ -49,5 +49,5 @@ TEST_CASE_TEMPLATE("a C++ type has the size of its Dtype", T, double, float, std
                                                : 'U'));
 }
 
-}  // namespace
+}  // namespace safetensors_dtype_test
 }  // namespace tandem

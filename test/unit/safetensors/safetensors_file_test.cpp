@@ -15,7 +15,7 @@
 #include "temporary_folder.hpp"
 
 namespace tandem {
-namespace {
+namespace safetensors_file_test {
 
 std::string fault(std::string const& path) {
   return test::message<FileError>([&] { static_cast<void>(detail::read_whole_file(path)); });
@@ -75,5 +75,5 @@ TEST_CASE("read_whole_file refuses a file that is shorter than its size says") {
   CHECK(fault(path) == "'" + path + "': the file became shorter while it was read");
 }
 
-}  // namespace
+}  // namespace safetensors_file_test
 }  // namespace tandem

@@ -13,7 +13,7 @@
 #include "temporary_folder.hpp"
 
 namespace tandem::detail {
-namespace {
+namespace safetensors_header_test {
 
 using namespace std::string_literals;
 
@@ -138,5 +138,5 @@ TEST_CASE("a long name is cut in the error") {
         R"(the field "x" of tensor ")" + name.substr(0, 64) + R"("... is unknown)");
 }
 
-}  // namespace
+}  // namespace safetensors_header_test
 }  // namespace tandem::detail

@@ -9,7 +9,7 @@
 #include <tandem/train/safetensors_layout.hpp>
 
 namespace tandem {
-namespace {
+namespace safetensors_layout_test {
 
 using Extents = std::vector<std::int64_t>;
 
@@ -42,5 +42,5 @@ TEST_CASE("find_duplicate") {
   CHECK(detail::find_duplicate({"", "a", ""}) == "");
 }
 
-}  // namespace
+}  // namespace safetensors_layout_test
 }  // namespace tandem

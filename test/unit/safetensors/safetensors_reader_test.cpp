@@ -15,7 +15,7 @@
 #include "temporary_folder.hpp"
 
 namespace tandem {
-namespace {
+namespace safetensors_reader_test {
 
 using namespace std::string_literals;
 
@@ -208,5 +208,5 @@ TEST_CASE("read names the file in its errors") {
         "'" + path + "': the file has 5 bytes; a safetensors file begins with an 8-byte length");
 }
 
-}  // namespace
+}  // namespace safetensors_reader_test
 }  // namespace tandem

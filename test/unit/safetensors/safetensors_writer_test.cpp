@@ -16,7 +16,7 @@
 #include "temporary_folder.hpp"
 
 namespace tandem {
-namespace {
+namespace safetensors_writer_test {
 
 using namespace std::string_literals;
 
@@ -182,5 +182,5 @@ TEST_CASE("headers that the format does not allow") {
       "safetensors: the header is longer than 100,000,000 bytes"));
 }
 
-}  // namespace
+}  // namespace safetensors_writer_test
 }  // namespace tandem

@@ -7,7 +7,7 @@
 
 #include <tandem/strategy/action.hpp>
 
-namespace {
+namespace action_test {
 
 using namespace tandem;
 
@@ -58,4 +58,4 @@ TEST_CASE("the grammar") {
   CHECK(to_string(Action{ActionKind::forward, 2, 0, 3}) == "0F3@2");
 }
 
-}  // namespace
+}  // namespace action_test

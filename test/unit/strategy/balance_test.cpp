@@ -12,7 +12,7 @@
 #include <tandem/strategy/balance.hpp>
 #include <tandem/strategy/model_options.hpp>
 
-namespace {
+namespace balance_test {
 
 using namespace tandem;
 
@@ -103,4 +103,4 @@ TEST_CASE("a network by its top-level parts") {
   }
 }
 
-}  // namespace
+}  // namespace balance_test

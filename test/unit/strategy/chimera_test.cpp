@@ -5,7 +5,7 @@
 #include <tandem/strategy/make_schedule.hpp>
 #include <tandem/strategy/verify.hpp>
 
-namespace {
+namespace chimera_test {
 
 using namespace tandem;
 
@@ -24,4 +24,4 @@ TEST_CASE("Chimera's devices never wait for each other forever, however many mic
   }
 }
 
-}  // namespace
+}  // namespace chimera_test

@@ -9,7 +9,7 @@
 #include <tandem/strategy/table_csv.hpp>
 #include <tandem/strategy/table_csv_reader.hpp>
 
-namespace {
+namespace csv_test {
 
 using namespace tandem;
 
@@ -147,4 +147,4 @@ TEST_CASE("a table that cannot run is refused where its flaw is") {
             .find("t:1:14: rank 0: 0RECV_B0 is missing before 0B0") == 0);
 }
 
-}  // namespace
+}  // namespace csv_test

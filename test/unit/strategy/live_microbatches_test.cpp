@@ -8,7 +8,7 @@
 #include <tandem/strategy/lower_table.hpp>
 #include <tandem/strategy/make_schedule.hpp>
 
-namespace {
+namespace live_microbatches_test {
 
 using namespace tandem;
 
@@ -120,4 +120,4 @@ TEST_CASE("a microbatch is live from its RECV on, and alive until W") {
   CHECK(deferred_microbatches(late, map, 0) == 1);
 }
 
-}  // namespace
+}  // namespace live_microbatches_test

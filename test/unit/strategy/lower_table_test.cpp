@@ -7,7 +7,7 @@
 #include <tandem/strategy/make_schedule.hpp>
 #include <tandem/strategy/verify.hpp>
 
-namespace {
+namespace lower_table_test {
 
 using namespace tandem;
 
@@ -96,4 +96,4 @@ TEST_CASE("a map that does not fit the table is refused") {
   CHECK_THROWS_AS(static_cast<void>(lower(rows, down)), ContractError);
 }
 
-}  // namespace
+}  // namespace lower_table_test

@@ -6,7 +6,7 @@
 
 #include <tandem/strategy/make_schedule.hpp>
 
-namespace {
+namespace make_schedule_test {
 
 using namespace tandem;
 
@@ -90,4 +90,4 @@ TEST_CASE("what cannot be made is refused with a sentence") {
   CHECK_THROWS_AS(static_cast<void>(make_map("gpipe", -1)), ContractError);
 }
 
-}  // namespace
+}  // namespace make_schedule_test

@@ -7,7 +7,7 @@
 #include <tandem/strategy/make_schedule.hpp>
 #include <tandem/strategy/makespan.hpp>
 
-namespace {
+namespace makespan_test {
 
 using namespace tandem;
 
@@ -213,4 +213,4 @@ TEST_CASE("a stage with two messages on one link") {  // 0 sends to 1 and to 2, 
   }
 }
 
-}  // namespace
+}  // namespace makespan_test

@@ -11,7 +11,7 @@
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/strategy/program.hpp>
 
-namespace {
+namespace parameter_layout_test {
 
 using namespace tandem;
 
@@ -146,4 +146,4 @@ TEST_CASE("a program holds what its parts say") {
   CHECK((P::Device<0>::has_input && P::Device<0>::has_result));
 }
 
-}  // namespace
+}  // namespace parameter_layout_test

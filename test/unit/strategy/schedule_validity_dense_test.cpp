@@ -7,7 +7,7 @@
 
 #include "schedule_validity.hpp"
 
-namespace {
+namespace schedule_validity_dense_test {
 
 using namespace tandem;
 using tandem_test::valid_for;
@@ -22,4 +22,4 @@ TEST_CASE("ZeroBubbleH1, Chimera and Interleaved are valid at compile time") {
   CHECK(valid_on_grid<Chimera>());
 }
 
-}  // namespace
+}  // namespace schedule_validity_dense_test

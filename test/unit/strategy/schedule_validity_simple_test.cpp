@@ -7,7 +7,7 @@
 
 #include "schedule_validity.hpp"
 
-namespace {
+namespace schedule_validity_simple_test {
 
 using namespace tandem;
 using tandem_test::valid_for;
@@ -28,4 +28,4 @@ TEST_CASE("Sequential, GPipe and 1F1B are valid at compile time") {
   CHECK(valid_on_grid<OneFOneB>());
 }
 
-}  // namespace
+}  // namespace schedule_validity_simple_test

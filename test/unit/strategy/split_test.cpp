@@ -9,7 +9,7 @@
 #include <tandem/strategy/data_parallel.hpp>
 #include <tandem/strategy/split.hpp>
 
-namespace {
+namespace split_test {
 
 using namespace tandem;
 
@@ -122,4 +122,4 @@ TEST_CASE("microbatches of weighted shards are their even parts") {
   CHECK(largest_microbatch(13, batching) == 5);
 }
 
-}  // namespace
+}  // namespace split_test

@@ -12,7 +12,7 @@
 #include <tandem/strategy/schedules/pipelined_model.hpp>
 #include <tandem/strategy/strategy_svg.hpp>
 
-namespace {
+namespace strategy_svg_test {
 
 using namespace tandem;
 
@@ -145,4 +145,4 @@ TEST_CASE("a well-formed picture that names what each rank holds") {
   CHECK(count(strategy_svg(picture_of("gpipe", 2, 2, {}), "", ""), "lighter") == 0);
 }
 
-}  // namespace
+}  // namespace strategy_svg_test

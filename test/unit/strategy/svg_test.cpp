@@ -11,7 +11,7 @@
 #include <tandem/strategy/schedule_svg.hpp>
 #include <tandem/strategy/table_updates.hpp>
 
-namespace {
+namespace svg_test {
 
 using namespace tandem;
 
@@ -127,4 +127,4 @@ TEST_CASE("the summary says idle times and live microbatches") {
   CHECK(has(live_text(both, make_map("chimera", 2)), "stage 3, copy 1 of part 1, on rank 0: 1 "));
 }
 
-}  // namespace
+}  // namespace svg_test

@@ -14,7 +14,7 @@
 
 #include "reference_simulator.hpp"
 
-namespace {
+namespace verify_mutation_test {
 
 using namespace tandem;
 
@@ -193,4 +193,4 @@ TEST_CASE("every schedule runs in the simulation wherever verify() says so") {
   }
 }
 
-}  // namespace
+}  // namespace verify_mutation_test

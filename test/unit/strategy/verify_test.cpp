@@ -10,7 +10,7 @@
 #include <tandem/strategy/verify.hpp>
 #include <tandem/strategy/verify_message.hpp>
 
-namespace {
+namespace verify_test {
 
 using namespace tandem;
 using enum ActionKind;
@@ -263,4 +263,4 @@ TEST_CASE("maps and numbers that cannot be") {
   CHECK_THROWS_AS(static_cast<void>(verify(rows, chain_map<2>(), 2, -1)), ContractError);
 }
 
-}  // namespace
+}  // namespace verify_test

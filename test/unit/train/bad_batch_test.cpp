@@ -17,7 +17,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace bad_batch_test {
 
 using test::contains;
 using test::PlainNet;
@@ -137,5 +137,5 @@ TEST_CASE("options out of range") {
                  "parameter group '9.*' matches no trained parameter"));
 }
 
-}  // namespace
+}  // namespace bad_batch_test
 }  // namespace tandem

@@ -17,7 +17,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace checkpoint_test {
 
 using test::contains;
 using Plain = Trainer<test::PlainNet, DataParallel<2>, Host>;
@@ -185,5 +185,5 @@ TEST_CASE("a disk that is full while a checkpoint is written leaves the old one"
   CHECK(test::first_difference(next.parameters(), trainer.parameters()) == "");
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace tandem

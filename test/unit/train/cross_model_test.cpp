@@ -16,7 +16,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
-namespace {
+namespace cross_model_test {
 
 template <class Rule, int Parts = 2>
 using Cross = CrossModelParallel<Rule, Auto<Parts>>;
@@ -202,5 +202,5 @@ TEST_CASE("weights are held twice, and what may differ has memory for its averag
   check_memory<Overlapped<AverageWeightsAndState<>>>(2);
 }
 
-}  // namespace
+}  // namespace cross_model_test
 }  // namespace tandem::test

@@ -19,7 +19,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace evaluate_test {
 
 constexpr int samples = 29;
 auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
@@ -147,5 +147,5 @@ TEST_CASE("a regression with a user's metric learns a line") {
   CHECK(trainer.evaluate(line).loss < 1e-3);
 }
 
-}  // namespace
+}  // namespace evaluate_test
 }  // namespace tandem

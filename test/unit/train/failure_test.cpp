@@ -20,7 +20,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace failure_test {
 
 using test::contains;
 using test::Samples;
@@ -160,5 +160,5 @@ TEST_CASE("a rank that does not come in time: who, which reduction, in which act
                  "a rank of this trainer has failed"));
 }
 
-}  // namespace
+}  // namespace failure_test
 }  // namespace tandem

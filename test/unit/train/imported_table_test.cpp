@@ -19,7 +19,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
-namespace {
+namespace imported_table_test {
 
 using Two = Pipeline<OneFOneB, 4, Split<4>, Split<5>, Reproducible<>>;
 using TwoTrainer = Trainer<TinyNet, Two, Host>;
@@ -152,5 +152,5 @@ TEST_CASE("a table for other devices or other leaves is refused") {
         "take a power of two");
 }
 
-}  // namespace
+}  // namespace imported_table_test
 }  // namespace tandem::test

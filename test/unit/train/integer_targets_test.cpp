@@ -7,7 +7,7 @@
 #include <tandem/tandem.hpp>
 
 namespace tandem {
-namespace {
+namespace integer_targets_test {
 
 /// Counts, not labels: exp(y) - t y, of one output; the count may be far above the outputs.
 struct PoissonLoss {
@@ -50,5 +50,5 @@ TEST_CASE("but a metric that looks the label up wants labels") {
   }
 }
 
-}  // namespace
+}  // namespace integer_targets_test
 }  // namespace tandem

@@ -19,7 +19,7 @@
 #include <unit/comm/watchdog.hpp>
 
 namespace tandem {
-namespace {
+namespace launch_test {
 
 TEST_CASE("every rank runs once, on a thread of its own that stays the same") {
   test::Watchdog const watchdog{"launch"};
@@ -236,5 +236,5 @@ TEST_CASE("a rank that throws frees the others from their collectives; the next 
   }
 }
 
-}  // namespace
+}  // namespace launch_test
 }  // namespace tandem

@@ -19,7 +19,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
-namespace {
+namespace measure_epochs_test {
 
 constexpr Shape plain = image_shape(1, 4, 4);
 
@@ -242,5 +242,5 @@ TEST_CASE("tasks that cannot be are refused with a sentence") {
                  "the dataset has samples of "));
 }
 
-}  // namespace
+}  // namespace measure_epochs_test
 }  // namespace tandem::test

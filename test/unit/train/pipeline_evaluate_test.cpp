@@ -12,7 +12,7 @@
 #include <parity.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_evaluate_test {
 
 constexpr int samples = 29;  // batches of 13, 13 and 3
 
@@ -65,5 +65,5 @@ TEST_CASE("replicas of a chain answer as one device") {
   check<Hybrid<DataParallel<2, Reproducible<>>, InTwo<ZeroBubbleH1, 2>>>();
 }
 
-}  // namespace
+}  // namespace pipeline_evaluate_test
 }  // namespace tandem::test

@@ -21,7 +21,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
-namespace {
+namespace pipeline_failure_test {
 
 using Three = Trainer<TrapNet, Pipeline<ZeroBubbleH1, 4, Split<2>, Split<2>, Split<3>>, Host>;
 
@@ -104,5 +104,5 @@ TEST_CASE("a loss that is no number: the step has not happened on any device") {
   CHECK(first_difference(trainer.parameters(), untouched.parameters()) == "");
 }
 
-}  // namespace
+}  // namespace pipeline_failure_test
 }  // namespace tandem::test

@@ -8,7 +8,7 @@
 #include <tandem/train/profile_fit.hpp>
 
 namespace tandem::test {
-namespace {
+namespace profile_fit_test {
 
 /// A device's step: two forward passes and input gradients, a weight gradient and an added one.
 StepTimes step_of(double passes, double update, double rest) {
@@ -77,5 +77,5 @@ TEST_CASE("a sum of gradients is what two devices have more of than one") {
   CHECK(detail::fit_reduction<>(alone, together) == doctest::Approx(6.5 - 0));
 }
 
-}  // namespace
+}  // namespace profile_fit_test
 }  // namespace tandem::test

@@ -16,7 +16,7 @@
 #include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
-namespace {
+namespace profile_test {
 
 ProfileOptions quick() { return {.samples = {2, 3}, .rounds = 2, .message_bytes = 1 << 17}; }
 
@@ -137,5 +137,5 @@ TEST_CASE("what cannot be measured is refused") {
                        ContractError);
 }
 
-}  // namespace
+}  // namespace profile_test
 }  // namespace tandem::test

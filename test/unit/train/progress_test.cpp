@@ -18,7 +18,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace progress_test {
 
 /// What @p call writes to standard error, which is @p descriptor meanwhile.
 template <class Call>
@@ -119,5 +119,5 @@ TEST_CASE("on a terminal: one live line, rewritten in place") {
   CHECK(test::contains(text, "\033[K"));
 }
 
-}  // namespace
+}  // namespace progress_test
 }  // namespace tandem

@@ -19,7 +19,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace resume_test {
 
 using test::TinyNet;
 
@@ -135,5 +135,5 @@ TEST_CASE("a run of one device resumed on a pipeline, and back: the same bits, i
   check_resume<Four, Two>(momentum, 7);
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace tandem

@@ -20,7 +20,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
-namespace {
+namespace stream_failure_test {
 
 template <class Schedule, int Count>
 using Three = Trainer<TrapNet, Pipeline<Schedule, Count, Split<2>, Split<2>, Split<3>>, Host>;
@@ -165,5 +165,5 @@ TEST_CASE("a loss that is no number in an epoch, with steps queued behind it") {
   CHECK(trainer.step(data.x, data.y).loss == untouched.step(data.x, data.y).loss);
 }
 
-}  // namespace
+}  // namespace stream_failure_test
 }  // namespace tandem::test

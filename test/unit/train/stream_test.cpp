@@ -20,7 +20,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
-namespace {
+namespace stream_test {
 
 constexpr int batch = 12;
 constexpr int count = 64;  // samples: batches of 12, the last one of 4
@@ -227,5 +227,5 @@ TEST_CASE("what an asynchronous pipeline cannot do is said in one sentence") {
   CHECK(std::isfinite(step(trainer, 0)));  // and is usable
 }
 
-}  // namespace
+}  // namespace stream_test
 }  // namespace tandem::test

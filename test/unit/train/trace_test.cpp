@@ -16,7 +16,7 @@
 #include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
-namespace {
+namespace trace_test {
 
 using Two = Trainer<test::TinyNet, DataParallel<2, BucketBytes<64, 256>>, Host>;
 
@@ -104,5 +104,5 @@ TEST_CASE("the file is the Trace Event Format") {
   CHECK(test::message<FileError>([&] { trace.write(folder.file("no/such/folder.json")); }) != "");
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace tandem

@@ -10,7 +10,7 @@
 #include <string>
 
 namespace tandem {
-namespace {
+namespace world_test {
 
 std::map<std::string, std::string> environment;  // of the lookup, which cannot capture
 
@@ -130,5 +130,5 @@ TEST_CASE("world: what is malformed or contradicts itself is a sentence") {
         "variables of one");
 }
 
-}  // namespace
+}  // namespace world_test
 }  // namespace tandem
