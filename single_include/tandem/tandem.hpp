@@ -9107,6 +9107,11 @@ class Feed {
 /// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
 /// all replicas.
 
+// ---- tandem/comm/ordered.hpp
+
+/// @file
+/// Whether a communicator adds in a fixed order, and what an order costs where it does not.
+
 namespace tandem {
 
 /// Whether a communicator adds in an order fixed by rank.
@@ -9118,6 +9123,22 @@ inline constexpr bool sums_in_order = [] {
     return true;
   }
 }();
+
+/// Bytes that all_reduce_ordered() needs between the ranks of a C for @p count elements: none where
+/// all_reduce() is ordered itself, else about (n - 1) / n of those of the elements.
+template <class C, class T>
+constexpr std::size_t ordered_scratch_bytes(std::size_t count, int ranks) {
+  if constexpr (sums_in_order<C>) {
+    return 0;
+  } else {
+    return static_cast<std::size_t>(ranks - 1) * detail::share_size(ranks, count, sizeof(T)) *
+           sizeof(T);
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
 
 /// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
 /// stages. Buckets are reduced in the order in which backward closes them, on the communication

@@ -16,6 +16,7 @@
 #include <tandem/comm/concepts.hpp>
 #include <tandem/comm/message.hpp>
 #include <tandem/comm/operation.hpp>
+#include <tandem/comm/ordered.hpp>
 #include <tandem/comm/share.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cuda/pointers.hpp>
@@ -23,18 +24,6 @@
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem {
-
-/// Bytes that all_reduce_ordered() needs between the ranks of a C for @p count elements: none where
-/// all_reduce() is ordered itself, else about (n - 1) / n of those of the elements.
-template <class C, class T>
-constexpr std::size_t ordered_scratch_bytes(std::size_t count, int ranks) {
-  if constexpr (C::ordered) {
-    return 0;
-  } else {
-    return static_cast<std::size_t>(ranks - 1) * detail::share_size(ranks, count, sizeof(T)) *
-           sizeof(T);
-  }
-}
 
 /// out[i] = op over the ranks' in[i]. See AllReduces.
 ///
@@ -57,7 +46,7 @@ void all_reduce_ordered(C& comm, std::span<T const> in, std::span<T> out, Op op,
           "all_reduce_ordered: in and out must have the same number of elements");
   int const ranks = comm.size();
   std::size_t const count = in.size();
-  if constexpr (C::ordered) {
+  if constexpr (sums_in_order<C>) {
     comm.all_reduce(in, out, op, stream, label);
     return;
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <tandem/comm/operation.hpp>
+#include <tandem/comm/ordered.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/float16.hpp>
@@ -24,16 +25,6 @@
 #include <tandem/strategy/options.hpp>
 
 namespace tandem {
-
-/// Whether a communicator adds in an order fixed by rank.
-template <class C>
-inline constexpr bool sums_in_order = [] {
-  if constexpr (requires { C::ordered; }) {
-    return bool{C::ordered};
-  } else {
-    return true;
-  }
-}();
 
 /// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
 /// stages. Buckets are reduced in the order in which backward closes them, on the communication

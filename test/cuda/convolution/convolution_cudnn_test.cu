@@ -22,7 +22,7 @@
 
 namespace tandem {
 
-namespace {
+namespace convolution_cudnn_test {
 
 using namespace tandem::test;
 using cuda::ConvolutionPass;
@@ -195,7 +195,7 @@ TEST_CASE("Op<Conv2d, BasicCuda<CuDnn, ...>> with a batch of none") {
   CHECK(gradient.host() == std::vector<float>(4 * 27, 0.0F));
 }
 
-}  // namespace
+}  // namespace convolution_cudnn_test
 
 }  // namespace tandem
 

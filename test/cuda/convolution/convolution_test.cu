@@ -16,7 +16,7 @@
 
 namespace tandem {
 
-namespace {
+namespace convolution_test {
 
 using namespace tandem::test;
 using cuda::CublasLt;
@@ -147,6 +147,6 @@ TEST_CASE("Op<Conv2d, BasicCuda<Portable, ...>>: all passes, also of smaller bat
   SUBCASE("fp64") { check_ops<Fp64>(); }
 }
 
-}  // namespace
+}  // namespace convolution_test
 
 }  // namespace tandem

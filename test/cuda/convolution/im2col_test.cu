@@ -18,7 +18,7 @@
 
 namespace tandem {
 
-namespace {
+namespace im2col_test {
 
 using namespace tandem::test;
 using cuda::PatchIndex;
@@ -157,6 +157,6 @@ TEST_CASE("im2col and col2im of no samples do nothing") {
   CHECK(one.host() == std::vector{3.0F});
 }
 
-}  // namespace
+}  // namespace im2col_test
 
 }  // namespace tandem

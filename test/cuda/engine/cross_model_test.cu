@@ -9,7 +9,7 @@
 
 #include "stages_support.hpp"
 
-namespace {
+namespace cross_model_test {
 
 using namespace tandem;
 using namespace tandem::test;
@@ -65,4 +65,4 @@ TEST_CASE("cross model: weights and state, in two replicas") {
   check_against_host<Hybrid<DataParallel<2>, InTwo<AverageWeightsAndState<>>>>();
 }
 
-}  // namespace
+}  // namespace cross_model_test

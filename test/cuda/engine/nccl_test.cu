@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <tandem/comm/cuda_ordered.cuh>
 #include <tandem/comm/nccl/transport.hpp>
 #include <unit/comm/watchdog.hpp>
 #include <unit/safetensors/temporary_folder.hpp>
@@ -19,7 +18,7 @@
 #include <emulator/nccl_control.hpp>
 #endif
 
-namespace {
+namespace nccl_test {
 
 using namespace tandem;
 using namespace tandem::test;
@@ -127,4 +126,4 @@ TEST_CASE("NCCL: a rank that fails ends all, with its message, within the time-o
 
 #endif
 
-}  // namespace
+}  // namespace nccl_test

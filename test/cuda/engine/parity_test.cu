@@ -13,7 +13,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace parity_test {
 
 using namespace tandem;
 using namespace tandem::test;
@@ -118,4 +118,4 @@ TEST_CASE("gradients rounded to 16 bits on the way are close to exact ones") {
   CHECK(brain.memory().wire == 2 * DeviceOf<decltype(brain)>::layout.trained);
 }
 
-}  // namespace
+}  // namespace parity_test

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include <tandem/comm/cuda_ordered.cuh>
 #include <tandem/comm/nccl/transport.hpp>
 
 #include <unit/safetensors/temporary_folder.hpp>
@@ -21,7 +20,7 @@
 #include <emulator/nccl_control.hpp>
 #endif
 
-namespace {
+namespace stages_nccl_test {
 
 using namespace tandem;
 using namespace tandem::test;
@@ -104,4 +103,4 @@ TEST_CASE("stages by NCCL: a rank that fails ends all") {
 
 #endif
 
-}  // namespace
+}  // namespace stages_nccl_test

@@ -10,7 +10,7 @@
 
 #include "stages_support.hpp"
 
-namespace {
+namespace stages_test {
 
 using namespace tandem;
 using namespace tandem::test;
@@ -108,4 +108,4 @@ TEST_CASE("stages: weights in 16 bits, and messages with them") {
   }
 }
 
-}  // namespace
+}  // namespace stages_test

@@ -12,7 +12,7 @@
 
 #include "support.hpp"
 
-namespace {
+namespace synchronized_test {
 
 using namespace tandem;
 using namespace tandem::test;
@@ -49,4 +49,4 @@ TEST_CASE("replicas with the statistics of all of them train as one device, in d
   check_synchronized<DataParallel<3, Weighted<2, 0, 1>, BucketBytes<64, 256>>>();
 }
 
-}  // namespace
+}  // namespace synchronized_test

@@ -23,7 +23,7 @@
 #include <emulator/control.hpp>
 #endif
 
-namespace {
+namespace train_test {
 
 using namespace tandem;
 using namespace tandem::test;
@@ -250,4 +250,4 @@ TEST_CASE("debugging: a walk that waits after each action trains alike") {
   CHECK(engine_step(walked, 0).loss == engine_step(replayed, 0).loss);
 }
 
-}  // namespace
+}  // namespace train_test

@@ -29,7 +29,7 @@ struct Note {
 }  // namespace finish_step_test
 
 namespace tandem {
-namespace {
+namespace finish_step_cases {
 
 using finish_step_test::Note;
 using finish_step_test::Result;
@@ -131,5 +131,5 @@ TEST_CASE("finish_step: the norm, and the scale that clips it, for each run") {
   }
 }
 
-}  // namespace
+}  // namespace finish_step_cases
 }  // namespace tandem
