@@ -25,11 +25,12 @@
 namespace tandem {
 
 /// The step of a worker of `placed` devices: nodes go where they end earliest, as place_greedy()
-/// has them over the slowest link, and then one by one to where the ordered step is shorter, once
-/// with a link for each two devices, once with a port for each; the same result every time. The
-/// step is simulate_placement()'s of the better: a tensor takes the link between its two devices,
-/// and shares their ports. A problem where a device is left without work, which place<Net> refuses:
-/// then fewer devices are as fast.
+/// has them over the slowest link, or where half of the devices have them, and then one by one to
+/// where the ordered step is shorter, once with a link for each two devices, once with a port for
+/// each; the same result every time, and never slower than half of the devices. The step is
+/// simulate_placement()'s of the best: a tensor takes the link between its two devices, and shares
+/// their ports. A problem where a device is left without work, which place<Net> refuses: then fewer
+/// devices are as fast.
 /// @param graph               costs of the worker's minibatch
 /// @param bytes_of_parameter  as PlacementTask
 /// @throws ContractError  check_machine() refuses the machine
@@ -46,19 +47,29 @@ template <class = void>
                            .bandwidth = slowest.bandwidth,
                            .latency = slowest.latency,
                            .bytes_of_parameter = bytes_of_parameter};
-  std::vector<int> const greedy = detail::place_greedy(graph, task);
+  std::vector<std::vector<int>> starts{detail::place_greedy(graph, task)};
   SimulatedStep simulated;
+  auto const consider = [&](std::vector<int> placement) {
+    SimulatedStep own =
+        simulate_placement(machine, graph, network_order(graph, placement), worker.devices);
+    if (step.placement.empty() || own.last_pass < simulated.last_pass) {
+      step.placement = std::move(placement);
+      simulated = std::move(own);
+    }
+  };
+  if (worker.devices > 2) {
+    WorkerStrategy fewer = worker;
+    fewer.devices = (worker.devices + 1) / 2;
+    starts.push_back(placed_worker_step(fewer, graph, machine, bytes_of_parameter).placement);
+    consider(starts.back());
+  }
   for (bool const one_port : {false, true}) {
     if (one_port && worker.devices == 2) {  // whose link is their port
       break;
     }
-    std::vector<int> placement = greedy;
-    detail::settle(graph, detail::placed_links(machine, worker.devices, one_port), placement);
-    SimulatedStep own =
-        simulate_placement(machine, graph, network_order(graph, placement), worker.devices);
-    if (!one_port || own.last_pass < simulated.last_pass) {
-      step.placement = std::move(placement);
-      simulated = std::move(own);
+    for (std::vector<int> placement : starts) {
+      detail::settle(graph, detail::placed_links(machine, worker.devices, one_port), placement);
+      consider(std::move(placement));
     }
   }
   if (simulated.last_pass >= graph.time()) {
