@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-option(TANDEM_TESTS_UNITY "Compile the unit tests ten files at a time: a third of the time for all, more for one" OFF)
+option(TANDEM_TESTS_UNITY "Compile the unit tests twenty files at a time: a third of the time for all, more for one" OFF)
 
 # One executable `<prefix>_<folder>`, and one test of that name, for each folder of test/unit; they see the headers
 # through `library`. Sets `<prefix>_programs` to their names; more arguments are compile options. Sources in
@@ -28,7 +28,7 @@ function(tandem_add_unit_tests prefix library)
       TANDEM_FASHION_MNIST="${TANDEM_FASHION_MNIST}"
       TANDEM_PROFILES="${TANDEM_PROFILES}")
     target_compile_options(${name} PRIVATE ${ARGN})
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ${TANDEM_TESTS_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ${TANDEM_TESTS_UNITY} UNITY_BUILD_BATCH_SIZE 20)
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS ${prefix})
     list(APPEND programs ${name})
