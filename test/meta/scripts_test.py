@@ -197,10 +197,11 @@ class Amalgamation(Tree):
 class CompileFail(Tree):
     GOOD = "#ifdef TANDEM_COMPILE_FAIL\nstatic_assert(false, \"Cut: write a number\");\n#endif\n"
 
-    def status(self, text):
+    def status(self, text, *options):
         source = self.root / "source.cpp"
         source.write_text(text + "int main() {}\n")
-        script = [sys.executable, HERE / "compile_fail.py", source, os.environ.get("CXX", "c++")]
+        script = [sys.executable, HERE / "compile_fail.py", *options, source,
+                  os.environ.get("CXX", "c++")]
         return subprocess.run(script, capture_output=True).returncode
 
     def test_the_expected_sentence(self):
@@ -223,6 +224,13 @@ class CompileFail(Tree):
     def test_never_compiles(self):
         self.assertEqual(1, self.status("// expect-error: Cut: write a number\nint x = nothing;\n"
                                         + self.GOOD))
+
+    def test_only_the_misuse(self):
+        text = "// expect-error: Cut: write a number\n" + self.GOOD
+        needs_misuse = "#ifndef TANDEM_COMPILE_FAIL\nint x = nothing;\n#endif\n"
+        self.assertEqual(1, self.status(text + needs_misuse))
+        self.assertEqual(0, self.status(text + needs_misuse, "--misuse-only"))
+        self.assertEqual(1, self.status(text.replace("a number", "a type", 1), "--misuse-only"))
 
     def test_no_expectation(self):
         self.assertEqual(1, self.status(self.GOOD))
