@@ -36,6 +36,9 @@ void settle(CostGraph const& graph, PlacedLinks const& links, std::vector<int>& 
       for (std::size_t n = 0; n < moved.size(); ++n) {
         moved[n] = group[n] == which ? to : moved[n];
       }
+      if (moved == device) {
+        continue;
+      }
       double const step = ordered.step(moved);
       if (step < best * (1 - least_gain) &&
           (memory.memory < 0 || fits_memory(graph, memory, moved))) {
