@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+# A test's names stand in a namespace with the name of its file, so that files can be compiled as one.
 option(TANDEM_TESTS_UNITY "Compile the unit tests twenty files at a time: a third of the time for all, more for one" OFF)
 
 # One executable `<prefix>_<folder>`, and one test of that name, for each folder of test/unit; they see the headers
