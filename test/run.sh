@@ -27,7 +27,7 @@ fi
 build() {
   local begin=$SECONDS
   echo "---- $1: build"
-  cmake --preset "$1" -G "$generator" -DTANDEM_TESTS_UNITY=ON "${@:2}" >"$results/$1.configure" ||
+  cmake --preset "$1" -G "$generator" "${@:2}" >"$results/$1.configure" ||
     { cat "$results/$1.configure"; fail "$1: CMake failed"; }
   cmake --build --preset "$1" -j "$jobs" || fail "$1: the build failed"
   echo "---- $1: built in $((SECONDS - begin)) s"
@@ -35,7 +35,7 @@ build() {
 
 # suite PRESET OPTION ...: the same, and the tests. One that fails does not end the script.
 suite() {
-  build "$@"
+  build "$@" -DTANDEM_TESTS_UNITY=ON
   local begin=$SECONDS
   echo "---- $1: test"
   ctest --preset "$1" -j "$jobs" --no-tests=error --output-junit "$results/$1.xml" || status=1
