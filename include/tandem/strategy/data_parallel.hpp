@@ -56,6 +56,33 @@ struct SingleDevice<Options...>
                 "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
 };
 
+namespace detail {
+
+/// The sentences for options that a DataParallel on its own cannot have.
+template <int Shards, int N, bool LeavesFit, bool IsReproducible, bool Rounds>
+struct DataParallelOptionsStandAlone {
+  static constexpr bool value = true;
+  static_assert(Shards == 0 || Shards == N,
+                "DataParallel<N, Weighted<...>>: give N weights, one a device");
+  static_assert(LeavesFit,
+                "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of "
+                "two that divides its microbatches; write Reproducible<N> for one leaf a replica");
+  static_assert(!IsReproducible || !Rounds,
+                "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits "
+                "with the number of devices; leave one of the two out");
+};
+
+template <int N, class... Options>
+struct DataParallelIsSound {
+  static constexpr Batching batching = gather_batching<N, Options...>();
+  static constexpr Batching checked() { return batching; }
+  static_assert(
+      DataParallelOptionsStandAlone<batching.shards, N, leaves_fit(batching), batching.reproducible,
+                                    batching.wire != WireFormat::exact>::value);
+};
+
+}  // namespace detail
+
 /// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
 ///
 ///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
@@ -80,17 +107,9 @@ template <int N, class... Options>
 struct DataParallel<N, Options...>
     : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
   static constexpr int ranks = N;
-  static constexpr Batching batching = detail::gather_batching<N, Options...>();
-  static_assert(batching.shards == 0 || batching.shards == N,
-                "DataParallel<N, Weighted<...>>: give N weights, one a device");
-  static_assert(
-      detail::leaves_fit(batching),
-      "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of two "
-      "that divides its microbatches; write Reproducible<N> for one leaf a replica");
-  static_assert(
-      !batching.reproducible || batching.wire == WireFormat::exact,
-      "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with "
-      "the number of devices; leave one of the two out");
+  // Checked here and not in the class, which any call with a Hybrid among its types completes
+  // (argument-dependent look-up): there these options are for the replicas of all parts.
+  static constexpr Batching batching = detail::DataParallelIsSound<N, Options...>::checked();
 };
 
 }  // namespace tandem
