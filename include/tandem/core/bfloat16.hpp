@@ -4,9 +4,11 @@
 /// @file
 /// BFloat16: the upper half of a float, as storage; arithmetic is done in float.
 
+#include <concepts>
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/round_to_odd.hpp>
 
 namespace tandem {
 
@@ -17,8 +19,14 @@ struct BFloat16 {
   BFloat16() = default;
   /// Rounds to nearest, ties to even; a NaN stays one.
   TANDEM_HOST_DEVICE explicit constexpr BFloat16(float value) : bits{rounded(value)} {}
+  /// The same of a double, rounded once.
+  template <std::same_as<double> Double>
+  TANDEM_HOST_DEVICE explicit constexpr BFloat16(Double value) : BFloat16{round_to_odd(value)} {}
   TANDEM_HOST_DEVICE explicit constexpr operator float() const {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
+  }
+  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
+    return static_cast<double>(static_cast<float>(*this));
   }
 
   /// One rounding; what reductions of 16-bit messages need.

@@ -4,9 +4,11 @@
 /// @file
 /// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
 
+#include <concepts>
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/round_to_odd.hpp>
 
 namespace tandem {
 
@@ -18,6 +20,9 @@ struct Float16 {
   /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
   /// one.
   TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
+  /// The same of a double, rounded once.
+  template <std::same_as<double> Double>
+  TANDEM_HOST_DEVICE explicit constexpr Float16(Double value) : Float16{round_to_odd(value)} {}
   TANDEM_HOST_DEVICE explicit constexpr operator float() const {
     std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
     std::uint32_t const exponent = (bits >> 10) & 0x1FU;
@@ -28,6 +33,9 @@ struct Float16 {
     }
     std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
     return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
+  }
+  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
+    return static_cast<double>(static_cast<float>(*this));
   }
 
   /// One rounding; what reductions of 16-bit messages need.

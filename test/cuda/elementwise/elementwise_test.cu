@@ -173,9 +173,9 @@ void check_cast(cuda::RankDevice& device, std::int64_t n, test::DeviceArrayOptio
   std::vector<U> casted;
   std::vector<U> added;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    auto const value = static_cast<cuda::ComputeType<U>>(cuda::load(x[i]));
-    casted.push_back(cuda::store<U>(value));
-    added.push_back(cuda::store<U>(cuda::load(old[i]) + value));
+    auto const value = cuda::load(x[i]);
+    casted.push_back(static_cast<U>(value));
+    added.push_back(static_cast<U>(cuda::load(old[i]) + value));
   }
   DeviceArray<T> const from{device, x, start};
   DeviceArray<U> const to{device, n, start};

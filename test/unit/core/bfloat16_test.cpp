@@ -67,9 +67,24 @@ TEST_CASE("between two neighbours a BFloat16 rounds to the nearer, from the midd
       wrong += BFloat16{s * middle}.bits != (even | sign);
       wrong += BFloat16{s * std::nextafter(middle, 0.0F)}.bits != (bits | sign);
       wrong += BFloat16{s * std::nextafter(middle, INFINITY)}.bits != ((bits + 1) | sign);
+      // Doubles that are this middle once they are floats are rounded once all the same.
+      double const d = static_cast<double>(middle);
+      wrong += BFloat16{s * d}.bits != (even | sign);
+      wrong += BFloat16{s * std::nextafter(d, 0.0)}.bits != (bits | sign);
+      wrong += BFloat16{s * std::nextafter(d, INFINITY)}.bits != ((bits + 1) | sign);
     }
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a double becomes a BFloat16 at its ends, too, and comes back") {
+  CHECK(BFloat16{1e300}.bits == BFloat16{INFINITY}.bits);
+  CHECK(BFloat16{-1e300}.bits == BFloat16{-INFINITY}.bits);
+  CHECK(BFloat16{double{INFINITY}}.bits == BFloat16{INFINITY}.bits);
+  CHECK(BFloat16{1e-300}.bits == 0);
+  CHECK(BFloat16{-1e-300}.bits == 0x8000);
+  CHECK(is_nan(BFloat16{std::numeric_limits<double>::quiet_NaN()}.bits));
+  CHECK(static_cast<double>(BFloat16{0.375}) == 0.375);
 }
 
 TEST_CASE("a BFloat16 overflows to infinity, keeps the sign of zero, and keeps a NaN") {

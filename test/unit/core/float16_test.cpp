@@ -67,9 +67,24 @@ TEST_CASE("between two neighbours a Float16 rounds to the nearer, from the middl
       wrong += Float16{s * middle}.bits != (even | sign);
       wrong += Float16{s * std::nextafter(middle, 0.0F)}.bits != (bits | sign);
       wrong += Float16{s * std::nextafter(middle, INFINITY)}.bits != ((bits + 1) | sign);
+      // Doubles that are this middle once they are floats are rounded once all the same.
+      double const d = static_cast<double>(middle);
+      wrong += Float16{s * d}.bits != (even | sign);
+      wrong += Float16{s * std::nextafter(d, 0.0)}.bits != (bits | sign);
+      wrong += Float16{s * std::nextafter(d, INFINITY)}.bits != ((bits + 1) | sign);
     }
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a double becomes a Float16 at its ends, too, and comes back") {
+  CHECK(Float16{1e300}.bits == Float16{INFINITY}.bits);
+  CHECK(Float16{-1e300}.bits == Float16{-INFINITY}.bits);
+  CHECK(Float16{double{INFINITY}}.bits == Float16{INFINITY}.bits);
+  CHECK(Float16{1e-300}.bits == 0);
+  CHECK(Float16{-1e-300}.bits == 0x8000);
+  CHECK(is_nan(Float16{std::numeric_limits<double>::quiet_NaN()}.bits));
+  CHECK(static_cast<double>(Float16{0.375}) == 0.375);
 }
 
 TEST_CASE("a Float16 overflows to infinity, underflows to a zero of the sign, and keeps a NaN") {

@@ -71,6 +71,23 @@ TEST_CASE("what goes over the wire has half the bytes") {
   CHECK(bytes == 2 * DeviceOf<decltype(trainer)>::layout.trained);
 }
 
+// Both replicas round their gradients, and the sum of the two is rounded, as numbers of double.
+TEST_CASE("gradients in double are rounded, too") {
+  Watchdog const watchdog{"rounded gradients in double"};
+  Trainer<PlainNet, DataParallel<2>, Double> exact{parity_options()};
+  Trainer<PlainNet, DataParallel<2, Wire<BFloat16>>, Double> rounded{parity_options()};
+  parity_step(exact, 0);
+  parity_step(rounded, 0);
+  Difference const off = difference(rounded.parameters(), exact.parameters(), Part::gradient);
+  CHECK(off.error <= 3 * std::ldexp(1.0, -9));
+  CHECK(off.error > 0.0);
+  for (auto const& parameter : rounded.parameters()) {
+    for (double const g : parameter.gradient) {
+      CHECK(g == static_cast<double>(BFloat16{g}));
+    }
+  }
+}
+
 TEST_CASE("one replica sends nothing, so nothing is rounded") {
   OnThreads<DataParallel<1, Wire<BFloat16>>> one{parity_options()};
   OnThreads<SingleDevice<>> plain{parity_options()};

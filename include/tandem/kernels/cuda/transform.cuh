@@ -96,7 +96,7 @@ struct UnaryBody {
   TANDEM_HOST_DEVICE Pack<U, N> operator()(Pack<A, N> const& x) const {
     Pack<U, N> result;
     for (int j = 0; j < N; ++j) {
-      result.value[j] = store<U>(static_cast<ComputeType<U>>(f(load(x.value[j]))));
+      result.value[j] = static_cast<U>(f(load(x.value[j])));
     }
     return result;
   }
@@ -130,7 +130,7 @@ struct BinaryBody {
     Pack<U, N> result;
     for (int j = 0; j < N; ++j) {
       C const value = f(static_cast<C>(load(x.value[j])), static_cast<C>(load(z.value[j])));
-      result.value[j] = store<U>(static_cast<ComputeType<U>>(value));
+      result.value[j] = static_cast<U>(value);
     }
     return result;
   }
