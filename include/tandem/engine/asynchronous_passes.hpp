@@ -109,7 +109,7 @@ class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricT
     Table const& table = memory_.backward_table(table_of(g));
     PassType const p = pass(step, own);
     links_.await_backward(device_, stage.id);
-    if constexpr (stage.has_result) {
+    if constexpr (stage.has_result && stage.needs_gradient) {
       ops_.loss.gradient(p, table.output, step.feed.targets(own), 1.0 / step.microbatches.total(),
                          table.loss_gradient);
     }

@@ -139,7 +139,7 @@ class RankPasses {
         Table const& table = memory_.table(m);
         if (Which != BackwardPart::weight_gradient && own.size > 0) {
           links_.await_backward(device_, action.stage);
-          if constexpr (Program::stages.stage[s].has_result) {
+          if constexpr (stage.has_result && stage.needs_gradient) {
             ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / samples_of(own),
                                table.loss_gradient);
           }
