@@ -10,13 +10,14 @@
 
 namespace tandem {
 
-/// Whether a communicator adds in an order fixed by rank.
+/// Whether a communicator adds in an order fixed by rank. It says so by `ordered = true`; one that
+/// says nothing may add as it likes.
 template <class C>
 inline constexpr bool sums_in_order = [] {
   if constexpr (requires { C::ordered; }) {
     return bool{C::ordered};
   } else {
-    return true;
+    return false;
   }
 }();
 

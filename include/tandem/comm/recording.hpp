@@ -16,6 +16,7 @@
 
 #include <tandem/comm/concepts.hpp>
 #include <tandem/comm/operation.hpp>
+#include <tandem/comm/ordered.hpp>
 #include <tandem/comm/volume.hpp>
 
 namespace tandem {
@@ -70,6 +71,7 @@ template <class C>
 class Recording<C> {
  public:
   using Stream = typename C::Stream;
+  static constexpr bool ordered = sums_in_order<C>;
 
   /// @param capacity  records that the log has room for
   explicit Recording(C communicator, std::size_t capacity = 4096)

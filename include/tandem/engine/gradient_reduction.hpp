@@ -26,6 +26,18 @@
 
 namespace tandem {
 
+namespace detail {
+
+/// Whether gradients can be added in a fixed order where an all-reduce alone has none.
+template <class Communicator, class Element, class Stream>
+inline constexpr bool adds_in_order = requires(Communicator& group, std::span<Element const> in,
+                                               std::span<Element> out, std::span<std::byte> scratch,
+                                               Stream& stream, Label label) {
+  all_reduce_ordered(group, in, out, Sum{}, scratch, stream, label);
+};
+
+}  // namespace detail
+
 /// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
 /// stages. Buckets are reduced in the order in which backward closes them, on the communication
 /// stream, while it goes on. Where a stage's copies are on devices with different rows, that must
@@ -110,13 +122,13 @@ class GradientReduction {
 
   /// The same for the losses and metrics of all microbatches.
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
-    reduce(device, communicator_, sums, label, marks_.back());
+    reduce<false>(device, communicator_, sums, label, marks_.back());
   }
   void await_sums(Device& device) { device.await(marks_.back()); }
 
   /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
   void synchronize(Device& device, std::span<double> sums, int stage) {
-    reduce(device, communicator(stage), sums, {"statistics"}, synchronized_);
+    reduce<false>(device, communicator(stage), sums, {"statistics"}, synchronized_);
     device.await(synchronized_);
   }
 
@@ -175,9 +187,9 @@ class GradientReduction {
     if constexpr (rounds) {
       Wire* const sent = wire_.template as<Wire>() + first;
       Verbs<Backend>::cast(device, memory.gradients() + first, sent, count);
-      reduce(device, group, span_of(sent, count), label, mark);
+      reduce<needs_order>(device, group, span_of(sent, count), label, mark);
     } else {
-      reduce(device, group, span_of(memory.gradients() + first, count), label, mark);
+      reduce<needs_order>(device, group, span_of(memory.gradients() + first, count), label, mark);
     }
   }
 
@@ -201,14 +213,22 @@ class GradientReduction {
     }
   }
 
-  template <class E>
+  // A loss is one rank's and 0 elsewhere: no order of its sum rounds.
+  template <bool Ordered, class E>
   void reduce(Device& device, Communicator& group, std::span<E> data, Label label, Mark& mark) {
     device.begin_communication();
     tracer_->collective(device, label, [&] {
-      if constexpr (needs_order && std::is_same_v<E, P>) {  // sums of losses round nothing
+      if constexpr (Ordered) {
         std::span<std::byte> const scratch{ordered_.data(), ordered_.bytes()};
-        all_reduce_ordered(group, std::span<E const>{data}, data, Sum{}, scratch,
-                           device.communication, label);
+        using Stream = std::remove_cvref_t<decltype(device.communication)>;
+        static_assert(detail::adds_in_order<Communicator, E, Stream>,
+                      "Reproducible<>: this communicator does not say that it adds in an order "
+                      "fixed by rank; give it `static constexpr bool ordered = true` if it does, "
+                      "or leave Reproducible out");
+        if constexpr (detail::adds_in_order<Communicator, E, Stream>) {
+          all_reduce_ordered(group, std::span<E const>{data}, data, Sum{}, scratch,
+                             device.communication, label);
+        }
       } else {
         group.all_reduce(data, data, Sum{}, device.communication, label);
       }

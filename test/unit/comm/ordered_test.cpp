@@ -7,6 +7,7 @@
 
 #include <cstddef>
 
+#include <tandem/comm/recording.hpp>
 #include <tandem/comm/self.hpp>
 #include <tandem/comm/threads.hpp>
 
@@ -19,11 +20,18 @@ struct AnyOrder {
 struct SaysNothing {};
 
 static_assert(sums_in_order<SelfCommunicator> && sums_in_order<ThreadsCommunicator>);
-static_assert(sums_in_order<SaysNothing> && !sums_in_order<AnyOrder>);
+static_assert(!sums_in_order<SaysNothing> && !sums_in_order<AnyOrder>);
+static_assert(sums_in_order<Recording<ThreadsCommunicator>>);
+
+/// As NCCL's: the all-reduce has no order, and what records it claims none.
+struct WithoutOrder : SelfCommunicator {
+  static constexpr bool ordered = false;
+};
+static_assert(!sums_in_order<Recording<WithoutOrder>>);
 
 TEST_CASE("others' shares need room, in whole cache lines; nothing where sums have an order") {
   CHECK(ordered_scratch_bytes<ThreadsCommunicator, float>(1 << 20, 4) == 0);
-  CHECK(ordered_scratch_bytes<SaysNothing, double>(1 << 20, 4) == 0);
+  CHECK(ordered_scratch_bytes<SaysNothing, double>(1 << 20, 4) == 6U << 20);
   CHECK(ordered_scratch_bytes<AnyOrder, float>(1 << 20, 4) == 3U << 20);
   CHECK(ordered_scratch_bytes<AnyOrder, double>(1 << 20, 4) == 6U << 20);
   CHECK(ordered_scratch_bytes<AnyOrder, float>(1, 4) == std::size_t{3} * 64);
