@@ -45,7 +45,7 @@ class Arenas {
   }
 
   /// Of what is sent, values, and gradients. The last two share memory unless values are computed
-  /// again between gradients, or gradients outlive their pass.
+  /// again while gradients live, or gradients outlive their pass.
   [[nodiscard]] std::int64_t transient_bytes() const {
     return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
                                       : plan_.gradient_bytes * std::max(deferred_, 1));
@@ -73,7 +73,7 @@ class Arenas {
     }
     return sum;
   }
-  [[nodiscard]] bool shares() const { return plan_.recomputed_bytes == 0 && deferred_ == 0; }
+  [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
   [[nodiscard]] std::int64_t gradients_at() const {
     return plan_.outgoing_bytes + (shares() ? 0 : plan_.transient_bytes);
   }

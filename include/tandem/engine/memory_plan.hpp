@@ -9,7 +9,7 @@
 /// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
 /// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
 /// (first fit). *gradient* holds the gradients of one backward pass likewise, behind those that are
-/// sent.
+/// sent; it is the memory of *transient*, too, where no value of that is computed again.
 
 #include <algorithm>
 #include <cstdint>
@@ -54,6 +54,7 @@ struct MemoryPlan {
   std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
   std::int64_t recomputed_bytes = 0;
   std::int64_t transient_bytes = 0;
+  bool between_gradients = false;   ///< *transient* is written again while gradients live
   std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region
   std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
   std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
@@ -238,6 +239,25 @@ class ValuePlanner {
       }
     }
     plan_.transient_bytes = transient.peak();
+    plan_.between_gradients = writes_between_gradients();
+  }
+
+  // Whether a backward pass computes a transient value again: a run's output has its gradient then.
+  // Backward need not read anything of such a run, so recomputed_bytes does not tell.
+  [[nodiscard]] bool writes_between_gradients() {
+    for (StageLife const& stage : task_.stages) {
+      bool again = false;
+      bool goes_back = false;
+      for (int n = stage.first; n < stage.last; ++n) {
+        again = again || (segment(n) >= 0 && !graph_.node[n].is_end() &&
+                          region(n) == MemoryRegion::transient);
+        goes_back = goes_back || graph_.node[n].needs_gradient;
+      }
+      if (again && goes_back) {
+        return true;
+      }
+    }
+    return false;
   }
 
   GraphView graph_;
