@@ -85,7 +85,7 @@ class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricT
   /// @p t.
   void pass_forward(Step const& step, int m, Table const& table, int t) {
     Microbatch const& own = step.microbatches[m];
-    links_.await_forward(device_, stage.id, step.training);
+    links_.await(device_, ActionKind::forward, stage.id, step.training);
     if constexpr (stage.has_input) {
       memory_.set_input(t, step.feed.input(own));
     }
@@ -108,7 +108,7 @@ class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricT
     Microbatch const& own = step.microbatches[in_step(g)];
     Table const& table = memory_.backward_table(table_of(g));
     PassType const p = pass(step, own);
-    links_.await_backward(device_, stage.id);
+    links_.await(device_, ActionKind::backward, stage.id, true);
     if constexpr (stage.has_result && stage.needs_gradient) {
       ops_.loss.gradient(p, table.output, step.feed.targets(own), 1.0 / step.microbatches.total(),
                          table.loss_gradient);
@@ -120,7 +120,7 @@ class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricT
 
   using Base::run_message;
   void run_message(Action action, std::int64_t g) {
-    run_message(action, size_of(g), memory_.table(table_of(g)));
+    run_message(action, size_of(g), memory_.table(table_of(g)), step_at(g).training);
   }
 
   [[nodiscard]] std::int64_t feed_bytes() const {

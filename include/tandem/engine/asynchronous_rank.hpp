@@ -189,7 +189,7 @@ class AsynchronousRank final
     }
   }
 
-  // The messages of evaluation have one buffer: what was sent before must have left it.
+  // All microbatches of an evaluation have one table.
   void evaluate(Step const& step, int m) {
     int const t = this->table_at_rest();
     auto const& table = memory_.backward_table(t);
@@ -198,10 +198,9 @@ class AsynchronousRank final
     auto const message = [&](ActionKind kind) {
       action.kind = kind;
       at(action);
-      this->run_message(action, size, table);
+      this->run_message(action, size, table, step.training);
     };
     if constexpr (places.stage > 0) {
-      links_.await_forward(device_, stage.id, false);
       message(ActionKind::receive_forward);
     }
     action.kind = ActionKind::forward;

@@ -2,12 +2,13 @@
 #pragma once
 
 /// @file
-/// plan_memory: a MemoryPlan whole, values and gradients.
+/// plan_memory: a MemoryPlan whole, values and gradients, and what waits for messages.
 
 #include <cstdint>
 #include <vector>
 
 #include <tandem/engine/memory_plan.hpp>
+#include <tandem/engine/send_waits.hpp>
 #include <tandem/strategy/gradient_arena.hpp>
 #include <tandem/strategy/scratch.hpp>
 
@@ -52,6 +53,7 @@ MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs, PlanT
   MemoryPlan plan;
   detail::ValuePlanner<>{graph, needs, task, plan}.place();
   detail::place_gradients(graph, needs, task, plan);
+  detail::SendWaits<>{graph, task, plan}.find();
   return plan;
 }
 

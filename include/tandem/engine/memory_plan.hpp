@@ -17,6 +17,7 @@
 
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/strategy/action.hpp>
 #include <tandem/strategy/buffer_sizes.hpp>
 #include <tandem/strategy/first_fit.hpp>
 
@@ -34,6 +35,16 @@ struct StageLife {
 
 /// Where a buffer is. Gradients are all in the gradient region.
 enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
+
+/// Before an action of a stage writes where a message is sent from, that one must have left.
+struct SendWait {
+  ActionKind before{};    ///< receive_forward, forward or backward; the last is I as well
+  int stage = 0;          ///< whose action
+  int node = 0;           ///< a `send`: its value; a `receive`: its gradient
+  bool answered = false;  ///< in training a gradient that has come back says that it left
+
+  friend bool operator==(SendWait const&, SendWait const&) = default;
+};
 
 /// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
 /// there is no such buffer.
@@ -58,6 +69,7 @@ struct MemoryPlan {
   std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region
   std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
   std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
+  std::vector<SendWait> waits;      ///< what is sent from memory that is written again
 };
 
 /// What is planned for.

@@ -4,18 +4,18 @@
 /// @file
 /// NoLinks: RankLinks where a replica is one device, which sends nothing to another one.
 
+#include <tandem/strategy/action.hpp>
+
 namespace tandem {
 
 /// Nothing of links is compiled for such a strategy.
 struct NoLinks {
-  template <class Task, class Device, class Connect, class Tracer>
-  NoLinks(Task const& /*task*/, Device& /*device*/, Connect const& /*connect*/,
-          Tracer& /*tracer*/) {}
+  template <class Task, class Waits, class Device, class Connect, class Tracer>
+  NoLinks(Task const& /*task*/, Waits const& /*waits*/, Device& /*device*/,
+          Connect const& /*connect*/, Tracer& /*tracer*/) {}
 
   template <class Device>
-  void await_forward(Device& /*device*/, int /*stage*/, bool /*training*/) {}
-  template <class Device>
-  void await_backward(Device& /*device*/, int /*stage*/) {}
+  void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/) {}
   template <class Device>
   void await_all(Device& /*device*/) {}
   template <class Device>

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tandem/engine/link.hpp>
+#include <tandem/engine/memory_plan.hpp>
 #include <tandem/engine/tracer.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/operand_table.hpp>
@@ -48,12 +49,14 @@ class RankLinks {
   using Table = OperandTable<T, typename Backend::Master>;
   using End = LinkEnd<Backend, Communicator>;
 
+  /// @param waits    those of the device's MemoryPlan
   /// @param connect  connect(link, forward): this rank's end of the link's group
   template <class Connect>
-  RankLinks(RankLinksTask const& task, Device& device, Connect const& connect,
-            Tracer<Device>& tracer)
+  RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
+            Connect const& connect, Tracer<Device>& tracer)
       : task_{task} {
-    for (Transfer const& t : find_transfers()) {
+    std::vector<Transfer> const all = find_transfers();
+    for (Transfer const& t : all) {
       for (bool const forward : {true, false}) {
         std::unique_ptr<End>& own = end(t.link, forward);
         if (own == nullptr && (forward || task_.graph.node[t.node].needs_gradient)) {
@@ -66,17 +69,24 @@ class RankLinks {
         own->connect();
       }
     }
+    for (SendWait const& wait : waits) {
+      auto const at = std::find_if(all.begin(), all.end(),
+                                   [&](Transfer const& t) { return t.node == wait.node; });
+      waits_.push_back(
+          {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get()});
+    }
   }
 
   /// A message of a microbatch of @p batch samples.
   template <class Memory>
   void run(Device& device, Memory const& memory, Table const& table, Action action,
-           std::int64_t batch) {
+           std::int64_t batch, bool training) {
     switch (action.kind) {
       case ActionKind::send_forward:
         send_forward(device, table, action.stage, action.index, batch);
         break;
       case ActionKind::receive_forward:
+        await(device, action.kind, action.stage, training);
         receive_forward(device, table, action.stage, action.index, batch);
         break;
       case ActionKind::send_backward:
@@ -87,19 +97,12 @@ class RankLinks {
     }
   }
 
-  /// What stage @p id sent forward, or its gradients, may be overwritten by what is computed next.
-  /// In training a gradient that came back says so, where there is one.
-  void await_forward(Device& device, int id, bool training) {
-    for (Transfer const& t : sends_) {
-      if (t.stage == id && !(training && task_.graph.node[t.node].needs_gradient)) {
-        end(t.link, true)->await(device);
-      }
-    }
-  }
-  void await_backward(Device& device, int id) {
-    for (Transfer const& t : receives_) {
-      if (t.stage == id && end(t.link, false) != nullptr) {
-        end(t.link, false)->await(device);
+  /// Before action @p before of stage @p id: what was sent from memory that it writes has left.
+  void await(Device& device, ActionKind before, int id, bool training) {
+    for (Wait const& wait : waits_) {
+      if (wait.rule.stage == id && wait.rule.before == before &&
+          !(training && wait.rule.answered)) {
+        wait.end->await(device);
       }
     }
   }
@@ -125,6 +128,10 @@ class RankLinks {
     int node;
     int stage;
     int link;
+  };
+  struct Wait {
+    SendWait rule;
+    End* end;
   };
 
   // What stage @p id has made of a microbatch of @p batch samples leaves.
@@ -232,6 +239,7 @@ class RankLinks {
   std::vector<Transfer> sends_;
   std::vector<Transfer> receives_;
   std::vector<Transfer> gradients_;
+  std::vector<Wait> waits_;
   std::vector<std::string> names_;  // of each local stage, its four kinds of messages
 };
 

@@ -55,6 +55,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                 {kept_.data(), recomputed_.data(), transient_.data()},
                 pointers(ops.needs())} {}
 
+  [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
 
   /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),

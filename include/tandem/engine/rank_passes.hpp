@@ -71,7 +71,7 @@ class RankPasses {
         feed_{device_, feed_sizes(options)},
         gradients_{device_, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
                    plan_, tracer_},
-        links_{rank_links_task<Program>(), device_,
+        links_{rank_links_task<Program>(), memory_.plan().waits, device_,
                [&](int link, bool forward) {
                  return connect(Groups::of_link(replica_of(options), link, forward));
                },
@@ -100,7 +100,7 @@ class RankPasses {
     int const m = action.index;
     if (Microbatch const& own = microbatches_[m]; own.size > 0) {
       PassType const p = pass(own);
-      links_.await_forward(device_, action.stage, key_.training);
+      links_.await(device_, ActionKind::forward, action.stage, key_.training);
       Table const& table = memory_.table(m);
       at_stage<Program>(action.stage, [&](auto s) {
         if constexpr (Program::stages.stage[s].has_input) {
@@ -138,7 +138,7 @@ class RankPasses {
         PassType const p = pass(own);
         Table const& table = memory_.table(m);
         if (Which != BackwardPart::weight_gradient && own.size > 0) {
-          links_.await_backward(device_, action.stage);
+          links_.await(device_, ActionKind::backward, action.stage, true);
           if constexpr (stage.has_result && stage.needs_gradient) {
             ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / samples_of(own),
                                table.loss_gradient);
@@ -154,11 +154,11 @@ class RankPasses {
   }
 
   void run_message(Action action, std::int64_t size) {
-    run_message(action, size, memory_.table(action.index));
+    run_message(action, size, memory_.table(action.index), key_.training);
   }
-  void run_message(Action action, std::int64_t size, Table const& table) {
+  void run_message(Action action, std::int64_t size, Table const& table, bool training) {
     if constexpr (Whole::devices > 1) {
-      links_.run(device_, memory_, table, action, size);
+      links_.run(device_, memory_, table, action, size, training);
     }
   }
 
