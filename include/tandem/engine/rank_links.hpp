@@ -138,9 +138,9 @@ class RankLinks {
   void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
     for (Transfer const& t : sends_) {
       if (t.stage == id) {
-        int const source = task_.graph.source[task_.graph.node[t.node].first_edge];
+        // As the edge has it: a view of the network's input has no memory of its own.
         end(t.link, true)
-            ->send(device, table.operands[source].y, batch * elements(t), label(id, 0, m));
+            ->send(device, table.operands[t.node].x[0], batch * elements(t), label(id, 0, m));
       }
     }
   }
