@@ -12,9 +12,10 @@
 #include <span>
 #include <string>
 
+#include <tandem/comm/patience.hpp>
 #include <tandem/comm/rendezvous_file.hpp>
 #include <tandem/comm/rendezvous_hello.hpp>
-#include <tandem/comm/rendezvous_socket.hpp>
+#include <tandem/comm/rendezvous_tcp.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
@@ -25,11 +26,18 @@ namespace tandem {
 /// returns when its own part is done. A single process returns at once.
 ///
 /// Nothing of an earlier run can be mistaken for this one: each process asks with a number made up
-/// for this call, and takes only an answer to it. Whoever else connects or leaves files is ignored.
-/// @param data  its size agrees on all processes; at most 64 KiB
-/// @throws TimeoutError   a process did not come; the message names it
-/// @throws ContractError  the processes do not agree on their number or on the size of the data
-/// @throws Error          the address cannot be used; the message says why
+/// for this call, and takes only an answer to it.
+///
+/// Nobody else learns the data, answers for process 0 or takes a process's place. Over TCP both
+/// sides prove that they know the token, and the data are hidden by it; over files only what this
+/// user alone may read and write counts. Whoever proves nothing is refused, and process 0 goes on.
+/// With neither a token nor a token file everybody who can reach the port is trusted.
+/// @param data     its size agrees on all processes; at most 64 KiB
+/// @param timeout  for all of it together; only a resolver of host names may take longer
+/// @throws TimeoutError   a process did not come; the message names it, and says who was refused
+/// @throws ContractError  process 0 was told another number of processes, or of bytes; it itself
+///                        goes on waiting for one that agrees
+/// @throws Error          the address or the token file cannot be used; the message says why
 template <class = void>  // compiled where it is called, not by every include
 void rendezvous(World const& world, std::span<std::byte> data, std::chrono::milliseconds timeout) {
   check_world(world);
@@ -50,10 +58,11 @@ void rendezvous(World const& world, std::span<std::byte> data, std::chrono::mill
         " processes, which do not know where to meet: set TANDEM_RENDEZVOUS to host:port, a free "
         "port of the machine of process 0, or to file:PATH on a disk that all see"};
   }
+  detail::Patience patience = detail::rendezvous_patience(world, timeout);
   if (where.address.rfind("file:", 0) == 0) {
-    detail::rendezvous_over_files(world, data, timeout);
+    detail::rendezvous_over_files(world, data, timeout, patience);
   } else {
-    detail::rendezvous_over_tcp(world, data, timeout);
+    detail::rendezvous_over_tcp(world, data, timeout, patience);
   }
 }
 

@@ -2,125 +2,153 @@
 #pragma once
 
 /// @file
-/// rendezvous() over files: three for each process but the first, none of which is left behind.
+/// rendezvous() over files: two for each process but the first, none of which is left behind.
 ///
-/// A process asks in PATH.<process>.hello, process 0 answers in PATH.<process>.answer, and the
-/// process thanks by renaming its hello to PATH.<process>.done, which process 0 removes. Files of a
-/// run that died answer nobody: their numbers are not those of this call.
+/// A process asks in PATH.hello.<random>, process 0 answers in PATH.answer.<number>, where the
+/// number is known only to who can read the hello, and the process thanks by removing both. Files
+/// of others are ignored, whatever they are called: the file system says whose a file is. No name
+/// can be taken in advance, so that a folder as /tmp will do, where all may make files and remove
+/// only their own. Files of a run that died answer nobody: their numbers are not those of this
+/// call.
 
-#include <fcntl.h>
-#include <sys/types.h>
+#include <dirent.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include <tandem/comm/patience.hpp>
+#include <tandem/comm/private_file.hpp>
 #include <tandem/comm/rendezvous_hello.hpp>
+#include <tandem/comm/rendezvous_roll.hpp>
 #include <tandem/comm/world.hpp>
+#include <tandem/core/clock.hpp>
+#include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/printable.hpp>
 
 namespace tandem::detail {
 
-/// The whole of a small file, or nothing if there is none or it is no plain file of this user's.
-inline std::vector<std::byte> read_small_file(std::string const& path) {
-  std::vector<std::byte> bytes;
-  int const file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0) {
-    return bytes;
+/// Calls @p f with each file whose path begins with @p path, while f says that it goes on.
+/// @throws FileError  the folder cannot be read
+template <class F>
+void for_each_file(std::string const& path, F const& f) {
+  std::size_t const slash = path.rfind('/');
+  std::string const folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  std::string_view const begin = std::string_view{path}.substr(slash + 1);  // of all if no slash
+  std::unique_ptr<::DIR, int (*)(::DIR*)> const open{::opendir(folder.c_str()), ::closedir};
+  if (open == nullptr) {
+    throw FileError{printable(folder),
+                    "cannot be read for the rendezvous: " + std::generic_category().message(errno)};
   }
-  bytes.resize(sizeof(Answer) + largest_rendezvous + 1);
-  std::size_t size = 0;
-  for (;;) {
-    ::ssize_t const got = ::read(file, bytes.data() + size, bytes.size() - size);
-    if (got <= 0 && !(got < 0 && errno == EINTR)) {
-      break;
+  for (::dirent const* entry = ::readdir(open.get()); entry != nullptr;
+       entry = ::readdir(open.get())) {
+    std::string_view const name = entry->d_name;
+    if (name.substr(0, begin.size()) == begin &&
+        !f(std::string{path}.append(name.substr(begin.size())))) {
+      return;
     }
-    size += got > 0 ? static_cast<std::size_t>(got) : 0;
   }
-  static_cast<void>(::close(file));
-  bytes.resize(size);
-  return bytes;
 }
 
-/// Gives @p bytes the name @p path at once: nobody sees a part of them.
-/// @throws FileError  the folder does not exist, or cannot be written
-inline void write_small_file(std::string const& path, std::span<std::byte const> bytes,
-                             std::uint64_t nonce) {
-  auto const fail = [&path](int error) {
-    throw FileError{
-        path, "cannot be written for the rendezvous: " + std::generic_category().message(error)};
+inline void remove_file(std::string const& path) { static_cast<void>(::unlink(path.c_str())); }
+
+inline std::string answer_of(std::string const& path, std::string const& number) {
+  return path + ".answer." + number;
+}
+inline std::string thanks_of(std::string const& path, std::string const& number) {
+  return path + ".thanks." + number;
+}
+
+/// The hellos that process 0 has answered, until thanks have come. Removes what is left.
+class AnsweredFiles {
+ public:
+  explicit AnsweredFiles(std::string const& path) : path_{path} {}
+  AnsweredFiles(AnsweredFiles const&) = delete;
+  AnsweredFiles& operator=(AnsweredFiles const&) = delete;
+  ~AnsweredFiles() {
+    for (File const& file : files_) {
+      remove(file);
+    }
+  }
+
+  [[nodiscard]] bool has(std::string const& hello) const {
+    return std::ranges::any_of(files_, [&hello](File const& file) { return file.hello == hello; });
+  }
+
+  /// @throws FileError  the answer cannot be written
+  void add(std::string const& path, Hello const& hello, RollCall::Reply const& reply) {
+    File const file{path, hex(hello.nonce), reply.process};
+    remove_file(answer_of(path_, file.number));  // of a process 0 that died
+    make_private_file(answer_of(path_, file.number), reply.bytes);
+    files_.push_back(file);
+  }
+
+  /// Notes those who have thanked.
+  void look(RollCall& calls) {
+    std::erase_if(files_, [this, &calls](File const& file) {
+      if (!read_private_file(thanks_of(path_, file.number), 1).is_private) {
+        return false;
+      }
+      if (file.process != 0) {
+        calls.note(file.process);
+      }
+      remove(file);
+      return true;
+    });
+  }
+
+ private:
+  struct File {
+    std::string hello;
+    std::string number;
+    int process;
   };
-  std::string const temporary = path + ".tmp-" + std::to_string(nonce);
-  int const file =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) {
-    fail(errno);
-  }
-  bool const whole =
-      ::write(file, bytes.data(), bytes.size()) == static_cast<::ssize_t>(bytes.size());
-  int error = whole ? 0 : errno != 0 ? errno : EIO;
-  if (::close(file) != 0 && error == 0) {
-    error = errno;
-  }
-  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    error = errno;
-  }
-  if (error != 0) {
-    static_cast<void>(::unlink(temporary.c_str()));
-    fail(error);
-  }
-}
 
-/// The hello in @p path; its magic is 0 if there is none.
-inline Hello read_hello(std::string const& path) {
-  auto const bytes = read_small_file(path);
-  Hello hello{.magic = 0};
-  if (bytes.size() == sizeof hello) {
-    std::memcpy(&hello, bytes.data(), sizeof hello);
+  void remove(File const& file) const {
+    remove_file(file.hello);
+    remove_file(answer_of(path_, file.number));
+    remove_file(thanks_of(path_, file.number));  // last: then the process is done
   }
-  return hello;
-}
+
+  std::string const& path_;
+  std::vector<File> files_;
+};
 
 /// Process 0's side: answers each process, again if it asks again, until it thanks.
-inline void answer_over_files(World const& world, std::string const& path,
-                              std::span<std::byte const> data, std::chrono::milliseconds timeout) {
-  RollCall calls{world, data};
-  std::vector<Hello> answered(static_cast<std::size_t>(world.processes), Hello{.magic = 0});
-  Patience patience = rendezvous_patience(timeout);
+inline void answer_over_files(World const& world, RendezvousKey const& key, std::string const& path,
+                              std::span<std::byte const> data, std::chrono::milliseconds timeout,
+                              Patience& patience) {
+  RollCall calls{world, key, data};
+  AnsweredFiles answered{path};
   for (;;) {
-    for (int process = 1; process < world.processes; ++process) {
-      if (calls.has_come(process)) {
-        continue;
+    std::int64_t strangers = 0;
+    for_each_file(path + ".hello.", [&](std::string const& name) {
+      if (answered.has(name)) {
+        return true;
       }
-      Hello& last = answered[static_cast<std::size_t>(process)];
-      std::string const name = path + "." + std::to_string(process);
-      if (Hello const done = read_hello(name + ".done"); done.magic != 0) {
-        static_cast<void>(::unlink((name + ".answer").c_str()));
-        static_cast<void>(::unlink((name + ".done").c_str()));
-        if (last.magic != 0 && done.nonce == last.nonce) {
-          calls.note(last);
+      PrivateFile const file = read_private_file(name, sizeof(Hello) + 1);
+      strangers += file.is_private || file.error == ENOENT ? 0 : 1;
+      Hello hello;
+      if (parse_message(file.bytes, hello) && key.proves(hello, Nonce{})) {  // else another run's
+        RollCall::Reply const reply = calls.reply(hello);
+        if (!reply.bytes.empty()) {
+          answered.add(name, hello, reply);
         }
-        continue;
       }
-      Hello const hello = read_hello(name + ".hello");
-      if (hello.process != process || !calls.expected(hello) || hello.nonce == last.nonce) {
-        continue;
-      }
-      std::string const fault = calls.fault(hello);
-      write_small_file(name + ".answer", calls.answer(hello, fault), hello.nonce);
-      if (!fault.empty()) {
-        throw ContractError{fault};
-      }
-      last = hello;
-    }
+      return patience.left_ms() > 0;
+    });
+    calls.note_strangers(strangers);
+    answered.look(calls);
     if (calls.complete()) {
       return;
     }
@@ -130,48 +158,63 @@ inline void answer_over_files(World const& world, std::string const& path,
   }
 }
 
-/// Any other process's side.
-inline void ask_over_files(World const& world, std::string const& path, std::span<std::byte> data,
-                           std::chrono::milliseconds timeout) {
-  Patience patience = rendezvous_patience(timeout);
-  std::string const name = path + "." + std::to_string(world.process);
-  auto const wait = [&](std::string const& what) {
+/// Any other process's side. It is done when process 0 has seen its thanks: its next hello, were it
+/// there before, would be taken for one of this rendezvous.
+inline void ask_over_files(World const& world, RendezvousKey const& key, std::string const& path,
+                           std::span<std::byte> data, std::chrono::milliseconds timeout,
+                           Patience& patience) {
+  Hello hello = make_hello(world, data.size());
+  hello.signature = key.sign(hello, Nonce{});
+  std::string const number = hex(hello.nonce);
+  struct Asked {
+    std::string path;
+    ~Asked() { remove_file(path); }
+  };
+  Asked asked{path + ".hello." + hex(make_nonce())};
+  make_private_file(asked.path, bytes_of(hello));
+  std::string why = "no answer";
+  auto const wait = [&] {
     if (!patience.pause()) {
-      static_cast<void>(::unlink((name + ".hello").c_str()));
-      throw TimeoutError{at_rendezvous(world) + "process 0 did not " + what + " process " +
-                         std::to_string(world.process) + " within " + to_string(timeout)};
+      throw TimeoutError{at_rendezvous(world) + "process 0 did not answer process " +
+                         std::to_string(world.process) + " within " + to_string(timeout) + " (" +
+                         why + ")"};
     }
   };
-  while (::access((name + ".done").c_str(), F_OK) == 0) {  // of an earlier rendezvous
-    wait("answer");
-  }
-  Hello const hello = hello_of(world, data.size());
-  write_small_file(name + ".hello", std::as_bytes(std::span{&hello, 1}), hello.nonce);
+  auto const thank = [&] {
+    std::string const thanks = thanks_of(path, number);
+    if (::rename(asked.path.c_str(), thanks.c_str()) == 0) {
+      asked.path = thanks;
+    }
+  };
   try {
-    while (!take_answer(hello, read_small_file(name + ".answer"), data)) {
-      wait("answer");
+    while (
+        !take_answer(world, key, hello,
+                     read_private_file(answer_of(path, number), sizeof(Answer) + data.size()).bytes,
+                     data, why)) {
+      wait();
     }
   } catch (ContractError const&) {
-    static_cast<void>(::unlink((name + ".answer").c_str()));
-    static_cast<void>(::unlink((name + ".hello").c_str()));
+    thank();
+    asked.path.clear();  // process 0 removes it
     throw;
   }
-  if (std::rename((name + ".hello").c_str(), (name + ".done").c_str()) != 0) {
-    throw FileError{name + ".hello",
-                    "cannot be renamed: " + std::generic_category().message(errno) +
-                        "; do two processes have the same number?"};
+  thank();
+  why = "it did not take the thanks";
+  while (::access(asked.path.c_str(), F_OK) == 0) {
+    wait();
   }
 }
 
 inline void rendezvous_over_files(World const& world, std::span<std::byte> data,
-                                  std::chrono::milliseconds timeout) {
+                                  std::chrono::milliseconds timeout, Patience& patience) {
   std::string const path = world.rendezvous.address.substr(5);
   expects(!path.empty() && path.back() != '/',
           "rendezvous: write file:PATH with the name of a file that need not exist");
+  RendezvousKey const key{"", world.rendezvous.token};  // of one start; the files keep others away
   if (world.process == 0) {
-    answer_over_files(world, path, data, timeout);
+    answer_over_files(world, key, path, data, timeout, patience);
   } else {
-    ask_over_files(world, path, data, timeout);
+    ask_over_files(world, key, path, data, timeout, patience);
   }
 }
 

@@ -2,176 +2,232 @@
 #pragma once
 
 /// @file
-/// What processes say to each other at a rendezvous(), and process 0's list of who has come.
+/// What processes say to each other at a rendezvous(), and how they prove that they share a token.
+///
+///     process 0     Challenge    a number made up for this connection (over files: none, all zero)
+///     the other     Hello        who it is and a number of its own, signed together with the first
+///     process 0     Answer       the data, or numbers that say why not, signed with the second
+///     the other     thanks       a byte (over files: it removes the answer), and both are done
+///
+/// A signature is an HMAC under the token, so that whoever does not know the token can neither ask
+/// nor answer, and what was overheard is of no use later. The data are hidden too, or one who only
+/// passes the words on between the two would read them. What comes from outside is numbers, never
+/// text. Machines of the other byte order are no tandem to each other.
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/comm/patience.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/core/hash.hpp>
+#include <tandem/core/printable.hpp>
+#include <tandem/core/sha256.hpp>
 
 namespace tandem::detail {
 
 inline constexpr std::size_t largest_rendezvous = 65536;
 
-/// What a process asks process 0. Machines of the other byte order are no tandem to each other.
-struct Hello {
-  static constexpr std::uint64_t hello_magic = 0x74616E64656D0001;
+/// A number that nobody else has or guesses.
+using Nonce = std::array<std::byte, 16>;
 
-  std::uint64_t magic = hello_magic;
-  std::uint64_t token = 0;  ///< a hash of Rendezvous::token
-  std::uint64_t nonce = 0;  ///< made up for this call
-  std::uint64_t bytes = 0;
+/// The first word at a connection.
+struct Challenge {
+  static constexpr std::uint64_t right_magic = 0x74616E64656D0003;
+
+  std::uint64_t magic = right_magic;
+  Nonce nonce{};
+};
+
+/// What a process asks process 0.
+struct Hello {
+  static constexpr std::uint64_t right_magic = 0x74616E64656D0004;
+
+  std::uint64_t magic = right_magic;
+  Nonce nonce{};            ///< made up for this call
+  std::uint64_t bytes = 0;  ///< that it expects
   std::int32_t processes = 0;
   std::int32_t process = 0;
+  Digest signature{};  ///< of all before it and the challenge
 };
 
-/// Begins process 0's answer; `bytes` of data or of the text of a refusal follow.
+/// Process 0's verdict on a hello.
+enum class Verdict : std::uint32_t {
+  welcome,          ///< the data follow
+  other_processes,  ///< it was told another number of processes
+  other_bytes,      ///< it wants another number of bytes
+  unproven,         ///< the signature is wrong; that of this answer then means nothing, either
+};
+
+/// Begins process 0's answer; after a welcome, `bytes` of hidden data follow.
 struct Answer {
-  static constexpr std::uint64_t answer_magic = 0x74616E64656D0002;
+  static constexpr std::uint64_t right_magic = 0x74616E64656D0005;
 
-  std::uint64_t magic = answer_magic;
-  std::uint64_t nonce = 0;  ///< that of the question
+  std::uint64_t magic = right_magic;
+  Nonce nonce{};  ///< made up for this answer; the data are hidden by it
   std::uint64_t bytes = 0;
-  std::uint64_t refused = 0;
+  std::int32_t processes = 0;
+  Verdict verdict = Verdict::welcome;
+  Digest signature{};  ///< of all before it, the hello's nonce and the hidden data
 };
 
-/// A number that no other call has, other than 0.
-inline std::uint64_t make_nonce() {
-  std::uint64_t nonce = 0;
-  if (::getentropy(&nonce, sizeof nonce) != 0 || nonce == 0) {
-    auto const now = std::chrono::steady_clock::now().time_since_epoch().count();
-    nonce = hash_of(std::to_string(now) + " " + std::to_string(::getpid())) | 1U;
+static_assert(std::has_unique_object_representations_v<Challenge> &&
+                  std::has_unique_object_representations_v<Hello> &&
+                  std::has_unique_object_representations_v<Answer>,
+              "what is signed and sent has no padding");
+
+template <class T>
+  requires std::has_unique_object_representations_v<T>  // no std::string
+      std::span<std::byte const> bytes_of(T const& message) {
+    return std::as_bytes(std::span{&message, 1});
+  }
+
+inline std::span<std::byte const> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span{text.data(), text.size()});
+}
+
+/// @p bytes as a message. Whether they are one, by size and magic.
+template <class Message>
+bool parse_message(std::span<std::byte const> bytes, Message& message) {
+  if (bytes.size() != sizeof message) {
+    return false;
+  }
+  std::memcpy(&message, bytes.data(), sizeof message);
+  return message.magic == Message::right_magic;
+}
+
+/// @throws Error  the system has no random numbers
+inline Nonce make_nonce() {
+  Nonce nonce{};
+  if (::getentropy(nonce.data(), nonce.size()) != 0) {
+    throw Error{"rendezvous: the system gives no random numbers (getentropy)"};
   }
   return nonce;
 }
 
-inline Hello hello_of(World const& world, std::size_t bytes) {
-  return {.token = hash_of(world.rendezvous.token),
-          .nonce = make_nonce(),
+/// 32 digits, for names of files.
+inline std::string hex(Nonce const& nonce) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (std::byte const byte : nonce) {
+    text +=
+        {digits[static_cast<std::size_t>(byte) / 16], digits[static_cast<std::size_t>(byte) % 16]};
+  }
+  return text;
+}
+
+/// What all processes of one start of a program know, and nobody else.
+class RendezvousKey {
+ public:
+  /// @param secret  what the token file holds, or ""
+  RendezvousKey(std::string_view secret, std::string_view token)
+      : key_{Hmac{bytes_of(secret)}.add(bytes_of(token)).finish()} {}
+
+  /// The signature of @p message, whose last member it is, in answer to @p other.
+  template <class Message>
+  [[nodiscard]] Digest sign(Message const& message, Nonce const& other,
+                            std::span<std::byte const> more = {}) const {
+    auto const head = bytes_of(message).first(sizeof message - sizeof message.signature);
+    return Hmac{key_}.add(head).add(other).add(more).finish();
+  }
+
+  template <class Message>
+  [[nodiscard]] bool proves(Message const& message, Nonce const& other,
+                            std::span<std::byte const> more = {}) const {
+    return same_digest(message.signature, sign(message, other, more));
+  }
+
+  /// Hides @p data, or shows what was hidden: adds the HMACs of @p nonce and 0, 1, 2, ... to them.
+  void hide(std::span<std::byte> data, Nonce const& nonce) const {
+    Digest pad{};
+    for (std::uint64_t i = 0; i < data.size(); ++i) {
+      if (std::uint64_t const block = i / pad.size(); i % pad.size() == 0) {
+        pad = Hmac{key_}
+                  .add(bytes_of(std::string_view{"hide"}))
+                  .add(nonce)
+                  .add(bytes_of(block))
+                  .finish();
+      }
+      data[i] ^= pad[i % pad.size()];
+    }
+  }
+
+ private:
+  Digest key_;
+};
+
+inline Hello make_hello(World const& world, std::size_t bytes) {
+  return {.nonce = make_nonce(),
           .bytes = bytes,
           .processes = world.processes,
           .process = world.process};
 }
 
-/// Looks that are not so frequent that they would burden a file server.
-inline Patience rendezvous_patience(std::chrono::milliseconds timeout) {
-  return Patience{timeout, 0, std::chrono::milliseconds{20}};
+/// Looks that are not so frequent that they would burden a file server, or, from thousands of
+/// processes at once (about a thousand looks a second from all of them), process 0.
+inline Patience rendezvous_patience(World const& world, std::chrono::milliseconds timeout) {
+  return Patience{timeout, 0, std::chrono::milliseconds{std::clamp(world.processes, 20, 1000)}};
 }
 
 /// "rendezvous at 'host:1234': "
 inline std::string at_rendezvous(World const& world) {
-  return "rendezvous at '" + world.rendezvous.address + "': ";
+  return "rendezvous at '" + printable(world.rendezvous.address) + "': ";
 }
 
-/// Process 0's view of one rendezvous: whom it has answered, and whom to answer what.
-class RollCall {
- public:
-  RollCall(World const& world, std::span<std::byte const> data)
-      : world_{world}, data_{data}, answered_(static_cast<std::size_t>(world.processes)) {}
-
-  /// Whether @p hello comes from a process of this program that has no answer yet. Others are
-  /// ignored: they belong to another run, or to the next rendezvous of this one.
-  [[nodiscard]] bool expected(Hello const& hello) const {
-    return hello.magic == Hello::hello_magic && hello.token == hash_of(world_.rendezvous.token) &&
-           hello.process > 0 && (hello.process >= world_.processes || !has_come(hello.process));
+/// Why @p hello cannot be welcome, as both sides say it.
+inline std::string fault_text(Verdict verdict, Hello const& hello, std::int32_t processes,
+                              std::uint64_t bytes) {
+  if (verdict == Verdict::other_processes) {
+    return "process 0 was told that there are " + std::to_string(processes) +
+           " processes, but process " + std::to_string(hello.process) + " that there are " +
+           std::to_string(hello.processes);
   }
+  return "process " + std::to_string(hello.process) + " asks process 0 for " +
+         std::to_string(hello.bytes) + " bytes instead of " + std::to_string(bytes) +
+         ": do all processes run the same program?";
+}
 
-  /// Why an expected @p hello cannot be answered, or "".
-  [[nodiscard]] std::string fault(Hello const& hello) const {
-    if (hello.processes != world_.processes) {
-      return at_rendezvous(world_) + "process 0 was told that there are " +
-             std::to_string(world_.processes) + " processes, but process " +
-             std::to_string(hello.process) + " that there are " + std::to_string(hello.processes);
-    }
-    if (hello.process >= world_.processes || hello.bytes != data_.size()) {
-      return at_rendezvous(world_) + "process " + std::to_string(hello.process) +
-             " asks process 0 for " + std::to_string(hello.bytes) + " bytes instead of " +
-             std::to_string(data_.size()) + ": do all processes run the same program?";
-    }
-    return {};
-  }
+inline constexpr char const* share_a_token =
+    "set TANDEM_TOKEN to the same random text for all processes, as `openssl rand -hex 16` prints";
 
-  /// The bytes of the answer to @p hello.
-  [[nodiscard]] std::vector<std::byte> answer(Hello const& hello, std::string const& fault) const {
-    std::span<std::byte const> const body =
-        fault.empty() ? data_ : std::as_bytes(std::span{fault.data(), fault.size()});
-    Answer const head{
-        .nonce = hello.nonce, .bytes = body.size(), .refused = fault.empty() ? 0U : 1U};
-    std::vector<std::byte> bytes(sizeof head + body.size());
-    std::memcpy(bytes.data(), &head, sizeof head);
-    std::size_t at = sizeof head;
-    for (std::byte const byte : body) {  // g++ 12 sees memcpy() overflow here
-      bytes[at++] = byte;
-    }
-    return bytes;
-  }
-
-  void note(Hello const& hello) { answered_[static_cast<std::size_t>(hello.process)] = true; }
-  [[nodiscard]] bool has_come(int process) const {
-    return answered_[static_cast<std::size_t>(process)];
-  }
-  [[nodiscard]] bool complete() const { return missing().empty(); }
-
-  /// @throws TimeoutError  always
-  [[noreturn]] void time_out(std::chrono::milliseconds timeout) const {
-    std::vector<int> const who = missing();
-    std::string text = who.size() == 1 ? "process " : "processes ";
-    for (std::size_t i = 0; i < who.size(); ++i) {
-      text += (i == 0 ? "" : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
-    }
-    throw TimeoutError{at_rendezvous(world_) + text + " of " + std::to_string(world_.processes) +
-                       " did not come within " + to_string(timeout)};
-  }
-
- private:
-  [[nodiscard]] std::vector<int> missing() const {
-    std::vector<int> who;
-    for (int process = 1; process < world_.processes; ++process) {
-      if (!has_come(process)) {
-        who.push_back(process);
-      }
-    }
-    return who;
-  }
-
-  World const& world_;
-  std::span<std::byte const> data_;
-  std::vector<bool> answered_;
-};
-
-/// What a process takes from an answer to its @p hello. Whether it is one.
-/// @throws ContractError  process 0 refuses
-inline bool take_answer(Hello const& hello, std::span<std::byte const> answer,
-                        std::span<std::byte> data) {
+/// What a process takes from an answer to its @p hello. Whether it is one; if not, @p why says what
+/// it is, if that is known.
+/// @throws ContractError  process 0 refuses, and proves that it is process 0
+inline bool take_answer(World const& world, RendezvousKey const& key, Hello const& hello,
+                        std::span<std::byte const> answer, std::span<std::byte> data,
+                        std::string& why) {
   Answer head;
-  if (answer.size() < sizeof head) {
+  if (answer.size() < sizeof head || !parse_message(answer.first(sizeof head), head)) {
     return false;
   }
-  std::memcpy(&head, answer.data(), sizeof head);
-  auto const body = answer.subspan(sizeof head);
-  if (head.magic != Answer::answer_magic || head.nonce != hello.nonce ||
-      head.bytes != body.size()) {
+  auto const hidden = answer.subspan(sizeof head);
+  if (!key.proves(head, hello.nonce, hidden)) {
+    if (head.verdict == Verdict::unproven) {
+      why = std::string{"what listens there does not share this process's token: "} + share_a_token;
+    }
     return false;
   }
-  if (head.refused != 0) {
-    throw ContractError{std::string{reinterpret_cast<char const*>(body.data()), body.size()}};
+  if (head.verdict != Verdict::welcome) {
+    throw ContractError{at_rendezvous(world) +
+                        fault_text(head.verdict, hello, head.processes, head.bytes)};
   }
-  if (body.size() != data.size()) {
+  if (hidden.size() != data.size()) {
     return false;
   }
-  if (!body.empty()) {
-    std::memcpy(data.data(), body.data(), body.size());
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    data[i] = hidden[i];
   }
+  key.hide(data, head.nonce);
   return true;
 }
 

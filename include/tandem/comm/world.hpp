@@ -20,8 +20,14 @@ struct Rendezvous {
   /// "host:port", at which process 0 listens, or "file:PATH", where all processes may make files.
   std::string address{};
 
-  /// Tells one start of the program from another; agrees on all processes. May be empty.
+  /// Tells one start of the program from another, and its processes from strangers; agrees on all
+  /// processes. A guessable one, such as the number of a job, keeps no stranger away.
   std::string token{};
+
+  /// A file of this user's with a further part of the token; a random one is made if there is none.
+  /// For processes that share a folder and nothing else that is secret. Over TCP only; may be
+  /// empty.
+  std::string token_file{};
 
   /// If not null it is used and no address is needed: makes process 0's @p bytes those of every
   /// process, as MPI_Bcast does.

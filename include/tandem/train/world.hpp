@@ -16,6 +16,7 @@
 #include <tandem/comm/world.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/hash.hpp>
+#include <tandem/core/printable.hpp>
 
 namespace tandem {
 
@@ -87,7 +88,7 @@ class EnvironmentReader {
 
   /// "RANK=3", or "no RANK"
   [[nodiscard]] std::string shown(char const* name) const {
-    return has(name) ? name + ("=" + text(name)) : "no " + std::string{name};
+    return has(name) ? name + ("=" + printable(text(name))) : "no " + std::string{name};
   }
 
  private:
@@ -121,6 +122,29 @@ inline std::string start_token(EnvironmentReader const& from) {
   return {};
 }
 
+/// Adds what only this user's processes know. Launchers have no secret of their own: the number of
+/// a job is known to all who can list jobs. Over files none is needed.
+inline void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
+  if (std::string const token = from.text("TANDEM_TOKEN"); !token.empty()) {
+    if (token.size() < 16) {
+      throw Error{
+          "the environment's TANDEM_TOKEN has fewer than 16 characters, which can be guessed: set "
+          "it "
+          "to the same random text for all processes, as `openssl rand -hex 16` prints"};
+    }
+    rendezvous.token += " " + token;
+  } else if (from.has("TANDEM_TOKEN_FILE")) {
+    rendezvous.token_file = from.text("TANDEM_TOKEN_FILE");
+  } else if (from.has("HOME")) {
+    rendezvous.token_file = from.text("HOME") + "/.tandem-token";
+  } else {
+    throw Error{
+        "the environment has no TANDEM_TOKEN, TANDEM_TOKEN_FILE or HOME, by which the processes "
+        "could tell each other from strangers: set TANDEM_TOKEN to the same random text for all "
+        "processes, as `openssl rand -hex 16` prints"};
+  }
+}
+
 /// Whether the launcher says that all processes are on this machine.
 inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
   for (char const* const name :
@@ -132,19 +156,22 @@ inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
   return from.number("SLURM_STEP_NUM_NODES") == 1;
 }
 
+/// Files if the launcher says that there is one machine, since they need neither port nor secret.
 inline std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
   if (from.has("TANDEM_RENDEZVOUS")) {
     return from.text("TANDEM_RENDEZVOUS");
+  }
+  std::string const master = from.text("MASTER_ADDR") + ":" + from.text("MASTER_PORT");
+  if (std::string const& token = world.rendezvous.token;
+      !token.empty() && on_one_machine(from, world)) {
+    return "file:/tmp/tandem-" + std::to_string(::getuid()) + "-" +
+           std::to_string(hash_of(token + " " + master));
   }
   if (from.has("MASTER_ADDR") && from.has("MASTER_PORT")) {
     // torchrun itself listens at the port where it says that its agent has the store.
     int const port = from.number("MASTER_PORT");
     bool const taken = from.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
     return from.text("MASTER_ADDR") + ":" + std::to_string(taken ? port + 1 : port);
-  }
-  if (std::string const& token = world.rendezvous.token;
-      !token.empty() && on_one_machine(from, world)) {
-    return "file:/tmp/tandem-" + std::to_string(::getuid()) + "-" + std::to_string(hash_of(token));
   }
   return {};
 }
@@ -176,6 +203,9 @@ World world_from(Lookup lookup) {
   }
   world.rendezvous.token = start_token(from);
   world.rendezvous.address = rendezvous_address(from, world);
+  if (std::string const& at = world.rendezvous.address; !at.empty() && at.rfind("file:", 0) != 0) {
+    add_secret(from, world.rendezvous);
+  }
   check_world(world);
   return world;
 }
@@ -185,7 +215,9 @@ World world_from(Lookup lookup) {
 /// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
 /// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
 /// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
-/// one machine it need not be told.
+/// one machine it need not be told. At a host and port they know each other by TANDEM_TOKEN, or by
+/// a random text in TANDEM_TOKEN_FILE or else ~/.tandem-token, a file that all of them must see and
+/// that is made if there is none.
 /// @throws Error  the variables are malformed or contradict each other
 template <class = void>  // compiled where it is called, not by every include
 World world_from_environment() {

@@ -6,132 +6,20 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <string>
 #include <thread>
-#include <vector>
 
+#include "rendezvous_processes.hpp"
 #include "watchdog.hpp"
 
 namespace tandem {
 namespace rendezvous_test {
 
-using namespace std::chrono_literals;
-
-/// A port that was free a moment ago.
-int free_port() {
-  int const socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  ::sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ::socklen_t size = sizeof address;
-  REQUIRE(::bind(socket, reinterpret_cast<::sockaddr*>(&address), size) == 0);
-  REQUIRE(::getsockname(socket, reinterpret_cast<::sockaddr*>(&address), &size) == 0);
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
-
-/// A folder of its own, removed at the end.
-struct Folder {
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tandem-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  Folder(Folder const&) = delete;
-  Folder& operator=(Folder const&) = delete;
-  ~Folder() { std::filesystem::remove_all(path); }
-  [[nodiscard]] std::string file() const { return "file:" + (path / "meet").string(); }
-  [[nodiscard]] std::size_t files() const {
-    std::size_t n = 0;
-    for ([[maybe_unused]] auto const& entry : std::filesystem::directory_iterator{path}) {
-      ++n;
-    }
-    return n;
-  }
-  std::filesystem::path path;
-};
-
-/// f() in a process of its own; what it returns, or the message that it throws, comes back.
-class Child {
- public:
-  explicit Child(std::function<std::string()> const& f) {
-    REQUIRE(::pipe(pipe_.data()) == 0);
-    process_ = ::fork();
-    REQUIRE(process_ >= 0);
-    if (process_ == 0) {
-      std::string text;
-      try {
-        text = f();
-      } catch (TimeoutError const& error) {
-        text = std::string{"time-out: "} + error.what();
-      } catch (ContractError const& error) {
-        text = std::string{"contract: "} + error.what();
-      } catch (std::exception const& error) {
-        text = std::string{"error: "} + error.what();
-      }
-      [[maybe_unused]] auto const wrote = ::write(pipe_[1], text.data(), text.size());
-      ::_exit(0);
-    }
-    ::close(pipe_[1]);
-  }
-  Child(Child const&) = delete;
-  Child& operator=(Child const&) = delete;
-  ~Child() {
-    ::close(pipe_[0]);
-    ::waitpid(process_, nullptr, 0);
-  }
-  std::string result() {
-    std::string text;
-    std::array<char, 512> buffer{};
-    for (::ssize_t got = 1; got > 0;) {
-      got = ::read(pipe_[0], buffer.data(), buffer.size());
-      text.append(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-    }
-    return text;
-  }
-
- private:
-  std::array<int, 2> pipe_{};
-  ::pid_t process_ = 0;
-};
-
-World world_of(int processes, int process, std::string const& address) {
-  return {.processes = processes,
-          .process = process,
-          .local_process = process,
-          .rendezvous = {.address = address, .token = "test"}};
-}
-
-/// What a process knows after it: process 0 brings @p text, the others nothing.
-std::string meet(World const& world, std::string text, std::chrono::milliseconds timeout = 20s) {
-  if (world.process != 0) {
-    text.assign(text.size(), '?');
-  }
-  rendezvous(world, std::as_writable_bytes(std::span{text.data(), text.size()}), timeout);
-  return text;
-}
-
-bool contains(std::string const& text, std::string const& part) {
-  bool const found = text.find(part) != std::string::npos;
-  if (!found) {
-    std::printf("'%s' does not contain '%s'\n", text.c_str(), part.c_str());
-  }
-  return found;
-}
+using namespace test;
 
 /// f for a TCP address and for a file.
 template <class F>
@@ -230,66 +118,29 @@ TEST_CASE("a missing process is a sentence when time is up") {
   });
 }
 
-TEST_CASE("processes that do not agree hear so, on both sides") {
+TEST_CASE("processes that do not agree hear so, and process 0 waits for one that does") {
   test::Watchdog const watchdog{"disagree"};
   for_both([](std::string const& address, Folder const* folder) {
+    std::string const text =
+        "process 0 was told that there are 2 processes, but process 1 that there are 3";
     {
-      Child one{[&] { return meet(world_of(3, 1, address), "12345"); }};
       Child zero{[&] { return meet(world_of(2, 0, address), "12345"); }};
-      std::string const text =
-          "process 0 was told that there are 2 processes, but process 1 that "
-          "there are 3";
-      CHECK(contains(zero.result(), text));
-      CHECK(contains(one.result(), "contract: "));
+      Child three{[&] { return meet(world_of(3, 1, address), "12345"); }};
+      CHECK(contains(three.result(), "contract: rendezvous at '" + address + "': " + text));
+      Child four{[&] { return meet(world_of(2, 1, address), "1234"); }};
+      CHECK(contains(four.result(), "process 1 asks process 0 for 4 bytes instead of 5"));
+      Child one{[&] { return meet(world_of(2, 1, address), "12345"); }};
+      CHECK(one.result() == "12345");
+      CHECK(zero.result() == "12345");
     }
-    Child one{[&] { return meet(world_of(2, 1, address), "1234"); }};
-    Child zero{[&] { return meet(world_of(2, 0, address), "12345"); }};
-    CHECK(contains(zero.result(), "contract: "));
-    CHECK(contains(one.result(), "process 1 asks process 0 for 4 bytes instead of 5"));
+    Child zero{[&] { return meet(world_of(2, 0, address), "12345", 500ms); }};
+    Child three{[&] { return meet(world_of(3, 1, address), "12345", 500ms); }};
+    CHECK(contains(zero.result(), "time-out: "));
+    three.result();
     if (folder != nullptr) {
       CHECK(folder->files() == 0);
     }
   });
-}
-
-/// A connection to 127.0.0.1 that says @p text and stays open for the life of the result.
-detail::Socket say(std::string const& address, std::string const& text) {
-  ::sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(10))));
-  for (;;) {
-    detail::Socket socket{::socket(AF_INET, SOCK_STREAM, 0)};
-    if (::connect(socket.get(), reinterpret_cast<::sockaddr*>(&to), sizeof to) == 0) {
-      [[maybe_unused]] auto const sent =
-          ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
-      return socket;
-    }
-    std::this_thread::sleep_for(5ms);
-  }
-}
-
-TEST_CASE("strangers who connect hold nobody up and learn nothing") {
-  test::Watchdog const watchdog{"strangers"};
-  std::string const address = "127.0.0.1:" + std::to_string(free_port());
-  Child zero{[&] { return meet(world_of(2, 0, address), "secret"); }};
-  detail::Socket const silent = say(address, "");
-  detail::Socket const talker = say(address, std::string(1000, 'g'));
-  detail::Socket const half = say(address, "GET / HTTP");
-  detail::Hello const hello = detail::hello_of(world_of(2, 1, address), 6);
-  {
-    detail::Socket const torn =
-        say(address, std::string{reinterpret_cast<char const*>(&hello), sizeof hello - 3});
-  }
-  World other = world_of(2, 1, address);
-  other.rendezvous.token = "another run";
-  Child stranger{[&] { return meet(other, "123456", 300ms); }};
-  CHECK(contains(stranger.result(), "time-out: "));
-  std::array<char, 64> answer{};
-  CHECK(::recv(talker.get(), answer.data(), answer.size(), 0) <= 0);
-  Child one{[&] { return meet(world_of(2, 1, address), "123456"); }};
-  CHECK(one.result() == "secret");
-  CHECK(zero.result() == "secret");
 }
 
 TEST_CASE("something else at the port is a time-out that says so") {
@@ -304,7 +155,7 @@ TEST_CASE("something else at the port is a time-out that says so") {
   REQUIRE(::listen(listener, 8) == 0);
   std::string const address = "127.0.0.1:" + std::to_string(port);
   std::thread server{[listener] {
-    detail::Socket const peer{::accept(listener, nullptr, nullptr)};
+    detail::Descriptor const peer{::accept(listener, nullptr, nullptr)};
     std::string const text = "HTTP/1.0 400 Bad Request\r\n\r\n";
     [[maybe_unused]] auto const sent = ::send(peer.get(), text.data(), text.size(), MSG_NOSIGNAL);
     std::this_thread::sleep_for(100ms);
@@ -323,39 +174,44 @@ TEST_CASE("files of runs that died are not taken for this one's") {
   std::string const address = folder.file();
   std::string const path = address.substr(5);
   World const old = world_of(2, 1, address);
-  detail::Hello const stale = detail::hello_of(old, 3);
-  auto const bytes = std::as_bytes(std::span{&stale, 1});
+  detail::RendezvousKey const key{"", old.rendezvous.token};
+  detail::Hello stale = detail::make_hello(old, 3);
+  stale.signature = key.sign(stale, {});
   std::string const lie = "lie";
-  detail::RollCall const dead{old, std::as_bytes(std::span{lie.data(), lie.size()})};
-  for (int const which : {0, 1, 2, 3}) {
+  detail::RollCall dead{old, key, detail::bytes_of(std::string_view{lie})};
+  for (int const which : {0, 1, 2}) {  // an answer alone is in nobody's way, and stays
     CAPTURE(which);
-    if (which == 0 || which == 3) {
-      detail::write_small_file(path + ".1.hello", bytes, 1);
+    detail::make_private_file(path + ".hello.of-the-dead", detail::bytes_of(stale));
+    if (which == 1) {
+      detail::make_private_file(path + ".answer." + detail::hex(stale.nonce),
+                                dead.reply(stale).bytes);
     }
-    if (which == 1 || which == 3) {
-      detail::write_small_file(path + ".1.answer", dead.answer(stale, ""), 2);
-    }
-    if (which == 2 || which == 3) {
-      detail::write_small_file(path + ".1.done", bytes, 3);
+    if (which == 2) {
+      detail::make_private_file(path + ".answer." + detail::hex(stale.nonce), {});
     }
     {
-      Child zero{[&] {
-        std::this_thread::sleep_for(which == 0 ? 0ms : 50ms);
-        return meet(world_of(2, 0, address), "new");
-      }};
-      std::this_thread::sleep_for(which == 0 ? 100ms : 0ms);  // let process 0 answer the dead one
+      Child zero{[&] { return meet(world_of(2, 0, address), "new"); }};
       Child one{[&] { return meet(world_of(2, 1, address), "new"); }};
       CHECK(one.result() == "new");
       CHECK(zero.result() == "new");
     }
     CHECK(folder.files() == 0);
   }
-  std::ofstream{path + ".1.hello"} << "garbage";
-  std::ofstream{path + ".1.answer"} << "garbage";
-  Child zero{[&] { return meet(world_of(2, 0, address), "new"); }};
-  Child one{[&] { return meet(world_of(2, 1, address), "new"); }};
-  CHECK(one.result() == "new");
-  CHECK(zero.result() == "new");
+  World other = old;  // another start has its files in the same place
+  other.rendezvous.token = "another start";
+  Child other_zero{[&] {
+    World world = other;
+    world.process = world.local_process = 0;
+    return meet(world, "theirs");
+  }};
+  Child other_one{[&] { return meet(other, "??????"); }};
+  Child zero{[&] { return meet(world_of(2, 0, address), "ours"); }};
+  Child one{[&] { return meet(world_of(2, 1, address), "????"); }};
+  CHECK(one.result() == "ours");
+  CHECK(zero.result() == "ours");
+  CHECK(other_one.result() == "theirs");
+  CHECK(other_zero.result() == "theirs");
+  CHECK(folder.files() == 0);
 }
 
 TEST_CASE("a program's own broadcast is all that is used") {
@@ -383,7 +239,8 @@ TEST_CASE("addresses that cannot be used are sentences") {
   CHECK(contains(message(":80", 1), "host:port, with a number as the port"));
   CHECK(contains(message("host:http", 1), "host:port, with a number as the port"));
   CHECK(contains(message("file:", 1), "write file:PATH"));
-  CHECK(contains(message("file:/no/such/folder/x", 1), "'/no/such/folder/x.1.hello'"));
+  CHECK(contains(message("file:/no/such/folder/x", 1), "'/no/such/folder/x.hello."));
+  CHECK(contains(message("file:/no/such/folder/x", 0), "'/no/such/folder/'"));
   CHECK(contains(message("192.0.2.1:1", 0), "process 0 cannot listen there"));
   CHECK(contains(message("host.invalid:1", 1), "within 100 ms (the host is not known"));
 }

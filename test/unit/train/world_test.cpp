@@ -75,13 +75,21 @@ TEST_CASE("world: where the processes meet") {
                                            {"WORLD_SIZE", "2"},
                                            {"LOCAL_RANK", "0"},
                                            {"MASTER_ADDR", "node7"},
-                                           {"MASTER_PORT", "29500"}};
+                                           {"MASTER_PORT", "29500"},
+                                           {"HOME", "/home/me"}};
   CHECK(world(torch).rendezvous.address == "node7:29500");
   torch["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   torch["TORCHELASTIC_RUN_ID"] = "run";
   torch["TORCHELASTIC_RESTART_COUNT"] = "1";
   CHECK(world(torch).rendezvous.address == "node7:29501");
   CHECK(world(torch).rendezvous.token == "run.1");
+  torch["LOCAL_WORLD_SIZE"] = "1";
+  CHECK(world(torch).rendezvous.address == "node7:29501");
+  torch["LOCAL_WORLD_SIZE"] = "2";
+  std::string const alone = world(torch).rendezvous.address;
+  CHECK(alone.find("file:/tmp/tandem-") == 0);
+  torch["MASTER_PORT"] = "29502";  // torchrun's run may have no name of its own
+  CHECK(world(torch).rendezvous.address != alone);
   torch["TANDEM_RENDEZVOUS"] = "file:/shared/meet";
   CHECK(world(torch).rendezvous.address == "file:/shared/meet");
 
@@ -104,6 +112,29 @@ TEST_CASE("world: where the processes meet") {
             .rendezvous.token == "9.3");
 }
 
+TEST_CASE("world: by what the processes know each other") {
+  std::map<std::string, std::string> at{{"RANK", "0"},
+                                        {"WORLD_SIZE", "2"},
+                                        {"SLURM_JOB_ID", "9"},
+                                        {"SLURM_STEP_ID", "3"},
+                                        {"TANDEM_RENDEZVOUS", "node7:1234"}};
+  CHECK(message(at).find("the environment has no TANDEM_TOKEN, TANDEM_TOKEN_FILE or HOME") == 0);
+  at["HOME"] = "/home/me";
+  CHECK(world(at).rendezvous.token == "9.3");
+  CHECK(world(at).rendezvous.token_file == "/home/me/.tandem-token");
+  at["TANDEM_TOKEN_FILE"] = "/shared/token";
+  CHECK(world(at).rendezvous.token_file == "/shared/token");
+  at["TANDEM_TOKEN"] = "0123456789abcdef";
+  CHECK(world(at).rendezvous.token == "9.3 0123456789abcdef");
+  CHECK(world(at).rendezvous.token_file.empty());
+  at["TANDEM_TOKEN"] = "0123456789abcde";
+  CHECK(message(at).find("TANDEM_TOKEN has fewer than 16 characters") != std::string::npos);
+  CHECK(message(at).find("0123456789") == std::string::npos);  // no secret in a log
+  at["TANDEM_RENDEZVOUS"] = "file:/shared/meet";  // the file system knows whose files are whose
+  CHECK(world(at).rendezvous.token == "9.3");
+  CHECK(world(at).rendezvous.token_file.empty());
+}
+
 TEST_CASE("world: what is malformed or contradicts itself is a sentence") {
   CHECK(message({{"RANK", "one"}, {"WORLD_SIZE", "2"}}) ==
         "the environment says RANK=one, which is no number of a process");
@@ -111,6 +142,8 @@ TEST_CASE("world: what is malformed or contradicts itself is a sentence") {
         "the environment says RANK=-1, which is no number of a process");
   CHECK(message({{"RANK", "1"}, {"WORLD_SIZE", "99999999999"}}) ==
         "the environment says WORLD_SIZE=99999999999, which is no number of a process");
+  CHECK(message({{"RANK", "\x1b[2J\n"}, {"WORLD_SIZE", "2"}}) ==
+        "the environment says RANK=\\x1B[2J\\x0A, which is no number of a process");
   CHECK(message({{"RANK", "1"}}) ==
         "the environment is that of torchrun with RANK=1 but without WORLD_SIZE; set both or none");
   CHECK(message({{"OMPI_COMM_WORLD_SIZE", "2"}}) ==

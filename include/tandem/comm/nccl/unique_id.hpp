@@ -18,7 +18,7 @@ namespace tandem {
 /// Process 0 asks NCCL for an id and tells all others. All processes call it, in the same order for
 /// their groups.
 /// @throws TimeoutError   another process did not come
-/// @throws ContractError  the processes do not agree on their number
+/// @throws ContractError  process 0 was told another number of processes
 /// @throws Error          the rendezvous cannot be used; the message says why
 inline ncclUniqueId make_unique_id(World const& world, std::chrono::milliseconds timeout) {
   ncclUniqueId id{};
