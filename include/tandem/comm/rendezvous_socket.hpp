@@ -11,8 +11,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +24,7 @@
 #include <tandem/comm/private_file.hpp>
 #include <tandem/comm/rendezvous_hello.hpp>
 #include <tandem/comm/world.hpp>
+#include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
@@ -109,23 +112,42 @@ inline std::size_t receive(Descriptor const& socket, std::span<std::byte> bytes,
   return size;
 }
 
-/// The socket at which process 0 is asked.
+/// The socket at which process 0 is asked. Tries for a second if the port is taken: a process that
+/// is too early may have it for a moment, see is_own_connection().
 /// @throws Error  the address is not this machine's, or its port is taken
-inline Descriptor listen_at(World const& world) {
+inline Descriptor listen_at(World const& world, Patience const& limit) {
+  Patience taken{std::chrono::milliseconds{std::min(1000, limit.left_ms())}, 0};
+  int error = 0;
   std::string why;
-  Addresses const addresses = resolve(world.rendezvous.address, why);
-  for (auto const* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    Descriptor socket = make_socket(*at);
-    int const yes = 1;
-    static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes));
-    if (socket.get() >= 0 && ::bind(socket.get(), at->ai_addr, at->ai_addrlen) == 0 &&
-        ::listen(socket.get(), 4096) == 0) {
-      return socket;
+  do {
+    Addresses const addresses = resolve(world.rendezvous.address, why);
+    for (auto const* at = addresses.get(); at != nullptr; at = at->ai_next) {
+      Descriptor socket = make_socket(*at);
+      int const yes = 1;
+      static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes));
+      if (socket.get() >= 0 && ::bind(socket.get(), at->ai_addr, at->ai_addrlen) == 0 &&
+          ::listen(socket.get(), 4096) == 0) {
+        return socket;
+      }
+      error = errno;
+      why = std::generic_category().message(error);
     }
-    why = std::generic_category().message(errno);
-  }
+  } while (error == EADDRINUSE && taken.pause());
   throw Error{at_rendezvous(world) + "process 0 cannot listen there: " + why +
               "; it must be a free port of the machine of process 0"};
+}
+
+/// Whether @p socket is connected to itself, as TCP does if nobody listens at a port of this
+/// machine that the system has just given to the one who calls it. It keeps process 0 from
+/// listening there.
+inline bool is_own_connection(Descriptor const& socket) {
+  ::sockaddr_storage here{};
+  ::sockaddr_storage there{};
+  ::socklen_t here_size = sizeof here;
+  ::socklen_t there_size = sizeof there;
+  return ::getsockname(socket.get(), reinterpret_cast<::sockaddr*>(&here), &here_size) == 0 &&
+         ::getpeername(socket.get(), reinterpret_cast<::sockaddr*>(&there), &there_size) == 0 &&
+         here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
 }
 
 /// A connection to @p at before @p limit; none, and what is wrong in @p why, if there is none.
@@ -139,6 +161,9 @@ inline Descriptor connect_to(::addrinfo const& at, Patience const& limit, std::s
     } else if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
       error = errno;
     }
+  }
+  if (error == 0 && is_own_connection(socket)) {
+    error = ECONNREFUSED;
   }
   if (error == 0) {
     return socket;

@@ -144,7 +144,7 @@ inline void welcome_callers(Descriptor const& listener, std::vector<Caller>& cal
 inline void answer_over_tcp(World const& world, std::span<std::byte const> data,
                             std::chrono::milliseconds timeout, Patience& patience) {
   RendezvousKey const key = key_of(world, patience);
-  Descriptor const listener = listen_at(world);
+  Descriptor const listener = listen_at(world, patience);
   RollCall calls{world, key, data};
   std::vector<Caller> callers;
   std::vector<::pollfd> entries;

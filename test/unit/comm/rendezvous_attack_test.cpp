@@ -193,7 +193,8 @@ TEST_CASE("a false process 0 that says a byte now and then does not stretch the 
   Watchdog const watchdog{"slow answer"};
   Meeting const meeting;
   for (bool const challenges : {false, true}) {
-    detail::Descriptor const listener = detail::listen_at(meeting.world(2, 0));
+    detail::Descriptor const listener =
+        detail::listen_at(meeting.world(2, 0), detail::Patience{10s});
     Child one{[&] { return meeting.meet(2, 1, std::string(60000, '?'), 300ms); }};
     Beside const slow{[&listener, challenges](std::atomic<bool> const& stop) {
       std::vector<detail::Descriptor> sockets;
@@ -304,7 +305,8 @@ TEST_CASE("what a false process 0 says is neither taken nor printed") {
        {challenge + std::string{text_of(welcome)} + "\x1b[31m!",
         challenge + std::string{text_of(refusal)}, challenge + std::string{text_of(odd)} + escape,
         challenge + escape, escape + std::string(500, '\x1b')}) {
-    detail::Descriptor const listener = detail::listen_at(meeting.world(2, 0));
+    detail::Descriptor const listener =
+        detail::listen_at(meeting.world(2, 0), detail::Patience{10s});
     Child one{[&] { return meeting.meet(2, 1, "123456", 100ms); }};
     Beside const liar{[&listener, &words](std::atomic<bool> const& stop) {
       while (!stop) {

@@ -168,6 +168,24 @@ TEST_CASE("something else at the port is a time-out that says so") {
   ::close(listener);
 }
 
+TEST_CASE("a connection of a port to itself is seen, and no other") {
+  detail::Descriptor const alone{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  ::sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  at.sin_port = htons(static_cast<std::uint16_t>(free_port()));
+  auto const* const address = reinterpret_cast<::sockaddr const*>(&at);
+  REQUIRE(::bind(alone.get(), address, sizeof at) == 0);
+  CHECK_FALSE(detail::is_own_connection(alone));
+  REQUIRE(::connect(alone.get(), address, sizeof at) == 0);
+  CHECK(detail::is_own_connection(alone));
+
+  std::string const place = "127.0.0.1:" + std::to_string(free_port());
+  detail::Descriptor const listener =
+      detail::listen_at(world_of(2, 0, place), detail::Patience{10s});
+  CHECK_FALSE(detail::is_own_connection(say(place, "")));
+}
+
 TEST_CASE("files of runs that died are not taken for this one's") {
   test::Watchdog const watchdog{"stale files"};
   Folder const folder;
