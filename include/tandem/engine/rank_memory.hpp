@@ -9,6 +9,7 @@
 
 #include <tandem/engine/arenas.hpp>
 #include <tandem/engine/gradient_plan.hpp>
+#include <tandem/engine/memory_check.hpp>
 #include <tandem/engine/memory_report.hpp>
 #include <tandem/engine/operand_tables.hpp>
 #include <tandem/engine/parameter_memory.hpp>
@@ -56,6 +57,11 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                 pointers(ops.needs())} {}
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
+  /// Plays rows of actions on the tables; refers to this and to @p needs.
+  [[nodiscard]] MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
+    return {{graph, needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
+            tables_};
+  }
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
 
   /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),

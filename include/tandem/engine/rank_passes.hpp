@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/contract.hpp>
 #include <tandem/engine/asynchronous_plan.hpp>
 #include <tandem/engine/at_stage.hpp>
 #include <tandem/engine/feed.hpp>
 #include <tandem/engine/gradient_reduction.hpp>
 #include <tandem/engine/microbatches.hpp>
 #include <tandem/engine/no_links.hpp>
+#include <tandem/engine/plays_rows.hpp>
 #include <tandem/engine/prepared_ops.hpp>
 #include <tandem/engine/rank_groups.hpp>
 #include <tandem/engine/rank_links.hpp>
@@ -80,6 +82,7 @@ class RankPasses {
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
     device_.scratch_bytes = ops_.scratch_bytes();
+    TANDEM_ASSERT(plays_rows<Program>(memory_.check(needs()), plan_));
   }
 
   static int replica_of(RankOptions const& options) { return options.rank / Whole::devices; }

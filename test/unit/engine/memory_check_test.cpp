@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The check of memory plans finds nothing in the plans of all strategies, and what is wrong in
+// plans that were made wrong.
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <deep_network.hpp>
+#include <unit/engine/planned_memory.hpp>
+
+namespace tandem::test {
+namespace memory_check_test {
+
+constexpr Rewrites all_rewrites{
+    .fuse_relu = true, .channels_last = true, .merge_pointwise = true, .place_concat = true};
+
+template <class P, int D = 0>
+void check_devices() {
+  INFO("device " << D);
+  CHECK(PlannedDevice<typename P::template Device<D>>{}.play() == "");
+  if constexpr (D + 1 < P::devices) {
+    check_devices<P, D + 1>();
+  }
+}
+
+/// All devices of a strategy, for portable kernels and for those of oneDNN.
+template <class Net, class S>
+void check() {
+  check_devices<Program<Net, S, 4>>();
+  check_devices<Program<Net, S, 4, all_rewrites>>();
+}
+
+TEST_CASE("nothing is wrong in the plans of pipelines") {
+  check<DeepNet, InFour<GPipe, 8>>();
+  check<DeepNet, InFour<OneFOneB, 8>>();
+  check<DeepNet, InTwo<ZeroBubbleH1, 4>>();
+  check<DeepNet, InEight<Interleaved<4>, 4>>();
+  check<DeepNet, InFour<Chimera, 8, Reproducible<>>>();
+}
+
+TEST_CASE("nothing is wrong where values are computed again") {
+  check<DeepNet, InFour<OneFOneB, 8, Checkpoint<Boundaries>>>();
+  check<DeepNet, InTwo<GPipe, 2, Checkpoint<Every<2>>>>();
+}
+
+inline constexpr auto places =
+    place<DeepNet>({{"3", 1}, {"5.0", 1}, {"5.1", 2}, {"6", 1}, {"8.body", 2}, {"9", 0}});
+
+TEST_CASE("nothing is wrong where branches are placed") {
+  check<DeepNet, ModelParallel<Placed<places>, Microbatches<4>>>();
+  check<DeepNet, ModelParallel<Placed<places>, Microbatches<4>, Reproducible<>>>();
+}
+
+// Plans made wrong, as they were once, or as they may be.
+
+struct Convolutions
+    : Network<Image<2, 4, 4>,
+              Sequential<Conv2d<3>, Conv2d<3>, AvgPool2d<Kernel<2>>, Flatten, Linear<3>>> {};
+
+template <class Net, class S, int D>
+using Planned = PlannedDevice<typename Program<Net, S, 4>::template Device<D>>;
+
+TEST_CASE("a value that is computed again over the gradient behind it") {
+  using S = ModelParallel<Split<1>, Split<2>, Split<2>, Checkpoint<Every<2>>>;
+  Planned<Convolutions, S, 1> planned;
+  CHECK(planned.play() == "");
+  planned.memory.plan().between_gradients = false;
+  CHECK(planned.play() ==
+        "memory plan: 1B0 reads the gradient for node 2 (AvgPool2d 2) from node 3 (Send 2), "
+        "microbatch 0, where 1B0 has written the value of node 1 (Conv2d 1), microbatch 0");
+}
+
+struct Middle : Network<Vector<4>, Sequential<Linear<8>, ReLU, Linear<3>>> {};
+using Three = ModelParallel<Split<1>, Split<1>, Split<1>, Microbatches<4>>;
+
+/// What is wrong without the waits before such an action.
+template <int D>
+std::string without(ActionKind before) {
+  Planned<Middle, Three, D> planned;
+  CHECK(planned.play() == "");
+  std::erase_if(planned.memory.plan().waits,
+                [&](SendWait const& wait) { return wait.before == before; });
+  return planned.play();
+}
+
+TEST_CASE("a message that does not wait for the one that is sent from where it arrives") {
+  CHECK(without<1>(ActionKind::receive_forward) ==
+        "memory plan: 1RECV_F1 writes the value of node 0 (Receive 0), microbatch 1, where "
+        "1SEND_F0 may still be sending the value of node 1 (ReLU 1), microbatch 0");
+}
+
+TEST_CASE("a pass that does not wait for what is sent from where it computes") {
+  CHECK(without<0>(ActionKind::forward) ==
+        "memory plan: 0F1 writes the value of node 1 (Linear 0), microbatch 1, where 0SEND_F0 may "
+        "still be sending the value of node 1 (Linear 0), microbatch 0");
+  CHECK(without<1>(ActionKind::backward) ==
+        "memory plan: 1B1 writes the gradient to be sent of node 0 (Receive 0), microbatch 1, "
+        "where 1SEND_B0 may still be sending the gradient to be sent of node 0 (Receive 0), "
+        "microbatch 0");
+}
+
+TEST_CASE("too few slots, of values and of gradients") {
+  Planned<Middle, Pipeline<OneFOneB, 4, Split<1>, Split<1>, Split<1>>, 0> values;
+  --values.memory.task().stages[0].live;
+  CHECK(values.play() ==
+        "memory plan: 0F2 writes the value of node 1 (Linear 0), microbatch 2, where 0SEND_F0 may "
+        "still be sending the value of node 1 (Linear 0), microbatch 0");
+  Planned<DeepNet, InFour<ZeroBubbleH1, 8>, 1> gradients;
+  REQUIRE(gradients.memory.task().stages[0].deferred > 1);
+  --gradients.memory.task().stages[0].deferred;
+  CHECK(gradients.play() ==
+        "memory plan: 1W0 reads the gradient for node 4 (Add 3) from node 5 (Dropout 4), "
+        "microbatch 0, where 1I1 has written the gradient for node 4 (Add 3) from node 5 (Dropout "
+        "4), microbatch 1");
+}
+
+TEST_CASE("a value moved to where another one is; less memory than the plan has") {
+  using Device = Program<DeepNet, SingleDevice<>, 4>::Device<0>;
+  int moved = 0;
+  for (std::size_t n = 1; n < Device::graph.nodes; ++n) {
+    PlannedDevice<Device> planned;
+    if (std::int64_t& offset = planned.memory.plan().value[n]; offset > 0) {
+      ++moved;
+      offset = 0;
+      CHECK(planned.play() != "");
+    }
+  }
+  CHECK(moved > 5);
+  PlannedDevice<Device> planned;
+  planned.memory.plan().gradient_bytes /= 2;
+  CHECK(planned.play() ==
+        "memory plan: 0B0 has the gradient for node 9 (MaxPool2d 5.1) from node 12 (Concat 5), "
+        "microbatch 0 outside of the rank's memory");
+}
+
+}  // namespace memory_check_test
+}  // namespace tandem::test
