@@ -4,12 +4,14 @@
 /// @file
 /// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include <tandem/engine/gradient_lives.hpp>
 #include <tandem/engine/memory_plan.hpp>
 #include <tandem/strategy/action_table.hpp>
 #include <tandem/strategy/averaging.hpp>
@@ -258,12 +260,14 @@ template <class = void>
 RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
                         Batching const& batching) {
   RankPlan plan = detail::RankPlanner<>{task, table}.plan(batching);
+  int const held =
+      held_gradients(row_of(table, task.device), task.map, task.stages, batching.microbatches);
   for (LocalStage const& own : task.stages) {
     plan.stages.push_back(
         {.first = own.first,
          .last = own.last,
          .live = live_microbatches(table, task.map, own.id),
-         .deferred = deferred_microbatches(table, task.map, own.id),
+         .deferred = std::max(held, deferred_microbatches(table, task.map, own.id)),
          .first_microbatch = task.map.first_microbatch(own.id, batching.microbatches)});
   }
   return plan;

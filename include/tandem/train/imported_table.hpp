@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include <tandem/core/error.hpp>
 #include <tandem/strategy/action_table.hpp>
@@ -60,6 +61,23 @@ ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
   return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
 }
 
+/// The gradients that stages send have one memory each, for all microbatches.
+template <class = void>
+void check_sends(std::vector<Action> const& row) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
+      Action const pass = row[before];
+      if (pass.stage == row[i].stage && pass.index > row[i].index &&
+          (pass.kind == ActionKind::backward || pass.kind == ActionKind::input_gradient)) {
+        throw ContractError{"TrainerOptions: .rows has " + to_string(row[i]) + " behind " +
+                            to_string(pass) +
+                            ", which computes the next gradient where that one is sent from; put "
+                            "it before that"};
+      }
+    }
+  }
+}
+
 /// import_table() where a replica has several devices.
 template <class = void>  // compiled once, and where it is called
 ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
@@ -89,6 +107,9 @@ ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batch
   Verdict const verdict = verify(table.rows, map, std::max(table.microbatches, 1));
   if (!verdict) {
     throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
+  }
+  for (auto const& row : table.rows) {
+    check_sends(row);
   }
   check_leaves(batching, table.microbatches);
   return table;

@@ -23,7 +23,12 @@ constexpr Rewrites all_rewrites{
 template <class P, int D = 0>
 void check_devices() {
   INFO("device " << D);
-  CHECK(PlannedDevice<typename P::template Device<D>>{}.play() == "");
+  PlannedDevice<typename P::template Device<D>> const planned;
+  CHECK(planned.play() == "");
+  for (StageLife const& stage : planned.rows.stages) {  // as many as device_memory() counts
+    int const id = P::template Device<D>::graph.node[stage.first].stage;
+    CHECK(stage.deferred == deferred_microbatches(P::table, P::map, id));
+  }
   if constexpr (D + 1 < P::devices) {
     check_devices<P, D + 1>();
   }

@@ -81,17 +81,21 @@ inline std::vector<OpNeeds> typical_needs(GraphView graph) {
 /// Device @p Device of a Program: its plan and its rows.
 template <class Device>
 struct PlannedDevice {
-  static constexpr auto const& whole = Device::Program::batching;
+  using Whole = typename Device::Program;
 
   explicit PlannedDevice(std::vector<OpNeeds> needs = typical_needs(Device::graph))
-      : rows{make_rank_plan(rank_plan_task<Device>(), rows_of(Device::Program::table), whole)},
+      : PlannedDevice{rows_of(Whole::table), Whole::batching.microbatches, std::move(needs)} {}
+  /// With the rows of all devices that a program brings.
+  PlannedDevice(ActionRows const& table, int microbatches,
+                std::vector<OpNeeds> needs = typical_needs(Device::graph))
+      : rows{make_rank_plan(rank_plan_task<Device>(), table, with(microbatches))},
         memory{Device::graph,
                std::move(needs),
                {.batch = 3,
-                .microbatches = whole.microbatches,
+                .microbatches = microbatches,
                 .stages = rows.stages,
-                .segment = Device::Program::checkpoint.every != 0 ? Device::segments.of : nullptr,
-                .apart = whole.reproducible}} {}
+                .segment = Whole::checkpoint.every != 0 ? Device::segments.of : nullptr,
+                .apart = Whole::batching.reproducible}} {}
 
   /// The first fault in training and evaluation, with all microbatches and with every other one.
   [[nodiscard]] std::string play() const {
@@ -105,6 +109,13 @@ struct PlannedDevice {
 
   RankPlan rows;
   PlannedMemory memory;
+
+ private:
+  static Batching with(int microbatches) {
+    Batching batching = Whole::batching;
+    batching.microbatches = microbatches;
+    return batching;
+  }
 };
 
 /// The plan of all of a graph, for one microbatch of @p batch samples.

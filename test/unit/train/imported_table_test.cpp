@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -106,6 +107,39 @@ TEST_CASE("an order of one's own trains as any other, and keeps what it needs") 
   CHECK(first_difference(other.parameters(), own.parameters()) == "");
   CHECK(2 * other.memory(0).kept == 3 * own.memory(0).kept);  // three live microbatches, not two
   CHECK(other.memory(1).kept == own.memory(1).kept);
+}
+
+// good() with messages, one of which stands elsewhere: before, or behind, another action.
+ActionRows with_message(Action message, Action at, std::ptrdiff_t behind) {
+  ActionRows rows = lower(good(), map);
+  for (std::vector<Action>& row : rows) {
+    if (auto const found = std::find(row.begin(), row.end(), message); found != row.end()) {
+      row.erase(found);
+      row.insert(std::find(row.begin(), row.end(), at) + behind, message);
+    }
+  }
+  return rows;
+}
+
+TEST_CASE("a gradient may arrive before another one's pass") {
+  Watchdog const watchdog{"gradients that arrive early"};
+  TwoTrainer own{parity_options()};
+  TwoTrainer early{with(with_message({.kind = ActionKind::receive_backward, .index = 1},
+                                     {.kind = ActionKind::backward, .index = 0}, 0))};
+  for (int s = 0; s < 3; ++s) {
+    parity_step(own, s);
+    parity_step(early, s);
+  }
+  CHECK(first_difference(early.parameters(), own.parameters()) == "");
+  CHECK(early.memory(0).transient > own.memory(0).transient);
+  CHECK(early.memory(1).transient == own.memory(1).transient);
+}
+
+TEST_CASE("a gradient is sent before the next one is computed") {
+  CHECK(contains(refusal(with_message({.kind = ActionKind::send_backward, .stage = 1, .index = 0},
+                                      {.kind = ActionKind::backward, .stage = 1, .index = 1}, 1)),
+                 "TrainerOptions: .rows has 1SEND_B0 behind 1B1, which computes the next gradient "
+                 "where that one is sent from; put it before that"));
 }
 
 TEST_CASE("a table that cannot run is refused with the verdict on it") {
