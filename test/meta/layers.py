@@ -31,7 +31,7 @@ OPTIONAL = r"(^|/)(cuda|cublaslt|cudnn|nccl|mpi|onednn|testing)(/|\.hpp$|_)"
 
 # What a library may not do to its program; (pattern, name, paths that may).
 FORBIDDEN = [
-    (r"(?<![\w.>:])(?:(?:std)?::)?(?:exit|quick_exit|_Exit)\s*\(", "exit", ""),
+    (r"(?<![\w.>:])(?:(?:std)?::)?(?:exit|quick_exit|_Exit)\s*\(", "exit", r"core/stall"),
     (r"\bstd::abort\b|(?<!\w)::abort\b", "abort", ""),
     (r"(?<!\w)v?f?printf\s*\(|(?<!\w)(?:puts|fputs|putchar)\s*\(", "printf", r"train/progress|runtime/cuda/error"),
     (r"\bstd::(?:cout|cerr|clog)\b|#\s*include\s*<iostream>", "iostream", ""),

@@ -55,11 +55,13 @@ class AbortedError : public Error {
   using Error::Error;
 };
 
-/// The first error of a group of ranks, with the rank that threw it.
+/// The first error of a group of ranks, with the rank that threw it and the action that it was at.
+/// The original is nested in it.
 class RankError : public Error {
  public:
-  RankError(int rank, std::string const& what)
-      : Error{"rank " + std::to_string(rank) + ": " + what}, rank_{rank} {}
+  /// @param at  ", at 1F2 (microbatch 2)", or "" outside of all actions
+  RankError(int rank, std::string const& what, std::string const& at = {})
+      : Error{"rank " + std::to_string(rank) + at + ": " + what}, rank_{rank} {}
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
 

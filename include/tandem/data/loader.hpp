@@ -14,11 +14,15 @@
 #include <exception>
 #include <mutex>
 #include <span>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/stall.hpp>
+#include <tandem/core/thread_error.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/order.hpp>
 
@@ -41,6 +45,7 @@ struct LoaderOptions {
   bool augment = true;     ///< else plain samples, as evaluation wants them
   bool drop_last = false;  ///< leave out a last batch of fewer samples than `batch`
   std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
+  StallLimit limit{};      ///< for the dataset to read one sample
 };
 
 /// The primary template is the error path: D is no Dataset.
@@ -80,24 +85,30 @@ class Loader<D, Scalar> {
       slot.x.resize(batch * elements_);
       slot.y.resize(batch * targets_);
     }
-    thread_ = std::thread{[this] { fill_ring(); }};
+    try {
+      thread_ = std::thread{[this] { fill_ring(); }};
+    } catch (std::system_error const& error) {
+      throw detail::no_more_threads("a Loader reads ahead on a thread of its own", error);
+    }
   }
   Loader(D const&&, LoaderOptions) = delete;
 
   /// Stops reading within one sample's time.
   ~Loader() {
     {
-      std::lock_guard const lock{mutex_};
+      std::unique_lock lock{mutex_};
       stop_ = true;
+      changed_.notify_all();
+      await(lock, [this] { return done_; });
     }
-    changed_.notify_all();
     thread_.join();
   }
 
   Loader(Loader const&) = delete;
   Loader& operator=(Loader const&) = delete;
 
-  /// Waits for the next batch; false at the end of the epoch, and @p batch is then empty.
+  /// Waits for the next batch; false at the end of the epoch, and @p batch is then empty. A read
+  /// that does not return is reported: see OnStall.
   ///
   /// The batch's memory is the Loader's, and holds until the following next().
   /// @throws whatever the dataset's read threw, after the batches that precede it, and ever after
@@ -108,7 +119,7 @@ class Loader<D, Scalar> {
       ++taken_;
       changed_.notify_all();
     }
-    changed_.wait(lock, [this] { return filled_ > taken_ || done_; });
+    await(lock, [this] { return filled_ > taken_ || done_; });
     batch = {};
     if (filled_ > taken_) {
       Slot const& slot = ring_[taken_ % slots];
@@ -170,6 +181,41 @@ class Loader<D, Scalar> {
     }
   }
 
+  /// Of the consumer's thread: waits for the other one, and sees whether it makes progress.
+  template <class Done>
+  void await(std::unique_lock<std::mutex>& lock, Done const& done) {
+    std::int64_t seen = -1;
+    std::chrono::steady_clock::time_point since{};
+    detail::wait_looking(lock, changed_, options_.limit, done, [&]() noexcept {
+      auto const now = std::chrono::steady_clock::now();
+      if (std::int64_t const at = reading_.load(std::memory_order_relaxed); at != seen) {
+        seen = at;
+        since = now;
+      } else if (options_.limit.passed(now - since)) {
+        report(at, std::chrono::duration_cast<std::chrono::milliseconds>(now - since));
+        since = now;
+      }
+    });
+  }
+
+  template <class = void>
+  void report(std::int64_t position, std::chrono::milliseconds idle) const noexcept {
+    std::string text;
+    char const* message = "the dataset does not return from read(), and there is no memory left";
+    try {
+      text = "the dataset does not return from read(" +
+             std::to_string(order_[static_cast<std::size_t>(position)]) + "), sample " +
+             std::to_string(position) + " of the epoch: it has been there for " +
+             std::to_string(idle.count()) + " ms, and the time-out is " +
+             std::to_string(options_.limit.timeout.count()) +
+             " ms; where a sample may take that long, set a larger TrainerOptions::timeout (or "
+             "LoaderOptions::limit), or 0 for no limit";
+      message = text.c_str();
+    } catch (std::exception const&) {  // of the memory
+    }
+    detail::report_stall(options_.limit.on_stall, {.message = message, .idle = idle});
+  }
+
   bool wait_for_slot() {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, [this] { return stop_ || filled_ - taken_ < slots; });
@@ -184,7 +230,9 @@ class Loader<D, Scalar> {
       if (stop_) {
         return false;
       }
-      std::int64_t const index = order_[static_cast<std::size_t>(first) + i];
+      std::int64_t const position = first + static_cast<std::int64_t>(i);
+      reading_.store(position, std::memory_order_relaxed);
+      std::int64_t const index = order_[static_cast<std::size_t>(position)];
       Scalar* const x = slot.x.data() + i * elements_;
       std::span<Target> const y{slot.y.data() + i * targets_, targets_};
       if constexpr (std::is_same_v<Scalar, float>) {
@@ -222,7 +270,8 @@ class Loader<D, Scalar> {
   bool lent_ = false;
   bool done_ = false;
   std::exception_ptr error_;
-  std::atomic<bool> stop_ = false;  // also read without the lock, between samples
+  std::atomic<bool> stop_ = false;         // also read without the lock, between samples
+  std::atomic<std::int64_t> reading_ = 0;  // position in the epoch of the sample at work
   std::thread thread_;
 };
 

@@ -51,7 +51,7 @@ class AsynchronousRank final
   void run_stream(Stream& stream) override {
     fill_places();
     std::int64_t steps = 0;
-    for (; stream.await(steps); ++steps) {
+    for (; await(stream, steps); ++steps) {
       this->begin(this->step_of(steps), stream.state(steps), stream.batch(steps), watch_.waiter());
       for (int i = 0; i < rule.microbatches; ++i) {
         round(stream, steps * rule.microbatches + i, endless);
@@ -119,6 +119,14 @@ class AsynchronousRank final
   static constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
 
   void at(Action action) { progress_->store(pack(action), std::memory_order_relaxed); }
+
+  // Not late, however long the program takes.
+  bool await(Stream& stream, std::int64_t step) {
+    progress_->store(awaiting_a_step, std::memory_order_relaxed);
+    bool const more = stream.await(step);
+    progress_->store(at_no_action, std::memory_order_relaxed);
+    return more;
+  }
 
   void round(Stream& stream, std::int64_t g, std::int64_t all) {
     each_action(rule, places.stage, g, all, [&](Action action, std::int64_t microbatch) {

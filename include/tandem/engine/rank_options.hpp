@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/stall.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/runtime/device_spec.hpp>
@@ -58,7 +59,7 @@ struct Watch {
   }
 
  private:
-  static constexpr std::chrono::milliseconds grace{2000};
+  static constexpr std::chrono::milliseconds grace = StallLimit::grace / 2;
 
   void look_after(Duration waited) const {
     if (look != nullptr) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/stall.hpp>
 #include <tandem/engine/state.hpp>
 #include <tandem/runtime/host/buffer.hpp>
 
@@ -28,9 +29,10 @@ namespace tandem {
 struct StreamSizes {
   int steps = 1;  ///< places
   int ranks = 1;
-  std::int64_t samples = 0;  ///< of the largest batch
-  std::int64_t inputs = 0;   ///< of a sample
-  std::int64_t targets = 0;  ///< of a sample
+  StallLimit limit{.timeout = {}};  ///< for the program's thread to wait for the ranks
+  std::int64_t samples = 0;         ///< of the largest batch
+  std::int64_t inputs = 0;          ///< of a sample
+  std::int64_t targets = 0;         ///< of a sample
 };
 
 /// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
@@ -70,12 +72,15 @@ class StepStream {
 
   /// Copies a batch, when there is a place for it; whether there was one, or else the stream was
   /// aborted. @pre collect() leaves fewer results waiting than there are places
-  bool push(StepState const& state, Batch const& batch) {
+  /// @param look  look() is called now and then while it waits
+  template <class Look>
+  bool push(StepState const& state, Batch const& batch, Look const& look) {
     std::unique_lock lock{mutex_};
     Place& place = at(pushed_);
     auto const count = static_cast<std::int64_t>(places_.size());
-    program_.wait(lock,
-                  [&] { return aborted_ || pushed_ < count || place.released == sizes_.ranks; });
+    detail::wait_looking(
+        lock, program_, sizes_.limit,
+        [&] { return aborted_ || pushed_ < count || place.released == sizes_.ranks; }, look);
     if (aborted_) {
       return false;
     }
@@ -95,10 +100,12 @@ class StepStream {
   }
 
   /// Waits for the result of the oldest step that has not been collected; false if the stream was
-  /// aborted before there was one.
-  bool collect(StepResult& result) {
+  /// aborted before there was one. @param look  as push()'s
+  template <class Look>
+  bool collect(StepResult& result, Look const& look) {
     std::unique_lock lock{mutex_};
-    program_.wait(lock, [&] { return aborted_ || finished_ > collected_; });
+    detail::wait_looking(
+        lock, program_, sizes_.limit, [&] { return aborted_ || finished_ > collected_; }, look);
     if (finished_ == collected_) {
       return false;
     }

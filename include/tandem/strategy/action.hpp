@@ -78,8 +78,25 @@ inline std::string to_string(Action const& action) {
          (action.version > 0 ? "@" + std::to_string(action.version) : std::string{});
 }
 
+/// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
+/// at when it is at none.
+inline std::string in_words(Action const& action) {
+  if (action.kind == ActionKind::end) {
+    return {};
+  }
+  bool const bucket = action.kind == ActionKind::reduce_gradient;
+  return to_string(action) +
+         (name_of(action.kind).numbered
+              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
+              : std::string{});
+}
+
 /// An action in one word, for a progress board that other threads read.
 constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
+
+/// A rank that is at none of its actions, and one that waits for the program to bring a step.
+inline constexpr std::uint64_t at_no_action = pack({.kind = ActionKind::end});
+inline constexpr std::uint64_t awaiting_a_step = pack({.kind = ActionKind::end, .index = 1});
 
 constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
 

@@ -120,6 +120,15 @@ int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
   return static_cast<int>(samples);
 }
 
+/// The rank that has the result of a microbatch, counted over all replicas.
+template <class Program>
+int rank_of_result(int microbatch, Batching const& batching) {
+  int const replica = microbatch / batching.microbatches;
+  int const copy = microbatch % batching.microbatches * Program::map.copies / batching.microbatches;
+  int const result = Program::partition.part[Program::network.nodes - 1];
+  return replica * Program::devices + Program::map.device[copy * Program::map.parts() + result];
+}
+
 /// What train() and step() throw when a loss is not finite.
 template <class = void>  // compiled where it is called, not by every include
 NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {

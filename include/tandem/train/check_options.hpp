@@ -26,6 +26,7 @@ TrainerOptions checked(TrainerOptions options) {
           "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
           "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
           "take a synchronous schedule");
+  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
   check_groups(Program::network, options.groups);
   check_asynchrony(Program::asynchrony, options);
   return options;

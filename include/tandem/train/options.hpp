@@ -9,6 +9,7 @@
 
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/stall.hpp>
 #include <tandem/engine/state.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
@@ -28,8 +29,11 @@ struct TrainerOptions {
   bool shuffle = true;
   bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
   int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
-  std::chrono::milliseconds timeout =
-      std::chrono::minutes{10};  ///< for a rank to reach a collective
+  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
+  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  /// What to do about a rank or a dataset that does not return; the default ends the process.
+  OnStall on_stall{};
   /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
   /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
   ActionRows rows{};

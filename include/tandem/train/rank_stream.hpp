@@ -35,13 +35,15 @@ class RankStream {
   bool push(RankThreads& threads, StepState const& state, Batch const& batch) {
     if (!std::exchange(running_, true)) {
       stream_.open();
-      threads.start(run_);
+      threads.start(run_, "training");
     }
-    return stream_.push(state, batch);
+    return stream_.push(state, batch, [&threads] { threads.look(); });
   }
 
   /// Waits for the result of the oldest step that has not been collected; false as of push().
-  bool collect(StepResult& result) { return stream_.collect(result); }
+  bool collect(RankThreads& threads, StepResult& result) {
+    return stream_.collect(result, [&threads] { threads.look(); });
+  }
 
   /// Lets the ranks finish all steps that were pushed.
   /// @throws RankError  a rank has thrown
@@ -95,9 +97,10 @@ using StreamOf = typename detail::SelectStream<Streams, P, Target>::type;
 
 /// The sizes for a program and its ranks.
 template <class Program, class LossType>
-StreamSizes stream_sizes(RankOptions const& options, int steps) {
+StreamSizes stream_sizes(RankOptions const& options, int steps, StallLimit const& limit) {
   return {.steps = steps,
           .ranks = Program::ranks,
+          .limit = limit,
           .samples = std::int64_t{options.largest_microbatch} * Program::batching.microbatches,
           .inputs = Program::network.node[0].out.elements(),
           .targets = LossType::targets(Program::network.output().out)};

@@ -19,14 +19,14 @@ class [[nodiscard]] StandIn {
   /// @param workers  outlives this
   StandIn(Workers& workers, WhichModel which) : workers_{workers} {
     if constexpr (Two) {
-      workers_.run([&](RankType& rank) { rank.stand_in(which); });
+      workers_.run([&](RankType& rank) { rank.stand_in(which); }, "taking weights");
     }
   }
   StandIn(StandIn const&) = delete;
   StandIn& operator=(StandIn const&) = delete;
   ~StandIn() {
     if constexpr (Two) {
-      workers_.try_run([](RankType& rank) { rank.restore(); });
+      workers_.try_run([](RankType& rank) { rank.restore(); }, "taking weights");
     }
   }
 

@@ -19,6 +19,7 @@
 #include <tandem/train/default_metric.hpp>
 #include <tandem/train/default_transport.hpp>
 #include <tandem/train/imported_table.hpp>
+#include <tandem/train/loader_options.hpp>
 #include <tandem/train/make_rank_options.hpp>
 #include <tandem/train/options.hpp>
 #include <tandem/train/parameters.hpp>
@@ -62,7 +63,8 @@ class Trainer {
       : options_{checked<ProgramType>(std::move(options))},
         table_{import_table<ProgramType>(options_.rows)},
         workers_{make_rank_options<ProgramType>(options_, table_),
-                 {.timeout = options_.timeout, .world = options_.world}} {
+                 {.timeout = options_.timeout, .world = options_.world},
+                 options_.on_stall} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
     for (auto const& rank : all_parameters()) {
       for (NamedParameter<T> const& own : rank) {
@@ -91,13 +93,7 @@ class Trainer {
       position_.epoch = epoch.index;
       position_.position = 0;
     }
-    Loader<D, T> loader{data,
-                        {.batch = options_.batch,
-                         .seed = options_.seed,
-                         .epoch = epoch.index,
-                         .shuffle = options_.shuffle,
-                         .drop_last = options_.drop_last,
-                         .first = position_.position}};
+    Loader<D, T> loader{data, training_order(options_, epoch.index, position_.position)};
     EpochResult result;
     ProgressLine line{leads() ? progress : Progress::none(), epoch,
                       data.size() - position_.position};
@@ -247,14 +243,15 @@ class Trainer {
 
   StepResult forward(StepBatch<T, Target> const& batch) {
     StepState const state{.seed = options_.seed, .step = position_.step};
-    return workers_.run([&](RankType& rank) { return rank.forward(state, batch); });
+    return workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
+                        "evaluate() or predict()");
   }
 
   template <Dataset D, class F>
   void for_batches(D const& data, F const& f) {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<LossType>(data, input, output);
-    Loader<D, T> loader{data, {.batch = options_.batch, .shuffle = false, .augment = false}};
+    Loader<D, T> loader{data, evaluation_order(options_)};
     for (Batch<T, Target> batch; loader.next(batch);) {
       f(batch);
     }
@@ -266,7 +263,8 @@ class Trainer {
 
   // Those of one rank of this process.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters_of(int local) const {
-    workers_.run_on(local, [](RankType& rank) { rank.download(); });
+    workers_.run_on(
+        local, [](RankType& rank) { rank.download(); }, "reading its parameters");
     return workers_.rank(local).parameters();
   }
   [[nodiscard]] auto all_parameters() const {
@@ -286,7 +284,7 @@ class Trainer {
     return list;
   }
   void upload() {
-    workers_.run([](RankType& rank) { rank.upload(); });
+    workers_.run([](RankType& rank) { rank.upload(); }, "taking parameters");
   }
 
   TrainerOptions options_;

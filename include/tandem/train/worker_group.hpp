@@ -5,6 +5,7 @@
 /// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of an
 /// asynchronous pipeline one after another.
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -13,9 +14,12 @@
 
 #include <tandem/comm/transport.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/core/stall.hpp>
 #include <tandem/engine/asynchronous_rank.hpp>
 #include <tandem/engine/rank.hpp>
+#include <tandem/train/batch_check.hpp>
 #include <tandem/train/launch.hpp>
+#include <tandem/train/progress_words.hpp>
 #include <tandem/train/rank_stream.hpp>
 #include <tandem/train/trace.hpp>
 
@@ -50,35 +54,42 @@ class WorkerGroup {
       streams ? Program::asynchrony.late_steps(0) + 2 : RankOf<0>::FeedType::steps_in_flight;
 
   /// @param options    of every rank but for the field `rank`, and of its device the ordinal
-  /// @param transport  but for describe_progress
-  WorkerGroup(RankOptions const& options, TransportOptions transport)
-      : timeout_{transport.timeout},
+  /// @param transport  but for describe_progress; its time-out 0 is for no limit
+  /// @param on_stall   what to do about a rank that makes no progress for longer than the time-out
+  WorkerGroup(RankOptions const& options, TransportOptions transport, OnStall on_stall = {})
+      : limit_{transport.timeout, on_stall},
         batching_{batching_with<Program>(options.microbatches)},
-        transport_{described(std::move(transport))},
+        transport_{described<Program>(std::move(transport))},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
-        stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight)},
-        threads_{transport_.local_ranks(), on_error(), transport_.first_rank()} {
+        words_{transport_},
+        stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
+        threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
+                 words_.reader()} {
     expects(
         transport_.local_ranks() % Program::devices == 0,
         "a process must have all devices of a replica, since it reads and writes the whole model: "
         "start fewer processes, so that the ranks of each are a multiple of the devices of the "
         "model");
-    threads_.run([&](int local) {
-      RankOptions own = options;
-      own.rank = transport_.first_rank() + local;
-      own.device.ordinal = transport_.device_of(local);
-      if (own.device.threads == 0) {
-        own.device.threads = host::threads_of_each(size());
-      }
-      auto& place = ranks_[static_cast<std::size_t>(local)];
-      place = make_rank(own);
-      for (int other = 0; other < size(); ++other) {
-        place->share_with({.ordinal = transport_.device_of(other)});
-      }
-      place->report_progress_to(transport_.progress(own.rank));
-      place->watch_with(
-          {.look = look, .context = &transport_, .rank = own.rank, .timeout = timeout_});
-    });
+    threads_.run(
+        [&](int local) {
+          RankOptions own = options;
+          own.rank = transport_.first_rank() + local;
+          own.device.ordinal = transport_.device_of(local);
+          if (own.device.threads == 0) {
+            own.device.threads = host::threads_of_each(size());
+          }
+          auto& place = ranks_[static_cast<std::size_t>(local)];
+          place = make_rank(own);
+          for (int other = 0; other < size(); ++other) {
+            place->share_with({.ordinal = transport_.device_of(other)});
+          }
+          place->report_progress_to(&words_.of(local));
+          place->watch_with({.look = look,
+                             .context = &transport_,
+                             .rank = own.rank,
+                             .timeout = transport_timeout(limit_.timeout)});
+        },
+        "its construction");
   }
 
   WorkerGroup(WorkerGroup const&) = delete;
@@ -96,7 +107,7 @@ class WorkerGroup {
       }
     } else {
       auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
-      run([&](RankType& rank) { (rank.*verb)(state, batch); });
+      run([&](RankType& rank) { (rank.*verb)(state, batch); }, "a training step");
     }
   }
 
@@ -105,7 +116,7 @@ class WorkerGroup {
   StepResult collect() {
     if constexpr (streams) {
       StepResult result;
-      if (!stream_.collect(result)) {
+      if (!stream_.collect(threads_, result)) {
         drain();
         check_usable();
       } else if (result.non_finite >= 0) {
@@ -113,7 +124,7 @@ class WorkerGroup {
       }
       return result;
     } else {
-      return run([](RankType& rank) { return rank.collect(); });
+      return run([](RankType& rank) { return rank.collect(); }, "a training step");
     }
   }
 
@@ -154,34 +165,31 @@ class WorkerGroup {
   }
 
   /// f(rank) on every rank's thread; gives the result of the first, if any. No allocation.
+  /// @param doing  a literal for what a rank that stalls does not return from
   /// @throws RankError  the first error of a rank; the group is unusable afterwards
   template <class F>
-  auto run(F const& f) {
-    return run_where([](int) { return true; }, f);
+  auto run(F const& f, char const* doing = "its work") {
+    return run_where([](int) { return true; }, f, doing);
   }
 
   /// The same where nobody can be told of an error.
   template <class F>
-  void try_run(F const& f) noexcept {
+  void try_run(F const& f, char const* doing) noexcept {
     try {
-      run(f);
+      run(f, doing);
     } catch (...) {  // the group refuses further work
     }
   }
 
   /// f(rank) on the thread of rank number @p local of this process only.
   template <class F>
-  auto run_on(int local, F const& f) {
-    return run_where([local](int l) { return l == local; }, f);
+  auto run_on(int local, F const& f, char const* doing) {
+    return run_where([local](int l) { return l == local; }, f, doing);
   }
 
   /// The rank that worked out the loss of a microbatch, counted over all replicas.
   [[nodiscard]] int rank_of_loss(int microbatch) const {
-    int const replica = microbatch / batching_.microbatches;
-    int const copy =
-        microbatch % batching_.microbatches * Program::map.copies / batching_.microbatches;
-    int const result = Program::partition.part[Program::network.nodes - 1];
-    return replica * Program::devices + Program::map.device[copy * Program::map.parts() + result];
+    return rank_of_result<Program>(microbatch, batching_);
   }
 
   /// Of the table that the ranks run.
@@ -193,7 +201,7 @@ class WorkerGroup {
 
  private:
   template <class Chosen, class F>
-  auto run_where(Chosen const& chosen, F const& f) {
+  auto run_where(Chosen const& chosen, F const& f, char const* doing) {
     drain();
     check_usable();
     using Result = std::invoke_result_t<F const&, RankType&>;
@@ -202,6 +210,7 @@ class WorkerGroup {
       if (!chosen(local)) {
         return;
       }
+      words_.of(local).store(at_no_action, std::memory_order_relaxed);
       RankType& own = rank(local);
       if constexpr (std::is_void_v<Result>) {
         f(own);
@@ -212,7 +221,7 @@ class WorkerGroup {
         }
       }
     };
-    guarded([&] { threads_.run(work); });
+    guarded([&] { threads_.run(work, doing); });
     if constexpr (!std::is_void_v<Result>) {
       return result;
     }
@@ -265,27 +274,24 @@ class WorkerGroup {
   // A rank has failed: nobody waits for it, or for a step.
   OnError on_error() {
     return {[](void* group, int rank, char const* what) {
-              static_cast<WorkerGroup*>(group)->transport_.abort(rank, what);
               static_cast<WorkerGroup*>(group)->stream_.abort();
+              try {
+                static_cast<WorkerGroup*>(group)->transport_.abort(rank, what);
+              } catch (std::exception const&) {  // no memory: the others' time-out ends their wait
+              }
             },
             this};
   }
 
-  static TransportOptions described(TransportOptions options) {
-    options.groups = RankGroups<Program>::list();
-    options.describe_progress = [](int /*rank*/, std::uint64_t action) {
-      return to_string(unpack_action(action));
-    };
-    return options;
-  }
   static void look(void* transport, int rank, Watch::Duration waited) {
     static_cast<TransportType*>(transport)->poll(rank, waited);
   }
 
-  std::chrono::milliseconds timeout_;
+  StallLimit limit_;
   Batching batching_;
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
+  ProgressWords words_;
   bool failed_ = false;
   StreamOf<streams, P, Target> stream_;
   RankThreads threads_;  // last: joined before anything that it uses goes

@@ -123,7 +123,8 @@ TEST_CASE("a rank that throws inside a step ends the step on all ranks") {
         FAIL_CHECK("nothing was thrown");
       } catch (RankError const& error) {
         CHECK(error.rank() == victim);
-        CHECK(error.what() == "rank " + std::to_string(victim) + ": " + sentence);
+        CHECK(error.what() == "rank " + std::to_string(victim) + ", at 0" +
+                                  (value < 200.0F ? "F" : "B") + "0 (microbatch 0): " + sentence);
         CHECK(original_of<std::runtime_error>(error) == sentence);
       }
       std::string const refused =

@@ -45,8 +45,12 @@ TEST_CASE("a stage that throws ends the step on all devices, under every schedul
               {.batch = 8, .threads_per_device = 1, .rows = make_schedule(schedule, 3, 4)}};
           trainer.step(data.x, data.y);
           Trap::set(victim, pass, call);
-          CHECK(message<RankError>([&] { trainer.step(data.x, data.y); }) ==
-                "rank " + std::to_string(victim) + ": sprung");
+          std::string const who = std::to_string(victim);
+          std::string const m = std::to_string(call - 1);
+          std::string const text = message<RankError>([&] { trainer.step(data.x, data.y); });
+          INFO(text);
+          CHECK(text.starts_with("rank " + who + ", at " + who));
+          CHECK(text.ends_with(m + " (microbatch " + m + "): sprung"));
           CHECK(Trap::calls == 0);
           Trap::set(-1, Pass::none, 0);
           check_refusal(trainer);

@@ -53,7 +53,8 @@ TEST_CASE("a stage that throws ends the training on all devices") {
       for (int const call : {1, 2, 7}) {
         Watchdog const watchdog{"a stage of an asynchronous pipeline throws"};
         INFO("rank " << victim << ", call " << call);
-        std::string const expected = "rank " + std::to_string(victim) + ": sprung";
+        std::string const expected = "rank " + std::to_string(victim) + ", at " +
+                                     std::to_string(victim) + (pass == Pass::forward ? "F" : "B");
         PipeDreamThree by_steps{options()};
         by_steps.step(data.x, data.y);
         Trap::set(victim, pass, call);
@@ -61,12 +62,12 @@ TEST_CASE("a stage that throws ends the training on all devices") {
                 for (int s = 0; s < 20; ++s) {  // a stage may be steps behind the loss
                   by_steps.step(data.x, data.y);
                 }
-              }) == expected);
+              }).starts_with(expected));
         check_refusal(by_steps);
 
         PipeDreamThree by_epochs{options()};
         Trap::set(victim, pass, call);
-        CHECK(message<RankError>([&] { by_epochs.train(many, 0); }) == expected);
+        CHECK(message<RankError>([&] { by_epochs.train(many, 0); }).starts_with(expected));
         check_refusal(by_epochs);
       }
     }
@@ -80,7 +81,8 @@ TEST_CASE("a stage that throws when the pipeline is emptied, or when nobody asks
   trainer.step(data.x, data.y);
   trainer.step(data.x, data.y);
   Trap::set(0, Pass::backward, 2);
-  CHECK(message<RankError>([&] { static_cast<void>(trainer.parameters()); }) == "rank 0: sprung");
+  CHECK(message<RankError>([&] { static_cast<void>(trainer.parameters()); }) ==
+        "rank 0, at 0B2 (microbatch 2): sprung");
   check_refusal(trainer);
   {
     BufferedThree forgotten{options()};
@@ -101,7 +103,7 @@ TEST_CASE("a stage that does not come in time; a program that lets the ranks wai
   trainer.step(data.x, data.y);
   std::this_thread::sleep_for(std::chrono::milliseconds{1500});
   trainer.step(data.x, data.y);
-  Trap::set(1, Pass::forward, 1, std::chrono::milliseconds{4000});
+  Trap::set(1, Pass::forward, 1, std::chrono::milliseconds{2500});
   std::string const text = message<RankError>([&] {
     for (int s = 0; s < 3; ++s) {
       trainer.step(data.x, data.y);

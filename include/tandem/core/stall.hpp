@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Stall: a rank or a dataset that does not return; OnStall: what to do then; and the waiting of
+/// the program's thread that finds it.
+///
+/// A thread cannot be stopped from outside. So the process ends, unless the hook says otherwise:
+/// this is the only place of the library that ends it.
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include <tandem/core/clock.hpp>
+
+namespace tandem {
+
+/// Something that has made no progress for longer than the time-out.
+struct Stall {
+  char const* message = "";          ///< one sentence: who, where, since when
+  int rank = -1;                     ///< -1: the dataset
+  std::chrono::milliseconds idle{};  ///< time without progress
+};
+
+enum class AfterStall {
+  end,   ///< the process ends with stall_exit_status
+  wait,  ///< once more as long
+};
+
+/// A hook for the moment when a rank or a dataset does not return, on the thread that waits for it,
+/// which holds no lock. It may save what is the program's own, tell somebody, std::abort() for a
+/// core file with the stack of the thread that stalls, or make that thread go on and say `wait`;
+/// the Trainer is not to be used, and nothing thrown. The message stands on standard error already.
+struct OnStall {
+  AfterStall (*call)(void* context, Stall const& stall) = nullptr;  ///< null: the process ends
+  void* context = nullptr;
+};
+
+/// EX_TEMPFAIL of sysexits.h: to be tried again.
+inline constexpr int stall_exit_status = 75;
+
+/// How long the program's thread waits for others of its process.
+struct StallLimit {
+  /// Without progress; 0: for ever.
+  std::chrono::milliseconds timeout = std::chrono::seconds{600};
+  OnStall on_stall{};
+
+  /// Whoever waits for others gives up at the time-out, and may be awaited until it has said so.
+  static constexpr std::chrono::milliseconds grace{2000};
+
+  [[nodiscard]] bool never() const { return timeout.count() == 0; }
+  [[nodiscard]] bool passed(std::chrono::steady_clock::duration without_progress) const {
+    return !never() && without_progress >= timeout + grace;
+  }
+  /// Between two looks.
+  [[nodiscard]] std::chrono::milliseconds pause() const {
+    auto const eighth = (timeout + grace) / 8;
+    return eighth < std::chrono::seconds{1} ? eighth : std::chrono::seconds{1};
+  }
+};
+
+namespace detail {
+
+/// Not by a FILE, whose lock the thread that stalls may have.
+template <class = void>  // compiled where it is called, not by every include
+void write_to_stderr(char const* text) noexcept {
+  std::size_t left = std::strlen(text);
+  while (left > 0) {
+    ::ssize_t const wrote = ::write(2, text, left);
+    if (wrote <= 0) {
+      return;
+    }
+    text += wrote;
+    left -= static_cast<std::size_t>(wrote);
+  }
+}
+
+/// The sentence, the hook, and the end of the process; returns where the hook wants to wait.
+template <class = void>
+void report_stall(OnStall const& hook, Stall const& stall) noexcept {
+  write_to_stderr("tandem: ");
+  write_to_stderr(stall.message);
+  write_to_stderr("\n");
+  if (hook.call == nullptr || hook.call(hook.context, stall) == AfterStall::end) {
+    std::_Exit(stall_exit_status);
+  }
+}
+
+/// Waits for @p changed until done(), which @p lock guards, and calls look() without the lock every
+/// now and then.
+template <class Done, class Look>
+void wait_looking(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                  StallLimit const& limit, Done const& done, Look const& look) {
+  if (limit.never()) {
+    changed.wait(lock, done);
+    return;
+  }
+  while (!changed.wait_for(lock, limit.pause(), done)) {
+    lock.unlock();
+    look();
+    lock.lock();
+  }
+}
+
+}  // namespace detail
+
+}  // namespace tandem
