@@ -15,9 +15,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tandem/comm/fixed_tree.hpp>
@@ -76,8 +78,13 @@ class ThreadsGroup {
   /// AbortedError with @p reason, at once. The first failure of a group counts, later ones change
   /// nothing.
   template <class = void>
-  void abort(int rank, std::string_view reason) {
-    wait_.abort(words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason});
+  void abort(int rank, std::string_view reason) noexcept {
+    std::string text;
+    try {
+      text = words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason};
+    } catch (std::exception const&) {  // no memory: without words, then
+    }
+    wait_.abort(std::move(text));
   }
 
   /// @throws AbortedError  the group has failed

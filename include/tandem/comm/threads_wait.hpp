@@ -32,12 +32,13 @@ class SharedFailure {
 
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
 
-  /// Tells nobody: wake() does.
-  void set(Kind kind, std::string const& message) {
+  /// Tells nobody: wake() does. Allocates nothing.
+  /// @param message  "" where there was no memory for one
+  void set(Kind kind, std::string message) noexcept {
     std::lock_guard const lock{mutex_};
     if (kind_ == Kind::none) {
       kind_ = kind;
-      message_ = message;
+      message_ = std::move(message);
       failed_.store(true, std::memory_order_release);
     }
   }
@@ -50,9 +51,9 @@ class SharedFailure {
   [[noreturn]] void raise(bool as_aborted) const {
     std::lock_guard const lock{mutex_};
     if (kind_ == Kind::timed_out && !as_aborted) {
-      throw TimeoutError{message_};
+      throw TimeoutError{text()};
     }
-    throw AbortedError{message_};
+    throw AbortedError{text()};
   }
 
   void reset() {
@@ -69,6 +70,10 @@ class SharedFailure {
   [[nodiscard]] bool shared() const noexcept { return groups_.size() > 1; }
 
  private:
+  [[nodiscard]] std::string text() const {
+    return message_.empty() ? "another rank has failed, without the memory to say how" : message_;
+  }
+
   mutable std::mutex mutex_;  // guards kind_ and message_
   std::atomic<bool> failed_{false};
   Kind kind_ = Kind::none;
@@ -95,8 +100,8 @@ class GroupWait {
 
   /// Ends all waiting, here and in the groups that share the failure.
   /// @pre the caller has no group's lock
-  void abort(std::string const& message) {
-    failure_->set(SharedFailure::Kind::aborted, message);
+  void abort(std::string message) noexcept {
+    failure_->set(SharedFailure::Kind::aborted, std::move(message));
     failure_->wake();
   }
 

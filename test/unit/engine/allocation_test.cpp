@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // No allocation inside a step, and the start-up allocates what the memory report says: operator new
-// and the C library's functions are counted.
+// and the C library's functions are counted. And each of a trainer's allocations fails once, and
+// all from it on: an error, never std::terminate.
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <new>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <tandem/tandem.hpp>
 
 #include <tiny_network.hpp>
 #include <unit/comm/watchdog.hpp>
+#include <unit/safetensors/temporary_folder.hpp>
 
 #if defined(__GLIBC__)
 #define TANDEM_COUNT_MALLOC 1
@@ -24,6 +30,18 @@
 namespace {
 std::atomic<long> allocations{0};
 std::atomic<long> aligned_bytes{0};  // of aligned_alloc, which host::Buffer calls
+
+constexpr long never = 1L << 60;
+std::atomic<long> until_failure{never};  // of C++ allocations; below 0 some have failed
+std::atomic<bool> fails_on{false};       // all after that one, too
+
+bool fails() {
+  if (until_failure.load(std::memory_order_relaxed) == never) {
+    return false;
+  }
+  long const left = until_failure.fetch_sub(1);
+  return left == 0 || (left < 0 && fails_on.load());
+}
 }  // namespace
 
 extern "C" {
@@ -47,6 +65,9 @@ void* realloc(void* memory, std::size_t size) noexcept {
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
   aligned_bytes.fetch_add(static_cast<long>(size), std::memory_order_relaxed);
+  if (fails()) {
+    return nullptr;
+  }
   void* memory = nullptr;
   return posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr;
 }
@@ -55,7 +76,7 @@ void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
 // Not inlined: GCC would warn of a free() that it sees next to a new that it does not.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* const memory = std::malloc(size != 0 ? size : 1)) {
+  if (void* const memory = fails() ? nullptr : std::malloc(size != 0 ? size : 1)) {
     return memory;
   }
   throw std::bad_alloc{};
@@ -141,6 +162,104 @@ TEST_CASE("the start allocates the bytes of the report, and nothing else that is
   check_start<Pipeline<OneFOneB, 4, Split<4>, Split<5>>>(options);
   check_start<Pipeline<PipeDream, 1, Split<4>, Split<5>>>(options);
   check_start<Pipeline<PipelinedModel, 1, Split<4>, Split<5>>>(options);
+}
+
+template <class T>
+std::vector<float> flat(T const& trainer) {
+  std::vector<float> all;
+  for (auto const& p : trainer.parameters()) {
+    all.insert(all.end(), p.value.begin(), p.value.end());
+  }
+  return all;
+}
+
+/// Whether f() has thrown, when allocation number @p nth of it fails.
+template <class F>
+bool fails_without_memory(long nth, bool on, F const& f) {
+  fails_on = on;
+  until_failure = nth;
+  bool thrown = false;
+  try {
+    f();
+  } catch (std::exception const&) {
+    thrown = true;
+  }
+  until_failure = never;
+  return thrown;
+}
+
+/// How many allocations f() makes.
+template <class F>
+long allocations_of(F const& f) {
+  until_failure = never - 1;
+  f();
+  return never - 1 - until_failure.exchange(never);
+}
+
+/// check(nth, on) for about @p count of @p all allocations, or for each, if the environment has
+/// TANDEM_EACH_ALLOCATION: a minute.
+template <class Check>
+void at_allocations(long all, long count, Check const& check) {
+  count = std::getenv("TANDEM_EACH_ALLOCATION") != nullptr ? all : count;
+  for (long nth = 0; nth < all; nth += std::max(1L, all / count)) {
+    check(nth, false);
+    check(nth, true);
+  }
+}
+
+template <class S>
+void check_scarcity() {
+  test::Watchdog const watchdog{"a trainer without memory", std::chrono::seconds{300}};
+  using T = Trainer<test::PlainNet, S, BasicHost<Portable>>;
+  TrainerOptions const options{
+      .batch = 13, .optimizer = Sgd{.momentum = 0.9F}, .shuffle = false, .threads_per_device = 1};
+  test::Samples<float> const samples{T::input, 3, 13};
+  auto const data = test::dataset(T::input, 3, 26);
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("saved");
+  auto const make = [&] { T{options}; };
+  at_allocations(allocations_of(make), 25,
+                 [&](long nth, bool on) { fails_without_memory(nth, on, make); });
+
+  std::optional<T> trainer;
+  auto const anew = [&] {
+    trainer.reset();
+    trainer.emplace(options);
+    trainer->step(samples.x, samples.y);
+  };
+  anew();
+  trainer->save(path);
+  auto const each = [&](auto const& f) {
+    anew();
+    at_allocations(allocations_of([&] { f(*trainer); }), 7, [&](long nth, bool on) {
+      anew();
+      std::vector<float> const weights = flat(*trainer);
+      if (!fails_without_memory(nth, on, [&] { f(*trainer); })) {
+        return;
+      }
+      bool usable = true;
+      try {
+        trainer->evaluate(data);
+      } catch (ContractError const&) {  // since a rank has failed
+        usable = false;
+      }
+      if (usable) {
+        CHECK(trainer->position().step == 1);
+        CHECK(flat(*trainer) == weights);
+      }
+    });
+  };
+  each([&](T& t) { t.train(data, 0); });
+  each([&](T& t) { t.evaluate(data); });
+  each([&](T& t) { t.predict(data); });
+  each([&](T& t) { t.save(path + "2"); });
+  each([&](T& t) { t.load_weights(path); });
+}
+
+TEST_CASE("without memory there is an error, and no end of the program") {
+  check_scarcity<SingleDevice<Microbatches<2>>>();
+  check_scarcity<DataParallel<2>>();
+  check_scarcity<Pipeline<PipeDream, 1, Split<2>, Split<2>>>();
 }
 
 }  // namespace
