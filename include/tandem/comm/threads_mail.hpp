@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,12 @@ struct Box {
   /// Room for @p wanted bytes; allocates when a message is larger than all before it.
   std::byte* room(std::size_t wanted) {
     if (wanted > capacity) {
-      bytes = std::unique_ptr<std::byte[]>{new std::byte[wanted]};
+      std::byte* const more = new (std::nothrow) std::byte[wanted];
+      if (more == nullptr) {
+        throw Error{"out of memory: a message asks for " + std::to_string(wanted) +
+                    " bytes; use a smaller batch or more microbatches"};
+      }
+      bytes.reset(more);
       capacity = wanted;
     }
     return bytes.get();

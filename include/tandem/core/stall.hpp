@@ -94,7 +94,7 @@ void report_stall(OnStall const& hook, Stall const& stall) noexcept {
 /// now and then.
 template <class Done, class Look>
 void wait_looking(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
-                  StallLimit const& limit, Done const& done, Look const& look) {
+                  StallLimit const& limit, Done const& done, Look&& look) {
   if (limit.never()) {
     changed.wait(lock, done);
     return;

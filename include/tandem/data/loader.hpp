@@ -7,12 +7,14 @@
 /// The batches depend on the dataset and the options only, never on timing. A Loader is made for an
 /// epoch and thrown away after it; it knows nothing of ranks, which take their parts of a batch.
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <system_error>
@@ -20,11 +22,14 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/core/available_memory.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/core/thread_error.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/order.hpp>
+#include <tandem/data/read_watch.hpp>
 
 namespace tandem {
 
@@ -58,8 +63,10 @@ class Loader {
 
 /// Reads a dataset's samples in the order of (seed, epoch) into a ring of three batches.
 ///
-/// Cost:   three batches of Scalar and Target, an index for each sample of the dataset, and one
-///         thread; all allocated by the constructor, nothing by next().
+/// Cost:   three batches of Scalar and Target (no larger than the dataset), an index for each
+/// sample
+///         of the dataset, and one thread; all by the constructor, nothing by next().
+/// @throws Error          there is no memory for them, or no thread
 /// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), or first outside [0, size()]
 template <Dataset D, class Scalar>
 class Loader<D, Scalar> {
@@ -73,17 +80,12 @@ class Loader<D, Scalar> {
         options_{checked(options, data)},
         elements_{static_cast<std::size_t>(data.shape().elements())},
         targets_{static_cast<std::size_t>(data.targets())},
-        order_(static_cast<std::size_t>(data.size())),
         sample_(std::is_same_v<Scalar, float> ? std::size_t{0} : elements_) {
+    allocate(static_cast<std::size_t>(data.size()));
     if (options_.shuffle) {
       shuffled_order(order_, options_.seed, options_.epoch);
     } else {
       ascending_order(order_);
-    }
-    auto const batch = static_cast<std::size_t>(options_.batch);
-    for (Slot& slot : ring_) {
-      slot.x.resize(batch * elements_);
-      slot.y.resize(batch * targets_);
     }
     try {
       thread_ = std::thread{[this] { fill_ring(); }};
@@ -134,6 +136,25 @@ class Loader<D, Scalar> {
  private:
   static constexpr std::size_t slots = 3;
 
+  template <class = void>
+  void allocate(std::size_t samples) {
+    std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
+    std::size_t const bytes =
+        samples * sizeof(std::int64_t) +
+        slots * batch * (elements_ * sizeof(Scalar) + targets_ * sizeof(Target));
+    detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
+    try {
+      order_.resize(samples);
+      for (Slot& slot : ring_) {
+        slot.x.resize(batch * elements_);
+        slot.y.resize(batch * targets_);
+      }
+    } catch (std::bad_alloc const&) {
+      throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
+                  " bytes, for three batches and the order of the samples; use a smaller batch"};
+    }
+  }
+
   struct Slot {
     std::vector<Scalar> x;
     std::vector<Target> y;
@@ -181,39 +202,11 @@ class Loader<D, Scalar> {
     }
   }
 
-  /// Of the consumer's thread: waits for the other one, and sees whether it makes progress.
+  /// Of the consumer's thread: waits for the other one.
   template <class Done>
   void await(std::unique_lock<std::mutex>& lock, Done const& done) {
-    std::int64_t seen = -1;
-    std::chrono::steady_clock::time_point since{};
-    detail::wait_looking(lock, changed_, options_.limit, done, [&]() noexcept {
-      auto const now = std::chrono::steady_clock::now();
-      if (std::int64_t const at = reading_.load(std::memory_order_relaxed); at != seen) {
-        seen = at;
-        since = now;
-      } else if (options_.limit.passed(now - since)) {
-        report(at, std::chrono::duration_cast<std::chrono::milliseconds>(now - since));
-        since = now;
-      }
-    });
-  }
-
-  template <class = void>
-  void report(std::int64_t position, std::chrono::milliseconds idle) const noexcept {
-    std::string text;
-    char const* message = "the dataset does not return from read(), and there is no memory left";
-    try {
-      text = "the dataset does not return from read(" +
-             std::to_string(order_[static_cast<std::size_t>(position)]) + "), sample " +
-             std::to_string(position) + " of the epoch: it has been there for " +
-             std::to_string(idle.count()) + " ms, and the time-out is " +
-             std::to_string(options_.limit.timeout.count()) +
-             " ms; where a sample may take that long, set a larger TrainerOptions::timeout (or "
-             "LoaderOptions::limit), or 0 for no limit";
-      message = text.c_str();
-    } catch (std::exception const&) {  // of the memory
-    }
-    detail::report_stall(options_.limit.on_stall, {.message = message, .idle = idle});
+    auto look = watch_.looker(options_.limit, order_);
+    detail::wait_looking(lock, changed_, options_.limit, done, look);
   }
 
   bool wait_for_slot() {
@@ -231,7 +224,7 @@ class Loader<D, Scalar> {
         return false;
       }
       std::int64_t const position = first + static_cast<std::int64_t>(i);
-      reading_.store(position, std::memory_order_relaxed);
+      watch_.at(position);
       std::int64_t const index = order_[static_cast<std::size_t>(position)];
       Scalar* const x = slot.x.data() + i * elements_;
       std::span<Target> const y{slot.y.data() + i * targets_, targets_};
@@ -270,8 +263,8 @@ class Loader<D, Scalar> {
   bool lent_ = false;
   bool done_ = false;
   std::exception_ptr error_;
-  std::atomic<bool> stop_ = false;         // also read without the lock, between samples
-  std::atomic<std::int64_t> reading_ = 0;  // position in the epoch of the sample at work
+  std::atomic<bool> stop_ = false;  // also read without the lock, between samples
+  ReadWatch watch_;
   std::thread thread_;
 };
 

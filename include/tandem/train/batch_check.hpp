@@ -16,11 +16,9 @@
 
 namespace tandem {
 
-/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
-/// batch
-///                        norm with one value a channel
-template <class Program>
-void check_training_batch(int batch, Batching const& batching) {
+/// @throws ContractError  there are more microbatches than samples
+template <class = void>  // compiled where it is called, not by every include
+void check_microbatches(int batch, Batching const& batching) {
   int const all = batching.all_microbatches();
   if (batch < all) {
     throw ContractError{"a training batch of " + std::to_string(batch) +
@@ -28,6 +26,15 @@ void check_training_batch(int batch, Batching const& batching) {
                         " microbatches; use a larger batch, fewer microbatches or devices, or "
                         ".drop_last = true for the last batch of an epoch"};
   }
+}
+
+/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
+/// batch
+///                        norm with one value a channel
+template <class Program>
+void check_training_batch(int batch, Batching const& batching) {
+  check_microbatches(batch, batching);
+  int const all = batching.all_microbatches();
   for (int n = 0; n < Program::network.nodes; ++n) {
     Node const& node = Program::network.node[n];
     if (!node.normalizes || node.out[1] * node.out[2] > 1) {

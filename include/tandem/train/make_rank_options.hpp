@@ -7,15 +7,18 @@
 #include <tandem/engine/rank_options.hpp>
 #include <tandem/engine/rank_plan.hpp>
 #include <tandem/strategy/split.hpp>
+#include <tandem/train/batch_check.hpp>
 #include <tandem/train/imported_table.hpp>
 #include <tandem/train/options.hpp>
 
 namespace tandem {
 
 /// @param table  outlives the ranks' construction
+/// @throws ContractError  the batch has fewer samples than there are microbatches
 template <class Program>
 RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
   Batching const batching = batching_with<Program>(table.microbatches);
+  check_microbatches(options.batch, batching);
   return {.largest_microbatch = largest_microbatch(options.batch, batching),
           .device = {.threads = options.threads_per_device},
           .optimizer = options.optimizer,

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -10,6 +11,8 @@
 #include <doctest/doctest.h>
 
 #include <tandem/core/error.hpp>
+
+#include <few_threads.hpp>
 
 namespace team_test {
 
@@ -186,6 +189,21 @@ TEST_CASE("a team with OpenMP starts no threads, says its size, and forks one pa
 
 TEST_CASE("a team needs a thread") {
   CHECK_THROWS_WITH_AS(Team{0}, doctest::Contains("at least one thread"), tandem::ContractError);
+}
+
+TEST_CASE("a team that gets no more threads says so, and leaves none behind") {
+  if (!tandem::test::FewThreads::possible) {
+    return;
+  }
+  {
+    tandem::test::FewThreads const few;
+    CHECK_THROWS_WITH_AS((Team{4000, OpenMp{}}),
+                         doctest::Contains("the system starts no more threads"), tandem::Error);
+    CHECK_THROWS_WITH_AS((Team{4000, OpenMp{}}),
+                         doctest::Contains("a device's team of 4000 threads has got "),
+                         tandem::Error);
+  }
+  CHECK(members_of(*std::make_unique<Team>(3, OpenMp{})).size() == 3);
 }
 
 }  // namespace team_test

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,9 +53,28 @@ TEST_CASE("a training batch smaller than its microbatches") {
     CHECK(result.steps == 2);
     CHECK(result.samples == 16);
   }
+  SUBCASE("as the batch itself: refused by the constructor") {
+    CHECK(contains(refusal([] { Four{{.batch = 3, .threads_per_device = 1}}; }),
+                   "a training batch of 3 samples cannot be split into 4 microbatches"));
+  }
   SUBCASE("evaluation takes any batch") {
     CHECK(trainer.evaluate(test::dataset(plain, 3, 1)).samples == 1);
   }
+}
+
+TEST_CASE("a batch for which there is no memory is refused before any is touched") {
+  if (available_memory() < 0) {
+    return;
+  }
+  test::Watchdog const watchdog{"batch of 2^31 - 1"};
+  constexpr int most = std::numeric_limits<int>::max();
+  auto const text = [](auto const& make) { return test::message<Error>(make); };
+  using One = Trainer<test::TinyNet, SingleDevice<>, Host>;
+  using Two = Trainer<test::TinyNet, DataParallel<2>, Host>;
+  CHECK(contains(text([] { One{{.batch = most, .threads_per_device = 1}}; }),
+                 "out of memory: a host device asks for "));
+  CHECK(contains(text([] { Two{{.batch = most - 1, .threads_per_device = 1}}; }),
+                 "out of memory: a host device asks for "));
 }
 
 struct NormNet

@@ -16,6 +16,7 @@
 #include <tandem/comm/threads.hpp>
 #include <tandem/core/error.hpp>
 
+#include <few_threads.hpp>
 #include <unit/comm/watchdog.hpp>
 
 namespace tandem {
@@ -84,6 +85,15 @@ TEST_CASE("start() leaves the ranks at work, wait() has what they threw") {
 
 TEST_CASE("at least one rank") {
   CHECK_THROWS_WITH_AS(RankThreads{0}, doctest::Contains("at least one rank"), ContractError);
+}
+
+TEST_CASE("ranks that get no more threads: one sentence") {
+  if (test::FewThreads::possible) {
+    test::FewThreads const few;
+    CHECK_THROWS_WITH_AS(
+        RankThreads{4000},
+        doctest::Contains("a trainer of 4000 ranks needs a thread for each, and got "), Error);
+  }
 }
 
 TEST_CASE("a rank's error comes out with its rank and its own type inside") {

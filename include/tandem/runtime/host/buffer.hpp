@@ -4,12 +4,15 @@
 /// @file
 /// Buffer: aligned host memory that starts as zeros, owned and move-only.
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
 
+#include <tandem/core/available_memory.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::host {
@@ -25,12 +28,18 @@ class Buffer {
       return;
     }
     std::size_t const rounded = (bytes + 63) / 64 * 64;
+    tandem::detail::MemoryClaim claim{static_cast<std::int64_t>(rounded), "a host device"};
     data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
     if (!data_) {
       throw Error{"out of memory: a host device asked for " + std::to_string(bytes) +
                   " bytes; use a smaller batch or more microbatches"};
     }
-    std::memset(data_.get(), 0, rounded);
+    constexpr std::size_t step = tandem::detail::MemoryClaim::large;
+    for (std::size_t at = 0; at < rounded; at += step) {
+      std::size_t const some = std::min(step, rounded - at);
+      std::memset(data_.get() + at, 0, some);
+      claim.touched(static_cast<std::int64_t>(some));
+    }
   }
 
   /// The same; all host devices share one memory.

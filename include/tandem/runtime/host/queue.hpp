@@ -15,9 +15,12 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
+
+#include <tandem/core/thread_error.hpp>
 
 namespace tandem::host {
 
@@ -56,6 +59,7 @@ class Queue {
 
   /// Puts @p task behind the others; its ticket is for wait(). Blocks while all places are taken.
   /// @pre not called by a task of this queue
+  /// @throws Error  the system has no thread for the queue
   template <class Task>
   Ticket post(Task const& task) {
     static_assert(sizeof(Task) <= task_bytes && alignof(Task) <= alignof(std::max_align_t),
@@ -66,7 +70,11 @@ class Queue {
         "owners such as std::vector");
     std::unique_lock lock{mutex_};
     if (!worker_.joinable()) {
-      worker_ = std::thread{[this] { serve(); }};
+      try {
+        worker_ = std::thread{[this] { serve(); }};
+      } catch (std::system_error const& error) {
+        throw tandem::detail::no_more_threads("a device's communication needs a thread", error);
+      }
     }
     progress_.wait(lock, [this] { return posted_ - done_ < places; });
     Place& place = ring_[posted_ % places];

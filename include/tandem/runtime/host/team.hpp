@@ -12,11 +12,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/thread_error.hpp>
 #include <tandem/runtime/host/openmp.hpp>
 
 namespace tandem::host {
@@ -28,6 +31,7 @@ class Team {
   /// that thread's loops: omp_get_max_threads() is `threads` there from now on, and nowhere else.
   /// @param threads_of  whose threads to run on; OpenMp{}: threads of the Team's own
   /// @pre threads >= 1
+  /// @throws Error  the system has not so many threads
   template <class = void>  // compiled where it is called, not by every include
   explicit Team(int threads = 1, OpenMp const& threads_of = openmp)
       : size_{threads}, fork_{threads_of.fork} {
@@ -39,22 +43,25 @@ class Team {
       return;
     }
     members_.reserve(static_cast<std::size_t>(threads - 1));
-    for (int member = 1; member < threads; ++member) {
-      members_.emplace_back([this, member] { serve(member); });
+    try {
+      for (int member = 1; member < threads; ++member) {
+        members_.emplace_back([this, member] { serve(member); });
+      }
+    } catch (std::system_error const& error) {
+      auto const got = std::to_string(members_.size() + 1);
+      stop();
+      throw tandem::detail::no_more_threads(
+          "a device's team of " + std::to_string(threads) + " threads has got " + got, error);
+    } catch (...) {  // no more memory
+      stop();
+      throw;
     }
   }
 
   Team(Team const&) = delete;
   Team& operator=(Team const&) = delete;
 
-  ~Team() {
-    stop_.store(true, std::memory_order_relaxed);
-    loop_.fetch_add(1, std::memory_order_release);
-    loop_.notify_all();
-    for (std::thread& member : members_) {
-      member.join();
-    }
-  }
+  ~Team() { stop(); }
 
   [[nodiscard]] int size() const noexcept { return size_; }
 
@@ -98,6 +105,15 @@ class Team {
     std::int64_t const end = count_ * (member + 1) / size_;
     if (begin < end) {
       call_(body_, begin, end);
+    }
+  }
+
+  void stop() {
+    stop_.store(true, std::memory_order_relaxed);
+    loop_.fetch_add(1, std::memory_order_release);
+    loop_.notify_all();
+    for (std::thread& member : members_) {
+      member.join();
     }
   }
 
