@@ -55,13 +55,14 @@ class ThreadsCommunicator {
     expects(detail::equal_or_disjoint<T>(in, out),
             "all_reduce: in and out must be the same elements or not overlap at all");
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
-                 count = out.size(), label] {
+                 count = out.size(), label, queue = &stream] {
       group->meet(rank, {.operation = Operation::all_reduce,
                          .label = label,
                          .type = &detail::type_mark<T, Op>,
                          .count = count,
                          .in = first,
-                         .out = result});
+                         .out = result,
+                         .queue = queue});
       reduce_share<T>(*group, rank, count, op);
       group->leave(rank);
     });
@@ -81,13 +82,14 @@ class ThreadsCommunicator {
     expects(detail::part_or_disjoint<T>(rank_, in, out),
             "reduce_scatter: out must be this rank's part of in or not overlap it at all");
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
-                 count = out.size(), label] {
+                 count = out.size(), label, queue = &stream] {
       group->meet(rank, {.operation = Operation::reduce_scatter,
                          .label = label,
                          .type = &detail::type_mark<T, Op>,
                          .count = count,
                          .in = first,
-                         .out = result});
+                         .out = result,
+                         .queue = queue});
       std::array<T const*, max_tree_ranks> inputs;
       auto const ranks = static_cast<std::size_t>(group->size());
       std::size_t const begin = static_cast<std::size_t>(rank) * count;
@@ -113,13 +115,14 @@ class ThreadsCommunicator {
     expects(detail::part_or_disjoint<T>(rank_, out, in),
             "all_gather: in must be this rank's part of out or not overlap it at all");
     stream.post([group = group_, rank = rank_, first = in.data(), result = out.data(),
-                 count = in.size(), label] {
+                 count = in.size(), label, queue = &stream] {
       group->meet(rank, {.operation = Operation::all_gather,
                          .label = label,
                          .type = &detail::type_mark<T, void>,
                          .count = count,
                          .in = first,
-                         .out = result});
+                         .out = result,
+                         .queue = queue});
       for (int r = 0; count > 0 && r < group->size(); ++r) {
         void const* const from = group->call_of(r).in;
         T* const to = result + static_cast<std::size_t>(r) * count;
@@ -139,20 +142,21 @@ class ThreadsCommunicator {
     requires std::is_trivially_copyable_v<T>
   void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
     expects(root >= 0 && root < size(), "broadcast: the root must be a rank of the group");
-    stream.post(
-        [group = group_, rank = rank_, root, first = data.data(), count = data.size(), label] {
-          group->meet(rank, {.operation = Operation::broadcast,
-                             .label = label,
-                             .type = &detail::type_mark<T, void>,
-                             .count = count,
-                             .root = root,
-                             .in = first,
-                             .out = first});
-          if (rank != root && count > 0) {
-            std::memcpy(first, group->call_of(root).in, count * sizeof(T));
-          }
-          group->leave(rank);
-        });
+    stream.post([group = group_, rank = rank_, root, first = data.data(), count = data.size(),
+                 label, queue = &stream] {
+      group->meet(rank, {.operation = Operation::broadcast,
+                         .label = label,
+                         .type = &detail::type_mark<T, void>,
+                         .count = count,
+                         .root = root,
+                         .in = first,
+                         .out = first,
+                         .queue = queue});
+      if (rank != root && count > 0) {
+        std::memcpy(first, group->call_of(root).in, count * sizeof(T));
+      }
+      group->leave(rank);
+    });
   }
 
   /// A message to @p peer; the label is for messages of errors. See SendsAndReceives.
@@ -165,20 +169,21 @@ class ThreadsCommunicator {
   void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
     using Element = std::remove_const_t<T>;
     expects(is_peer(peer), "send: the peer must be another rank of the group");
-    stream.post(
-        [group = group_, rank = rank_, peer, first = data.data(), count = data.size(), label] {
-          group->send(rank, peer,
-                      {.operation = Operation::send,
-                       .label = label,
-                       .type = &detail::type_mark<Element, void>,
-                       .count = count},
-                      [=](detail::Box& box) {
-                        std::byte* const to = box.room(count * sizeof(T));
-                        if (count > 0) {
-                          std::memcpy(to, first, count * sizeof(T));
-                        }
-                      });
-        });
+    stream.post([group = group_, rank = rank_, peer, first = data.data(), count = data.size(),
+                 label, queue = &stream] {
+      group->send(rank, peer,
+                  {.operation = Operation::send,
+                   .label = label,
+                   .type = &detail::type_mark<Element, void>,
+                   .count = count,
+                   .queue = queue},
+                  [=](detail::Box& box) {
+                    std::byte* const to = box.room(count * sizeof(T));
+                    if (count > 0) {
+                      std::memcpy(to, first, count * sizeof(T));
+                    }
+                  });
+    });
   }
 
   /// A message from @p peer; the label is for messages of errors. See SendsAndReceives.
@@ -190,19 +195,20 @@ class ThreadsCommunicator {
     requires std::is_trivially_copyable_v<T>
   void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
     expects(is_peer(peer), "receive: the peer must be another rank of the group");
-    stream.post(
-        [group = group_, rank = rank_, peer, first = data.data(), count = data.size(), label] {
-          group->receive(rank, peer,
-                         {.operation = Operation::receive,
-                          .label = label,
-                          .type = &detail::type_mark<T, void>,
-                          .count = count},
-                         [=](detail::Box& box) {
-                           if (count > 0) {
-                             std::memcpy(first, box.bytes.get(), count * sizeof(T));
-                           }
-                         });
-        });
+    stream.post([group = group_, rank = rank_, peer, first = data.data(), count = data.size(),
+                 label, queue = &stream] {
+      group->receive(rank, peer,
+                     {.operation = Operation::receive,
+                      .label = label,
+                      .type = &detail::type_mark<T, void>,
+                      .count = count,
+                      .queue = queue},
+                     [=](detail::Box& box) {
+                       if (count > 0) {
+                         std::memcpy(first, box.bytes.get(), count * sizeof(T));
+                       }
+                     });
+    });
   }
 
   /// The sends, which wait for nobody if earlier messages have been received, then the receives.
@@ -223,8 +229,8 @@ class ThreadsCommunicator {
   /// No rank's stream passes before every rank's stream has come; the label is for messages.
   template <class = void>  // compiled where it is called, not by every include
   void barrier(Stream& stream, Label label = {}) {
-    stream.post([group = group_, rank = rank_, label] {
-      group->meet(rank, {.operation = Operation::barrier, .label = label});
+    stream.post([group = group_, rank = rank_, label, queue = &stream] {
+      group->meet(rank, {.operation = Operation::barrier, .label = label, .queue = queue});
       group->leave(rank);
     });
   }

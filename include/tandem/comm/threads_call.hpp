@@ -11,6 +11,7 @@
 #include <string>
 
 #include <tandem/comm/operation.hpp>
+#include <tandem/runtime/host/queue.hpp>
 
 namespace tandem::detail {
 
@@ -23,6 +24,7 @@ struct Call {
   int root = 0;
   void const* in = nullptr;
   void* out = nullptr;
+  host::Queue const* queue = nullptr;  ///< that makes the call; null: the rank's own thread
 
   /// Whether what must agree on all ranks does.
   [[nodiscard]] bool matches(Call const& other) const noexcept {

@@ -210,7 +210,7 @@ class ThreadsGroup {
     try {
       wait_.wait(
           lock, [this, now = meetings_] { return meetings_ != now; },
-          [&] { return words_.prefix() + time_out_message(mine.call); });
+          detail::Awaited{[&](detail::WaitingRank& wait) { missing_ranks(wait, mine); }});
     } catch (...) {
       mine.inside = false;
       throw;
@@ -218,17 +218,15 @@ class ThreadsGroup {
   }
 
   template <class = void>
-  [[nodiscard]] std::string time_out_message(detail::Call const& awaited) const {
-    std::string text;
+  void missing_ranks(detail::WaitingRank& wait, Slot const& mine) const {
+    Where{*this}.waits(wait, static_cast<int>(&mine - slots_.get()), mine.call);
     for (int rank = 0; rank < ranks_; ++rank) {
-      if (slot(rank).waiting) {
-        continue;
+      if (!slot(rank).waiting) {
+        wait.missing.push_back({words_.number_of(rank), words_.name_of(rank) + " did not reach " +
+                                                            numbered(mine.call, collectives_ + 1) +
+                                                            words_.within() + last_seen(rank)});
       }
-      text.append(text.empty() ? "" : "; ").append(words_.name_of(rank));
-      text.append(" did not reach ").append(numbered(awaited, collectives_ + 1));
-      text.append(words_.within()).append(last_seen(rank));
     }
-    return text;
   }
 
   [[nodiscard]] std::string last_seen(int rank) const {
@@ -240,7 +238,13 @@ class ThreadsGroup {
     ThreadsGroup const& group;
 
     [[nodiscard]] std::string prefix() const { return group.words_.prefix(); }
+    [[nodiscard]] int number(int rank) const { return group.words_.number_of(rank); }
     [[nodiscard]] std::string who(int rank) const { return group.words_.name_of(rank); }
+    void waits(detail::WaitingRank& wait, int rank, detail::Call const& call) const {
+      wait.rank = number(rank);
+      wait.blocked = call.queue == nullptr || call.queue->awaited();
+      wait.prefix = prefix();
+    }
     [[nodiscard]] std::string within() const { return group.words_.within(); }
     [[nodiscard]] std::string last_seen(int rank) const { return group.last_seen(rank); }
 

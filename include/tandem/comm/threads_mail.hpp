@@ -65,13 +65,15 @@ class Mail {
     Line& line = line_of(rank, peer);
     Box& box = line.box(line.sent);
     wait_.wait(
-        lock, [&box] { return box.state == Box::State::free; },
-        [&] {
-          return where.prefix() + where.who(peer) + " did not receive message #" +
-                 std::to_string(line.received + 1) + in_brackets(box.call.label) + " from " +
-                 where.who(rank) + ", which waits to send the next one" + in_brackets(call.label) +
-                 where.within() + where.last_seen(peer);
-        });
+        lock, [&box] { return box.state == Box::State::free; }, Awaited{[&](WaitingRank& wait) {
+          where.waits(wait, rank, call);
+          wait.missing.push_back(
+              {where.number(peer),
+               where.who(peer) + " did not receive message #" + std::to_string(line.received + 1) +
+                   in_brackets(box.call.label) + " from " + where.who(rank) +
+                   ", which waits to send the next one" + in_brackets(call.label) + where.within() +
+                   where.last_seen(peer)});
+        }});
     run(lock, box, Box::State::filling, fill, Box::State::free, Box::State::full);
     box.call = call;
     where.note(rank, call, ++line.sent);
@@ -87,13 +89,14 @@ class Mail {
     Line& line = line_of(peer, rank);
     Box& box = line.box(line.received);
     wait_.wait(
-        lock, [&box] { return box.state == Box::State::full; },
-        [&] {
-          return where.prefix() + where.who(peer) + " did not send message #" +
-                 std::to_string(line.sent + 1) + ", which " + where.who(rank) +
-                 " waits to receive" + in_brackets(call.label) + where.within() +
-                 where.last_seen(peer);
-        });
+        lock, [&box] { return box.state == Box::State::full; }, Awaited{[&](WaitingRank& wait) {
+          where.waits(wait, rank, call);
+          wait.missing.push_back({where.number(peer),
+                                  where.who(peer) + " did not send message #" +
+                                      std::to_string(line.sent + 1) + ", which " + where.who(rank) +
+                                      " waits to receive" + in_brackets(call.label) +
+                                      where.within() + where.last_seen(peer)});
+        }});
     ++line.received;
     if (box.call.type != call.type || box.call.count != call.count) {
       box.state = Box::State::free;

@@ -11,18 +11,53 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <tandem/comm/threads_chain.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {
 
 class GroupWait;
+
+/// A wait of a rank, in the list of its group; on the stack of the thread that waits.
+class AwaitedBase {
+ public:
+  explicit AwaitedBase(void (*describe)(AwaitedBase const&, WaitingRank&)) : describe_{describe} {}
+  AwaitedBase(AwaitedBase const&) = delete;
+  AwaitedBase& operator=(AwaitedBase const&) = delete;
+
+  /// @pre the caller has the group's lock
+  void describe(WaitingRank& wait) const { describe_(*this, wait); }
+
+ private:
+  friend class GroupWait;
+
+  void (*describe_)(AwaitedBase const&, WaitingRank&);
+  AwaitedBase* before_ = nullptr;
+  AwaitedBase* behind_ = nullptr;
+};
+
+/// @tparam F  f(wait) says who waits for whom, if it comes to that
+template <class F>
+class Awaited : public AwaitedBase {
+ public:
+  explicit Awaited(F const& f)
+      : AwaitedBase{[](AwaitedBase const& self, WaitingRank& wait) {
+          static_cast<Awaited const&>(self).f_(wait);
+        }},
+        f_{f} {}
+
+ private:
+  F f_;
+};
 
 /// The failure of all groups that share it. The first one counts, later ones change nothing.
 /// Where a group's lock and this one's are both taken, the group's is taken first.
@@ -45,6 +80,10 @@ class SharedFailure {
 
   /// Makes every rank that waits look again. @pre the caller has no group's lock
   inline void wake() const;
+
+  /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
+  /// @pre the caller has no group's lock
+  inline std::string blame(AwaitedBase const& first) const noexcept;
 
   /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
@@ -114,12 +153,16 @@ class GroupWait {
     }
   }
 
-  /// Blocks until done(), which the caller's lock guards. If time is up first, it fails with
-  /// text(), for every rank that waits.
+  /// Blocks until done(), which the caller's lock guards. If time is up first, it fails for every
+  /// rank that waits, with the sentence for who is to blame.
   /// @throws AbortedError  the group was aborted
   /// @throws TimeoutError  time is up, for this rank or another one that waited
-  template <class Done, class Text>
-  void wait(Lock& lock, Done const& done, Text const& text) {
+  template <class Done>
+  void wait(Lock& lock, Done const& done, AwaitedBase&& awaited) {
+    if (done()) {
+      return;
+    }
+    Listed const listed{*this, awaited};
     auto const limit = std::min<std::chrono::milliseconds>(timeout_, std::chrono::hours{8760});
     bool const woken = changed_.wait_until(lock, std::chrono::steady_clock::now() + limit,
                                            [&] { return done() || failure_->failed(); });
@@ -127,7 +170,13 @@ class GroupWait {
       return;
     }
     if (!woken) {
-      failure_->set(SharedFailure::Kind::timed_out, text());
+      lock.unlock();
+      std::string text = failure_->blame(awaited);
+      lock.lock();
+      if (done()) {
+        return;
+      }
+      failure_->set(SharedFailure::Kind::timed_out, std::move(text));
       lock.unlock();  // nobody comes any more: who enters from now on sees the failure
       failure_->wake();
       lock.lock();
@@ -141,17 +190,67 @@ class GroupWait {
     changed_.wait(lock, done);
   }
 
+  /// f(awaited) for each rank that waits here.
+  template <class F>
+  void each(F const& f) const {
+    for (AwaitedBase const* one = first_; one != nullptr; one = one->behind_) {
+      f(*one);
+    }
+  }
+
  private:
+  /// In the list for as long as it lives; made and destroyed under the lock.
+  class [[nodiscard]] Listed {
+   public:
+    Listed(GroupWait& group, AwaitedBase& awaited) : group_{group}, awaited_{awaited} {
+      awaited_.behind_ = group_.first_;
+      if (group_.first_ != nullptr) {
+        group_.first_->before_ = &awaited_;
+      }
+      group_.first_ = &awaited_;
+    }
+    Listed(Listed const&) = delete;
+    Listed& operator=(Listed const&) = delete;
+    ~Listed() {
+      (awaited_.before_ != nullptr ? awaited_.before_->behind_ : group_.first_) = awaited_.behind_;
+      if (awaited_.behind_ != nullptr) {
+        awaited_.behind_->before_ = awaited_.before_;
+      }
+    }
+
+   private:
+    GroupWait& group_;
+    AwaitedBase& awaited_;
+  };
+
   std::chrono::milliseconds timeout_;
   std::shared_ptr<SharedFailure> failure_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  AwaitedBase* first_ = nullptr;  // of those that wait
 };
 
 void SharedFailure::wake() const {
   for (GroupWait* const group : groups_) {
     { auto const lock = group->lock(); }  // who saw no failure is asleep now, and hears
     group->notify();
+  }
+}
+
+std::string SharedFailure::blame(AwaitedBase const& first) const noexcept {
+  try {
+    std::vector<WaitingRank> waits;
+    std::size_t own = 0;
+    for (GroupWait* const group : groups_) {
+      auto const lock = group->lock();
+      group->each([&](AwaitedBase const& awaited) {
+        own = &awaited == &first ? waits.size() : own;
+        awaited.describe(waits.emplace_back());
+      });
+    }
+    return WaitChain{waits}.sentence_for(waits[own]);
+  } catch (std::exception const&) {
+    return {};
   }
 }
 

@@ -28,6 +28,7 @@
 #include <tandem/strategy/data_parallel.hpp>
 #include <tandem/strategy/make_schedule.hpp>
 #include <tandem/train/batch_check.hpp>
+#include <tandem/train/loader_options.hpp>
 #include <tandem/train/measure_epochs_task.hpp>
 #include <tandem/train/options.hpp>
 #include <tandem/train/trainer.hpp>
@@ -87,9 +88,12 @@ void train_to_target(TrainerType& trainer, EpochTask const& task, Training const
   std::int64_t samples = 0;  // trained
   std::int64_t evaluated = 0;
   for (std::int64_t pass = 0; true; ++pass) {
-    Loader<Training, T> loader{
-        training,
-        {.batch = run.batch, .seed = trainer.options().seed, .epoch = pass, .drop_last = true}};
+    Loader<Training, T> loader{training,
+                               {.batch = run.batch,
+                                .seed = trainer.options().seed,
+                                .epoch = pass,
+                                .drop_last = true,
+                                .limit = stall_limit(trainer.options())}};
     for (Batch<T, Target> batch; loader.next(batch);) {
       auto const size = static_cast<std::size_t>(batch.size);
       trainer.step({batch.x, size * static_cast<std::size_t>(TrainerType::input.elements())},

@@ -76,7 +76,9 @@ class Queue {
         throw tandem::detail::no_more_threads("a device's communication needs a thread", error);
       }
     }
+    ++awaiting_;
     progress_.wait(lock, [this] { return posted_ - done_ < places; });
+    --awaiting_;
     Place& place = ring_[posted_ % places];
     ::new (static_cast<void*>(place.storage)) Task(task);
     place.call = [](void* storage) { (*std::launder(static_cast<Task*>(storage)))(); };
@@ -92,13 +94,21 @@ class Queue {
     return posted_;
   }
 
+  /// Whether a thread blocks until a task is done, or for a place: on a rank's queue, the rank.
+  [[nodiscard]] bool awaited() const {
+    std::lock_guard const lock{mutex_};
+    return awaiting_ > 0;
+  }
+
   /// Blocks until the task with this @p ticket is done, or some task has thrown.
   /// @pre ticket <= last()
   /// Throws what the first failed task threw; of the tasks posted so far none runs any more.
   template <class = void>  // compiled where it is called, not by every include
   void wait(Ticket ticket) {
     std::unique_lock lock{mutex_};
+    ++awaiting_;
     progress_.wait(lock, [this, ticket] { return done_ >= ticket || error_ != nullptr; });
+    --awaiting_;
     if (error_ != nullptr) {
       skip_until_ = posted_;
       std::rethrow_exception(std::exchange(error_, nullptr));
@@ -154,6 +164,7 @@ class Queue {
   Ticket posted_ = 0;
   Ticket done_ = 0;
   Ticket skip_until_ = 0;
+  int awaiting_ = 0;  // threads in post() or wait()
   bool stop_ = false;
   std::exception_ptr error_;
   std::array<Place, places> ring_;

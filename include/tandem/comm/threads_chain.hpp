@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// detail::sentence_for(): when a rank has waited too long, the one at the other end of the chain
+/// of waits.
+///
+/// The rank that is waited for may itself wait for another. It is to blame who does not wait.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tandem::detail {
+
+/// A rank that waits for others.
+struct WaitingRank {
+  struct Missing {
+    int rank;              ///< its number among all
+    std::string sentence;  ///< "rank 1 did not reach …"
+  };
+
+  int rank = 0;
+  bool blocked = true;  ///< the rank's own thread, not only a stream of it
+  std::string prefix{};
+  std::vector<Missing> missing{};
+};
+
+/// Follows the waits from one rank on.
+class WaitChain {
+ public:
+  explicit WaitChain(std::vector<WaitingRank> const& waits) : waits_{waits} {}
+
+  /// What to say when @p first, one of the waits, has been too long: a sentence for each rank that
+  /// it leads to and that does not wait, and who waits for whom in between. Where the ranks wait
+  /// for each other, whom @p first waits for.
+  /// @throws std::bad_alloc
+  [[nodiscard]] std::string sentence_for(WaitingRank const& first) {
+    follow(first);
+    if (text_.empty()) {
+      for (auto const& missing : first.missing) {
+        add(first, missing);
+      }
+    }
+    for (std::size_t i = between_.size(); i-- > 0;) {
+      bool const last = i + 1 == between_.size();
+      text_ += (last ? "; rank " : ", rank ") + std::to_string(between_[i]) +
+               (last ? " waits for it" : " for rank " + std::to_string(between_[i + 1]));
+    }
+    return text_;
+  }
+
+ private:
+  void follow(WaitingRank const& wait) {
+    for (auto const& missing : wait.missing) {
+      if (std::find(seen_.begin(), seen_.end(), missing.rank) != seen_.end()) {
+        continue;
+      }
+      seen_.push_back(missing.rank);
+      bool waits = false;
+      path_.push_back(wait.rank);
+      for (WaitingRank const& other : waits_) {
+        if (other.rank == missing.rank && other.blocked) {
+          waits = true;
+          follow(other);
+        }
+      }
+      if (!waits) {
+        add(wait, missing);
+      }
+      path_.pop_back();
+    }
+  }
+
+  void add(WaitingRank const& wait, WaitingRank::Missing const& missing) {
+    if (text_.empty() && path_.size() > 1) {
+      between_ = path_;
+    }
+    text_ += text_.empty() ? "" : "; ";
+    text_ += wait.prefix == prefix_ ? "" : wait.prefix;
+    text_ += missing.sentence;
+    prefix_ = wait.prefix;
+  }
+
+  std::vector<WaitingRank> const& waits_;
+  std::vector<int> seen_;
+  std::vector<int> path_;
+  std::vector<int> between_;  // from the first rank to the one that waits for the first to blame
+  std::string prefix_;
+  std::string text_;
+};
+
+}  // namespace tandem::detail
