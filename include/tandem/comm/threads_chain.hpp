@@ -36,6 +36,7 @@ class WaitChain {
   /// it leads to and that does not wait, and who waits for whom in between. Where the ranks wait
   /// for each other, whom @p first waits for.
   /// @throws std::bad_alloc
+  template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] std::string sentence_for(WaitingRank const& first) {
     follow(first);
     if (text_.empty()) {
@@ -52,6 +53,7 @@ class WaitChain {
   }
 
  private:
+  template <class = void>
   void follow(WaitingRank const& wait) {
     for (auto const& missing : wait.missing) {
       if (std::find(seen_.begin(), seen_.end(), missing.rank) != seen_.end()) {
@@ -73,6 +75,7 @@ class WaitChain {
     }
   }
 
+  template <class = void>
   void add(WaitingRank const& wait, WaitingRank::Missing const& missing) {
     if (text_.empty() && path_.size() > 1) {
       between_ = path_;

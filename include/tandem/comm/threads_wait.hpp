@@ -30,7 +30,7 @@ class GroupWait;
 /// A wait of a rank, in the list of its group; on the stack of the thread that waits.
 class AwaitedBase {
  public:
-  explicit AwaitedBase(void (*describe)(AwaitedBase const&, WaitingRank&)) : describe_{describe} {}
+  explicit AwaitedBase(void (*f)(AwaitedBase const&, WaitingRank&)) : describe_{f} {}
   AwaitedBase(AwaitedBase const&) = delete;
   AwaitedBase& operator=(AwaitedBase const&) = delete;
 
@@ -83,7 +83,8 @@ class SharedFailure {
 
   /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
   /// @pre the caller has no group's lock
-  inline std::string blame(AwaitedBase const& first) const noexcept;
+  template <class = void>  // compiled where it is called, not by every include
+  std::string blame(AwaitedBase const& first) const noexcept;
 
   /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
@@ -237,6 +238,7 @@ void SharedFailure::wake() const {
   }
 }
 
+template <class>
 std::string SharedFailure::blame(AwaitedBase const& first) const noexcept {
   try {
     std::vector<WaitingRank> waits;

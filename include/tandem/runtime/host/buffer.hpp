@@ -23,6 +23,7 @@ class Buffer {
   Buffer() = default;
 
   /// @throws Error  the machine has not so much memory; the message says how much was asked for
+  template <class = void>  // compiled where it is called, not by every include
   explicit Buffer(std::size_t bytes) : bytes_{bytes} {
     if (bytes == 0) {
       return;
