@@ -9,11 +9,14 @@
 /// and the process is killed at the page that is too much. So large arrays ask first.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string>
+#include <vector>
 
 #include <tandem/core/error.hpp>
 
@@ -144,5 +147,20 @@ class [[nodiscard]] MemoryClaim {
 };
 
 }  // namespace detail
+
+/// @p count zeros, asked for first.
+/// @param who  asks for them, in the message
+/// @throws Error  there is no memory for them
+template <class T>
+std::vector<T> zeros(std::int64_t count, char const* who) {
+  std::int64_t const bytes = count * static_cast<std::int64_t>(sizeof(T));
+  detail::MemoryClaim const claim{bytes, who};
+  try {
+    return std::vector<T>(static_cast<std::size_t>(count));
+  } catch (std::bad_alloc const&) {
+    throw Error{"out of memory: " + std::string{who} + " asks for " + std::to_string(bytes) +
+                " bytes; use a smaller batch or fewer samples"};
+  }
+}
 
 }  // namespace tandem

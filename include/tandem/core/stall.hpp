@@ -65,6 +65,13 @@ struct StallLimit {
 
 namespace detail {
 
+/// Whether the process itself has stood still, in a debugger or stopped by a signal, so that nobody
+/// could make progress since the last look.
+[[nodiscard]] inline bool stood_still(StallLimit const& limit,
+                                      std::chrono::steady_clock::duration since_last_look) {
+  return since_last_look > 4 * limit.pause();
+}
+
 /// Not by a FILE, whose lock the thread that stalls may have.
 template <class = void>  // compiled where it is called, not by every include
 void write_to_stderr(char const* text) noexcept {

@@ -10,6 +10,7 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/stall.hpp>
@@ -25,9 +26,12 @@ class ReadWatch {
   /// What a wait with @p limit calls between two looks: reports a sample that makes the wait last
   /// longer than that. @param order  indices of the dataset by position
   [[nodiscard]] auto looker(StallLimit const& limit, std::span<std::int64_t const> order) const {
-    return [this, limit, order, seen = std::int64_t{-1}, since = Clock::time_point{}]() mutable {
+    return [this, limit, order, seen = std::int64_t{-1}, since = Clock::time_point{},
+            last_look = Clock::time_point{}]() mutable {
       Clock::time_point const now = Clock::now();
-      if (std::int64_t const here = position_.load(std::memory_order_relaxed); here != seen) {
+      bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look, now));
+      if (std::int64_t const here = position_.load(std::memory_order_relaxed);
+          here != seen || stood_still) {
         seen = here;
         since = now;
       } else if (limit.passed(now - since)) {

@@ -14,6 +14,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -211,6 +212,9 @@ class RankThreads {
                                    std::exception_ptr const& error) {
     try {
       std::rethrow_exception(error);
+    } catch (std::bad_alloc const&) {
+      std::throw_with_nested(RankError{
+          rank, "out of memory; use a smaller batch, more microbatches or more devices", at});
     } catch (std::exception const& original) {
       std::throw_with_nested(RankError{rank, original.what(), at});
     } catch (...) {

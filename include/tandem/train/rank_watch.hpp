@@ -67,6 +67,8 @@ class RankWatch {
   template <class AtWork, class Failure>
   void look(AtWork const& at_work, Failure const& failure) noexcept {
     Clock::time_point const now = Clock::now();
+    fresh_ = fresh_ || detail::stood_still(limit_, now - last_look_);
+    last_look_ = now;
     int longest = -1;
     for (int local = 0; local < static_cast<int>(seen_.size()); ++local) {
       Seen& seen = at(local);
@@ -124,6 +126,7 @@ class RankWatch {
   int first_rank_;
   std::vector<Seen> seen_;
   char const* doing_ = "";
+  Clock::time_point last_look_{};
   bool fresh_ = true;
 };
 

@@ -4,10 +4,13 @@
 /// @file
 /// Trainer: a network, a strategy and a backend put to work on data.
 
+#include <algorithm>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <tandem/core/available_memory.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/loader.hpp>
@@ -139,12 +142,12 @@ class Trainer {
   template <Dataset D>
   std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
     StandIn<Workers, has_two> const stand_in{workers_, which};
-    std::vector<float> outputs;
-    std::vector<T> memory(static_cast<std::size_t>(options_.batch * output.elements()));
+    std::int64_t const each = output.elements();
+    auto outputs = zeros<float>(data.size() * each, "predict(data)");
+    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
     for_batches(data, [&](Batch<T, Target> const& batch) {
       forward({.x = batch.x, .outputs = memory.data(), .size = batch.size});
-      auto const count = static_cast<std::ptrdiff_t>(batch.size * output.elements());
-      outputs.insert(outputs.end(), memory.begin(), memory.begin() + count);
+      std::copy_n(memory.begin(), batch.size * each, outputs.begin() + batch.first * each);
     });
     return outputs;
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <tandem/runtime/host/buffer.hpp>
 
@@ -69,6 +70,10 @@ TEST_CASE("an array larger than the memory is refused before it is touched") {
       doctest::Contains("out of memory: a host device asks for 70368744177664 bytes, and "), Error);
   CHECK_THROWS_WITH_AS((detail::MemoryClaim{bytes, "a test"}.touched(0)),
                        doctest::Contains("a test asks"), Error);
+  CHECK_THROWS_WITH_AS(zeros<float>(bytes / 4, "a test"),
+                       doctest::Contains("out of memory: a test asks for 70368744177664 bytes"),
+                       Error);
+  CHECK(zeros<float>(3, "a test") == std::vector<float>(3));
   CHECK(detail::claimed_bytes == 0);
   {
     detail::MemoryClaim claim{detail::MemoryClaim::large, "a test"};

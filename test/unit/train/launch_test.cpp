@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -126,6 +127,10 @@ TEST_CASE("a rank's error comes out with its rank and its own type inside") {
     });
     CHECK(calls == 1);
   }
+  CHECK_THROWS_WITH_AS(
+      threads.run([](int) { throw std::bad_alloc{}; }),
+      doctest::Contains(": out of memory; use a smaller batch, more microbatches or more devices"),
+      RankError);
   CHECK_THROWS_WITH_AS(threads.run([](int rank) {
     if (rank == 1) {
       throw 5;

@@ -259,6 +259,7 @@ TEST_CASE("a rank or a dataset that never returns: the sentence, the hook, the e
     std::string const& text = end.first;
     INFO(cases[i].name << ": " << text);
     CHECK(end.second == cases[i].status);
+    CHECK(text.find("Sanitizer") == std::string::npos);
     for (std::string const& part : cases[i].parts) {
       INFO("expected: " << part);
       CHECK(text.find(part) != std::string::npos);
@@ -270,6 +271,9 @@ TEST_CASE("a time-out of 0 is none, one below it is refused") {
   CHECK(!StallLimit{.timeout = {}}.passed(std::chrono::hours{1000}));
   CHECK(StallLimit{.timeout = std::chrono::seconds{1}}.passed(std::chrono::seconds{3}));
   CHECK(!StallLimit{.timeout = std::chrono::seconds{1}}.passed(std::chrono::seconds{2}));
+  // looked at every 375 ms
+  CHECK(detail::stood_still({.timeout = std::chrono::seconds{1}}, std::chrono::seconds{2}));
+  CHECK(!detail::stood_still({.timeout = std::chrono::seconds{1}}, std::chrono::seconds{1}));
   TrainerOptions mine = options();
   mine.timeout = {};
   CHECK(One{mine}.step(data.x, data.y).samples == 8);
