@@ -6,9 +6,12 @@
 ///
 /// The bytes go to a temporary file in the same folder, which commit() flushes to the disk and
 /// renames. A process that dies before that leaves the previous file as it was, and the temporary
-/// file beside it. A symbolic link at the name is replaced, not followed.
+/// file beside it, which the next AtomicFile of this path removes. Links, permissions and owner of
+/// what is there stay (atomic_target.hpp); another hard link to it keeps the old content.
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -22,6 +25,8 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/train/atomic_leftovers.hpp>
+#include <tandem/train/atomic_target.hpp>
 
 namespace tandem {
 
@@ -64,18 +69,19 @@ namespace detail {
 /// Two AtomicFiles of one path do not mix: the last commit() wins.
 class [[nodiscard]] AtomicFile {
  public:
-  /// Creates the temporary file `<path>.tmp-<process>-<n>`.
-  /// @throws FileError  the folder does not exist or cannot be written
+  /// Removes what dead processes left of this path, and creates the temporary file
+  /// `<path>.tmp-<process>-<n>`, locked while this lives.
+  /// @throws FileError  the folder does not exist or cannot be written, or what is at @p path is
+  ///                    no file, is write-protected or could not keep its owner or permissions
   template <class = void>  // compiled where it is called, not by every include
-  explicit AtomicFile(std::string path) : path_{std::move(path)} {
-    std::string const stem = path_ + ".tmp-" + std::to_string(::getpid()) + "-";
-    for (int n = 0; descriptor_ < 0; ++n) {
-      temporary_ = stem + std::to_string(n);
-      descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (descriptor_ < 0 && errno != EEXIST && errno != EINTR) {
-        temporary_.clear();
-        fail("cannot create a temporary file beside it", errno);
-      }
+  explicit AtomicFile(std::string path)
+      : path_{std::move(path)}, target_{detail::find_atomic_target(path_)} {
+    detail::remove_leftovers(target_.folder, target_.path);
+    std::string const stem = target_.path + ".tmp-" + std::to_string(::getpid()) + "-";
+    for (int n = 0; !create(stem + std::to_string(n)); ++n) {
+    }
+    if (target_.exists) {
+      keep_owner_and_mode();
     }
   }
 
@@ -101,14 +107,12 @@ class [[nodiscard]] AtomicFile {
     if (::fsync(descriptor_) != 0) {
       fail("cannot flush the new content to the disk", errno);
     }
-    if (::close(std::exchange(descriptor_, -1)) != 0) {  // closed also if it fails
-      fail("cannot close the new content", errno);
-    }
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    if (std::rename(temporary_.c_str(), target_.path.c_str()) != 0) {  // still locked
       fail("cannot rename the new content to this name", errno);
     }
     temporary_.clear();
-    if (int const error = detail::sync_folder(folder().c_str()); error != 0) {
+    discard();  // what close() could say, fsync() has said
+    if (int const error = detail::sync_folder(target_.folder.c_str()); error != 0) {
       throw FileError{path_, "the new content is in place, but its folder cannot be flushed (" +
                                  std::generic_category().message(error) +
                                  "): a power failure may bring the previous file back"};
@@ -121,6 +125,46 @@ class [[nodiscard]] AtomicFile {
   void expects_open() const {
     expects(descriptor_ >= 0,
             "AtomicFile: this file is closed, after commit() or a call that threw; make another");
+  }
+
+  // Whether there is a new file of this name, which is ours: not one that another process took for
+  // a dead one's and removed before it was locked.
+  bool create(std::string name) {
+    int const descriptor = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                                  target_.exists ? 0600 : 0666);  // until the owner is known
+    if (descriptor < 0) {
+      if (errno != EEXIST && errno != EINTR) {
+        fail("cannot create a temporary file beside it", errno);
+      }
+      return false;
+    }
+    bool const taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    struct ::stat status {};
+    if (taken || (::fstat(descriptor, &status) == 0 && status.st_nlink == 0)) {
+      static_cast<void>(::close(descriptor));
+      return false;
+    }
+    descriptor_ = descriptor;
+    temporary_ = std::move(name);
+    return true;
+  }
+
+  template <class = void>
+  void keep_owner_and_mode() {
+    struct ::stat own {};
+    if (::fstat(descriptor_, &own) != 0) {
+      fail("cannot ask for the owner of the new content", errno);
+    }
+    if ((own.st_uid != target_.owner || own.st_gid != target_.group) &&
+        ::fchown(descriptor_, target_.owner, target_.group) != 0) {
+      fail(
+          "cannot give the new content the owner and group of the file that is there, so save "
+          "under another name or remove it",
+          errno);
+    }
+    if (::fchmod(descriptor_, target_.mode) != 0) {
+      fail("cannot give the new content the permissions of the file that is there", errno);
+    }
   }
 
   [[noreturn]] void fail(char const* what, int error) {
@@ -139,13 +183,9 @@ class [[nodiscard]] AtomicFile {
     }
   }
 
-  [[nodiscard]] std::string folder() const {
-    std::size_t const slash = path_.rfind('/');
-    return slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-  }
-
   std::string path_;
-  std::string temporary_;  // empty once it has been renamed or removed
+  detail::AtomicTarget target_;  // the file at the end of links
+  std::string temporary_;        // empty once it has been renamed or removed
   int descriptor_ = -1;
 };
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 #include <iterator>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/error.hpp>
@@ -134,21 +136,243 @@ TEST_CASE("without commit nothing changes and nothing is left") {
   CHECK(folder.entries() == 1);
 }
 
-TEST_CASE("a temporary file left by another process is neither used nor removed") {
+TEST_CASE("two at once have a temporary file each, and neither removes the other's") {
   test::TemporaryFolder const folder;
   std::string const path = folder.file("x");
-  std::string const left = path + ".tmp-" + std::to_string(::getpid()) + "-0";
-  test::put(left, "left");
   AtomicFile first{path};
   AtomicFile second{path};
   first.write(test::bytes("first"));
   second.write(test::bytes("second"));
-  CHECK(folder.entries() == 3);
+  CHECK(folder.entries() == 2);
   second.commit();
   first.commit();
   CHECK(test::content(path) == "first");
-  CHECK(test::content(left) == "left");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("what dead processes left is removed, and nothing else") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("x");
+  for (char const* const dead : {"x.tmp-1-0", "x.tmp-999999999-12"}) {
+    test::put(folder.file(dead), "left");
+  }
+  std::string const own = path + ".tmp-" + std::to_string(::getpid()) + "-0";
+  test::put(own, "of a process that had this number");
+  std::vector<char const*> const others{"x.tmp-",     "x.tmp-1",   "x.tmp-1-a",   "x.tmp-1-",
+                                        "xx.tmp-1-0", "y.tmp-1-0", "x.tmp-1-0-0", "x"};
+  for (char const* const other : others) {
+    test::put(folder.file(other), other);
+  }
+  std::filesystem::create_directory(folder.file("x.tmp-5-0"));
+  std::filesystem::create_symlink("y.tmp-1-0", folder.file("x.tmp-6-0"));
+  {
+    AtomicFile file{path};
+    CHECK(folder.entries() == 11);  // with its own
+    file.write(test::bytes("new"));
+    file.commit();
+  }
+  CHECK(folder.entries() == 10);
+  CHECK(test::content(path) == "new");
+  for (std::size_t i = 0; i + 1 < others.size(); ++i) {
+    CHECK(test::content(folder.file(others[i])) == others[i]);
+  }
+}
+
+/// A process that has begun to write @p path, and waits to be killed.
+class Saver {
+ public:
+  explicit Saver(std::string const& path) {
+    int ready[2];
+    REQUIRE(::pipe(ready) == 0);
+    child_ = ::fork();
+    REQUIRE(child_ >= 0);
+    if (child_ == 0) {
+      AtomicFile file{path};
+      file.write(test::bytes("half"));
+      static_cast<void>(!::write(ready[1], "r", 1));
+      for (;;) {
+        ::pause();
+      }
+    }
+    char byte = 0;
+    REQUIRE(::read(ready[0], &byte, 1) == 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  Saver(Saver const&) = delete;
+  Saver& operator=(Saver const&) = delete;
+  ~Saver() { kill(); }
+
+  void kill() {
+    if (child_ > 0) {
+      ::kill(child_, SIGKILL);
+      ::waitpid(child_, nullptr, 0);
+      child_ = 0;
+    }
+  }
+
+ private:
+  ::pid_t child_ = 0;
+};
+
+TEST_CASE("a living saver's temporary file stays, a killed one's goes") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("x");
+  Saver living{path};
+  {
+    Saver dead{path};
+    CHECK(folder.entries() == 2);
+  }
   CHECK(folder.entries() == 2);
+  {
+    AtomicFile file{path};
+    CHECK(folder.entries() == 2);  // its own and the living one's
+    file.commit();
+  }
+  CHECK(folder.entries() == 2);
+  living.kill();
+  AtomicFile file{path};
+  CHECK(folder.entries() == 2);
+}
+
+TEST_CASE("a temporary file that another process is about to remove is not used") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("x");
+  std::string const name = path + ".tmp-" + std::to_string(::getpid()) + "-0";
+  test::put(name, "left");
+  int const locked = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(::flock(locked, LOCK_EX) == 0);
+  AtomicFile file{path};
+  CHECK(test::content(name) == "left");
+  file.write(test::bytes("new"));
+  file.commit();
+  ::close(locked);
+  CHECK(test::content(path) == "new");
+  AtomicFile const next{path};  // takes the name, which is nobody's now
+  CHECK(test::content(name).empty());
+}
+
+TEST_CASE("links are followed and stay") {
+  test::TemporaryFolder const folder;
+  std::filesystem::create_directory(folder.file("real"));
+  std::string const target = folder.file("real/x");
+  test::put(target, "old");
+  std::filesystem::create_symlink("real/x", folder.file("near"));
+  std::filesystem::create_symlink(folder.file("near"), folder.file("far"));
+  std::filesystem::create_symlink("real/new", folder.file("to nothing"));
+  for (char const* const link : {"near", "far"}) {
+    AtomicFile file{folder.file(link)};
+    file.write(test::bytes(link));
+    file.commit();
+    CHECK(test::content(target) == link);
+    CHECK(std::filesystem::is_symlink(folder.file(link)));
+  }
+  {
+    AtomicFile file{folder.file("to nothing")};
+    file.write(test::bytes("there"));
+    file.commit();
+  }
+  CHECK(test::content(folder.file("real/new")) == "there");
+  CHECK(std::filesystem::is_symlink(folder.file("to nothing")));
+  CHECK(folder.entries() == 4);
+
+  std::filesystem::create_symlink("round", folder.file("round"));
+  CHECK(
+      test::contains(test::message<FileError>([&] { AtomicFile const file{folder.file("round")}; }),
+                     "symbolic links go round in a circle here; give the name of a file"));
+}
+
+TEST_CASE("the permissions and the owner of what was there stay") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("x");
+  bool const root = ::geteuid() == 0;
+  for (::mode_t const mode : {0600U, 0664U, 0755U}) {
+    test::put(path, "old");
+    REQUIRE(::chmod(path.c_str(), mode) == 0);
+    if (root) {
+      REQUIRE(::chown(path.c_str(), 12345, 54321) == 0);
+    }
+    AtomicFile file{path};
+    file.commit();
+    struct ::stat status {};
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 07777) == mode);
+    CHECK(status.st_uid == (root ? 12345 : ::geteuid()));
+    CHECK((!root || status.st_gid == 54321));
+  }
+}
+
+/// What a saver says that is no superuser, or "" if nothing; "?" where it cannot be one.
+std::string refusal_of_a_user(std::string const& path) {
+  int said[2];
+  REQUIRE(::pipe(said) == 0);
+  ::pid_t const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::string text;
+    if (::geteuid() == 0 && (::setegid(54321) != 0 || ::seteuid(12345) != 0)) {
+      text = "?";
+    } else {
+      try {
+        AtomicFile const file{path};
+      } catch (FileError const& error) {
+        text = error.what();
+      }
+    }
+    static_cast<void>(!::write(said[1], text.data(), text.size()));
+    ::_exit(0);
+  }
+  ::close(said[1]);
+  std::string text(1000, '\0');
+  text.resize(static_cast<std::size_t>(::read(said[0], text.data(), text.size())));
+  ::close(said[0]);
+  ::waitpid(child, nullptr, 0);
+  return text;
+}
+
+TEST_CASE("a write-protected file, or another user's, is not replaced") {
+  test::TemporaryFolder const folder;
+  std::filesystem::permissions(folder.name(), std::filesystem::perms::all);
+  std::string const path = folder.file("x");
+  test::put(path, "old");
+  REQUIRE(::chmod(path.c_str(), 0444) == 0);
+  std::string const text = refusal_of_a_user(path);
+  if (text == "?") {
+    MESSAGE("skipped: this process cannot be another user");
+    return;
+  }
+  CHECK(text == "'" + path +
+                    "': the file is write-protected (Permission denied); allow writing to it, or "
+                    "save under another name");
+  if (::geteuid() == 0) {
+    REQUIRE(::chmod(path.c_str(), 0666) == 0);
+    CHECK(test::contains(refusal_of_a_user(path),
+                         "cannot give the new content the owner and group of the file that is "
+                         "there, so save under another name or remove it: Operation not permitted; "
+                         "the previous file, if there was one, is untouched"));
+  }
+  CHECK(test::content(path) == "old");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a device, a pipe and a folder are not replaced") {
+  test::TemporaryFolder const folder;
+  std::filesystem::create_directory(folder.file("folder"));
+  REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
+  std::filesystem::create_symlink("/dev/full", folder.file("full"));
+  for (auto const& [name, kind] :
+       {std::pair{"folder", "folder"}, {"pipe", "pipe"}, {"full", "device"}}) {
+    std::string const path = folder.file(name);
+    CHECK(test::message<FileError>([&] { AtomicFile const file{path}; }) ==
+          "'" + path + "': this is a " + kind +
+              ", which a file would replace; give the name of a file");
+  }
+  CHECK(test::contains(test::message<FileError>([] { AtomicFile const file{"/dev/full"}; }),
+                       "this is a device"));
+  CHECK(std::filesystem::is_directory(folder.file("folder")));
+  CHECK(std::filesystem::is_fifo(folder.file("pipe")));
+  CHECK(std::filesystem::is_symlink(folder.file("full")));
+  CHECK(folder.entries() == 3);
 }
 
 TEST_CASE("a full disk: the old file stays, the temporary file goes") {
@@ -300,12 +524,12 @@ TEST_CASE("a folder that is missing") {
             "file, if there was one, is untouched");
 }
 
-TEST_CASE("a name that cannot be replaced") {
+TEST_CASE("a name that cannot be replaced any more") {
   test::TemporaryFolder const folder;
   std::string const path = folder.file("a folder");
-  std::filesystem::create_directory(path);
   AtomicFile file{path};
   file.write(test::bytes("new"));
+  std::filesystem::create_directory(path);
   CHECK(test::message<FileError>([&] { file.commit(); }) ==
         "'" + path +
             "': cannot rename the new content to this name: Is a directory; the previous file, if "
