@@ -8,6 +8,7 @@
 /// metadata)` and `SafetensorsWriter` make a file that appears whole or not at all. Only bytes
 /// move: nothing here converts numbers, and a host that is not little-endian must swap them itself.
 
+#include <tandem/train/safetensors_checksum.hpp>
 #include <tandem/train/safetensors_dtype.hpp>
 #include <tandem/train/safetensors_layout.hpp>
 #include <tandem/train/safetensors_reader.hpp>

@@ -5,7 +5,8 @@
 /// Safetensors: a parsed safetensors file, its tensors as views of the bytes.
 ///
 /// Every statement of the file is checked before it is used: a file that parses has tensors that
-/// cover its data once, without hole or overlap. What the numbers mean is not checked.
+/// cover its data once, without hole or overlap; read() also checks the checksums of a file that
+/// has some. What the numbers mean is not checked.
 /// Source: the format description in the README of the safetensors project.
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/train/json_string.hpp>
+#include <tandem/train/safetensors_checksum.hpp>
 #include <tandem/train/safetensors_file.hpp>
 #include <tandem/train/safetensors_header.hpp>
 #include <tandem/train/safetensors_layout.hpp>
@@ -31,12 +33,15 @@ class Safetensors {
  public:
   /// Reads the whole file at @p path into memory and parses it; the result owns the bytes.
   ///
-  /// Cost: one allocation of the file's size.
-  /// @throws FileError  the file cannot be read or is not a valid safetensors file
+  /// Cost: one allocation of the file's size, and one pass over the tensors that have checksums.
+  /// @throws FileError  the file cannot be read, is not a valid safetensors file, or a tensor's
+  ///                    checksum is not that of its bytes
   template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] static Safetensors read(std::string const& path) {
     detail::FileBytes file = detail::read_whole_file(path);
     Safetensors parsed = parse(file.span(), path);
+    check_checksums(
+        parsed.metadata_, [&](std::string const& name) { return parsed.find(name); }, path);
     parsed.owned_ = std::move(file.bytes);
     return parsed;
   }
