@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <tandem/comm/operation.hpp>
@@ -110,17 +111,19 @@ class ModelExchange {
   }
 
   /// Both copies of each stage get the weights of one model, or the average, for an evaluation;
-  /// restore() gives them back their own. The same calls on both ranks.
+  /// restore() gives them back their own, also after a stand_in() that threw. The same calls on
+  /// both ranks.
   template <class Memory>
   void stand_in(Device& device, Memory const& memory, WhichModel which) {
     if constexpr (has_buffer) {
       copy(device, array(memory, 0), sums(memory, 0), layout.trained);
+      kept_ = true;
       each_stage([&](int stage) { stand_in(device, memory, which, stage); });
     }
   }
   template <class Memory>
   void restore(Device& device, Memory const& memory) {
-    if constexpr (has_buffer) {
+    if (has_buffer && std::exchange(kept_, false)) {
       copy(device, sums(memory, 0), array(memory, 0), layout.trained);
     }
   }
@@ -218,6 +221,7 @@ class ModelExchange {
   Tracer<Device>* tracer_;
   Buffer sums_;
   int twins_ready_ = 0;
+  bool kept_ = false;        // the sums have a stand-in's own weights
   std::vector<Mark> marks_;  // of each local stage
 };
 

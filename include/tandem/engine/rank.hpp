@@ -128,6 +128,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
     progress_ = board != nullptr ? board : &nowhere_;
   }
   void watch_with(Watch watch) override { watch_ = watch; }
+  [[nodiscard]] bool untouched() const override { return !touched_; }
   void settle() override {
     device_.settle();
     links_.settle(device_);
@@ -143,6 +144,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   using Base::microbatches_;
   using Base::plan_;
   using Base::sums_;
+  using Base::touched_;
   using Base::tracer_;
 
   template <class R>
@@ -159,6 +161,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
     if constexpr (keeps_two) {
       finished_ = false;
       if (key_.exchanges && Whole::averaging.overlapped) {
+        touched_ = true;
         exchange_.begin_all(device_, memory_);
       }
     }
@@ -231,6 +234,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
         } else {
           links_.await_all(device_);
           update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
+          touched_ = true;
           update_.apply(device_, memory_, feed_.state());
           this->pack();
         }
@@ -274,6 +278,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
     }
   }
   void finish_once() {
+    touched_ = true;
     if (!std::exchange(finished_, true)) {
       update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
     }

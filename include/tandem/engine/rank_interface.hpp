@@ -55,6 +55,9 @@ class RankInterface {
   virtual void report_progress_to(std::atomic<std::uint64_t>* board) = 0;
   /// What to call while the host waits for the device.
   virtual void watch_with(Watch watch) = 0;
+  /// Whether the last step has not begun to change parameters or optimizer states, as far as the
+  /// host knows.
+  [[nodiscard]] virtual bool untouched() const { return false; }
   /// After an error: nothing queued reads or writes memory any more.
   virtual void settle() = 0;
 };

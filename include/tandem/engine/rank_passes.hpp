@@ -95,6 +95,7 @@ class RankPasses {
             .outputs = batch.outputs != nullptr,
             .exchanges = training && Whole::averaging.takes_place(state.step),
             .clips = state.clip_norm > 0.0};
+    touched_ = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches_.split(batch.size);
     feed_.begin(device_, state, batch, microbatches_, wait);
   }
@@ -196,7 +197,8 @@ class RankPasses {
   Links links_;
   RankMicrobatches microbatches_;
   StepSums<Backend> sums_;
-  StepKey key_{};  // of the step at work
+  StepKey key_{};         // of the step at work
+  bool touched_ = false;  // it may have changed parameters
 
  private:
   template <class, class, class, int, int>

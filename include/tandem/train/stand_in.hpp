@@ -5,6 +5,7 @@
 /// StandIn: which of two models an evaluation computes with.
 
 #include <tandem/strategy/averaging.hpp>
+#include <tandem/train/work_kind.hpp>
 
 namespace tandem {
 
@@ -19,18 +20,27 @@ class [[nodiscard]] StandIn {
   /// @param workers  outlives this
   StandIn(Workers& workers, WhichModel which) : workers_{workers} {
     if constexpr (Two) {
-      workers_.run([&](RankType& rank) { rank.stand_in(which); }, "taking weights");
+      try {
+        workers_.run([&](RankType& rank) { rank.stand_in(which); }, WorkKind::computes);
+      } catch (...) {
+        restore();
+        throw;
+      }
     }
   }
   StandIn(StandIn const&) = delete;
   StandIn& operator=(StandIn const&) = delete;
   ~StandIn() {
     if constexpr (Two) {
-      workers_.try_run([](RankType& rank) { rank.restore(); }, "taking weights");
+      restore();
     }
   }
 
  private:
+  void restore() noexcept {
+    workers_.try_run([](RankType& rank) { rank.restore(); }, WorkKind::restores);
+  }
+
   Workers& workers_;
 };
 

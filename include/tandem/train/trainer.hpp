@@ -27,6 +27,7 @@
 #include <tandem/train/options.hpp>
 #include <tandem/train/parameters.hpp>
 #include <tandem/train/progress.hpp>
+#include <tandem/train/replicas.hpp>
 #include <tandem/train/stand_in.hpp>
 #include <tandem/train/step_queue.hpp>
 #include <tandem/train/trace.hpp>
@@ -69,12 +70,12 @@ class Trainer {
                  {.timeout = options_.timeout, .world = options_.world},
                  options_.on_stall} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
-    for (auto const& rank : all_parameters()) {
+    for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         initialize<T>(graph.parameter[own.index].parameter, own.index, options_.seed, own.value);
       }
     }
-    upload();
+    replicas().upload();
   }
 
   Trainer(Trainer const&) = delete;
@@ -173,12 +174,12 @@ class Trainer {
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
-  /// Of several processes the first writes.
+  /// Of several processes the first writes. Also after a rank has failed, unless in an update.
   void save(std::string const& path) const {
     if (!leads()) {
       return;
     }
-    save_checkpoint(path, all_of_replica(), state_names(options_.optimizer), position_,
+    save_checkpoint(path, replicas().whole(), state_names(options_.optimizer), position_,
                     optimizer_name(options_.optimizer));
   }
 
@@ -193,17 +194,19 @@ class Trainer {
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error nothing has changed.
   void load(std::string const& path) {
+    workers_.check_can(WorkKind::writes);
     position_ =
-        load_checkpoint(path, all_of_replica(), all_parameters(), state_names(options_.optimizer),
-                        optimizer_name(options_.optimizer));
+        load_checkpoint(path, replicas().whole(), replicas().of_ranks(),
+                        state_names(options_.optimizer), optimizer_name(options_.optimizer));
     options_.seed = static_cast<std::uint64_t>(position_.seed);
-    upload();
+    replicas().upload();
   }
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it.
   void load_weights(std::string const& path) {
-    load_parameters(path, parameters(), all_parameters());
-    upload();
+    workers_.check_can(WorkKind::writes);
+    load_parameters(path, parameters(), replicas().of_ranks());
+    replicas().upload();
   }
 
   /// The parameters of replica number @p local of this process (all replicas have the same), in the
@@ -211,9 +214,7 @@ class Trainer {
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
   /// next call for this replica. @p copy 1 is the second model, where the strategy trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
-    return gather(
-        graph.parameters, ProgramType::devices,
-        [&](int device) { return parameters_of(local * ProgramType::devices + device); }, copy);
+    return replicas().of(local, copy);
   }
 
   /// Memory of one rank's tensors, as planned and allocated.
@@ -226,7 +227,7 @@ class Trainer {
  private:
   static constexpr int copies = ProgramType::map.copies;
   // Whether a checkpoint has two models.
-  static constexpr bool has_two = !ProgramType::averaging.ends_equal();
+  static constexpr bool has_two = Replicas<ProgramType, Workers>::has_two;
 
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
@@ -247,7 +248,7 @@ class Trainer {
   StepResult forward(StepBatch<T, Target> const& batch) {
     StepState const state{.seed = options_.seed, .step = position_.step};
     return workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
-                        "evaluate() or predict()");
+                        WorkKind::computes);
   }
 
   template <Dataset D, class F>
@@ -264,31 +265,7 @@ class Trainer {
     return {targets, static_cast<std::size_t>(samples * LossType::targets(output))};
   }
 
-  // Those of one rank of this process.
-  [[nodiscard]] std::vector<NamedParameter<T>> parameters_of(int local) const {
-    workers_.run_on(
-        local, [](RankType& rank) { rank.download(); }, "reading its parameters");
-    return workers_.rank(local).parameters();
-  }
-  [[nodiscard]] auto all_parameters() const {
-    std::vector<std::vector<NamedParameter<T>>> list;
-    for (int local = 0; local < workers_.size(); ++local) {
-      list.push_back(has_two ? with_prefix(parameters_of(local)) : parameters_of(local));
-    }
-    return list;
-  }
-  // Of the first replica: of both models if they may differ.
-  [[nodiscard]] std::vector<NamedParameter<T>> all_of_replica() const {
-    std::vector<NamedParameter<T>> list = parameters();
-    if (has_two) {
-      std::vector<NamedParameter<T>> const second = with_prefix(parameters(0, 1));
-      list.insert(list.end(), second.begin(), second.end());
-    }
-    return list;
-  }
-  void upload() {
-    workers_.run([](RankType& rank) { rank.upload(); }, "taking parameters");
-  }
+  [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }
 
   TrainerOptions options_;
   ImportedTable table_;

@@ -22,11 +22,12 @@
 #include <tandem/train/progress_words.hpp>
 #include <tandem/train/rank_stream.hpp>
 #include <tandem/train/trace.hpp>
+#include <tandem/train/work_kind.hpp>
 
 namespace tandem {
 
 /// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
-/// further work, since replicas may then differ.
+/// further work, but for reading parameters that were not being changed (work_kind.hpp).
 template <class Program, class Backend, class LossType, class MetricType,
           template <int> class Transport>
 class WorkerGroup {
@@ -101,13 +102,13 @@ class WorkerGroup {
   /// @param traced  walked, and stamped: not in a pipeline that stays filled
   void queue(StepState const& state, Batch const& batch, bool traced = false) {
     if constexpr (streams) {
-      check_usable();
+      check_can(WorkKind::steps);
       if (!stream_.push(threads_, state, batch)) {
         drain();
       }
     } else {
       auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
-      run([&](RankType& rank) { (rank.*verb)(state, batch); }, "a training step");
+      run([&](RankType& rank) { (rank.*verb)(state, batch); }, WorkKind::steps);
     }
   }
 
@@ -118,13 +119,13 @@ class WorkerGroup {
       StepResult result;
       if (!stream_.collect(threads_, result)) {
         drain();
-        check_usable();
+        check_can(WorkKind::steps);
       } else if (result.non_finite >= 0) {
         drain();
       }
       return result;
     } else {
-      return run([](RankType& rank) { return rank.collect(); }, "a training step");
+      return run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
     }
   }
 
@@ -132,7 +133,7 @@ class WorkerGroup {
   /// @throws RankError  a rank has failed meanwhile
   void drain() {
     if constexpr (streams) {
-      guarded([this] { stream_.finish(threads_); });
+      guarded([this] { stream_.finish(threads_); }, WorkKind::writes);
     }
   }
 
@@ -164,27 +165,29 @@ class WorkerGroup {
     return trace;
   }
 
+  /// @throws ContractError  a rank has failed, so that work of this kind is refused
+  void check_can(WorkKind kind) const { tandem::check_can(state_, kind); }
+
   /// f(rank) on every rank's thread; gives the result of the first, if any. No allocation.
-  /// @param doing  a literal for what a rank that stalls does not return from
-  /// @throws RankError  the first error of a rank; the group is unusable afterwards
+  /// @throws RankError  the first error of a rank; what the group can do then depends on the kind
   template <class F>
-  auto run(F const& f, char const* doing = "its work") {
-    return run_where([](int) { return true; }, f, doing);
+  auto run(F const& f, WorkKind kind = WorkKind::writes) {
+    return run_where([](int) { return true; }, f, kind);
   }
 
   /// The same where nobody can be told of an error.
   template <class F>
-  void try_run(F const& f, char const* doing) noexcept {
+  void try_run(F const& f, WorkKind kind) noexcept {
     try {
-      run(f, doing);
+      run(f, kind);
     } catch (...) {  // the group refuses further work
     }
   }
 
   /// f(rank) on the thread of rank number @p local of this process only.
   template <class F>
-  auto run_on(int local, F const& f, char const* doing) {
-    return run_where([local](int l) { return l == local; }, f, doing);
+  auto run_on(int local, F const& f, WorkKind kind) {
+    return run_where([local](int l) { return l == local; }, f, kind);
   }
 
   /// The rank that worked out the loss of a microbatch, counted over all replicas.
@@ -201,9 +204,9 @@ class WorkerGroup {
 
  private:
   template <class Chosen, class F>
-  auto run_where(Chosen const& chosen, F const& f, char const* doing) {
+  auto run_where(Chosen const& chosen, F const& f, WorkKind kind) {
     drain();
-    check_usable();
+    check_can(kind);
     using Result = std::invoke_result_t<F const&, RankType&>;
     std::conditional_t<std::is_void_v<Result>, char, Result> result{};
     auto const work = [&](int local) {
@@ -221,29 +224,24 @@ class WorkerGroup {
         }
       }
     };
-    guarded([&] { threads_.run(work, doing); });
+    guarded([&] { threads_.run(work, doing(kind)); }, kind);
     if constexpr (!std::is_void_v<Result>) {
       return result;
     }
   }
 
-  void check_usable() const {
-    expects(!failed_,
-            "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
-            "load a checkpoint");
-  }
-
-  // Nothing more is done after an error.
+  // Nothing more is done after an error, but what its kind leaves.
   template <class F>
-  void guarded(F const& f) {
-    bool const failed = std::exchange(failed_, true);
+  void guarded(F const& f, WorkKind kind) {
+    GroupState const before = std::exchange(state_, GroupState::torn);
     try {
       f();
     } catch (...) {
       settle();
+      state_ = after_failure(before, kind, all_untouched(ranks_, Program::devices));
       throw;
     }
-    failed_ = failed;
+    state_ = before;
   }
 
   // No task may still read a rank's memory when the first rank goes.
@@ -292,7 +290,7 @@ class WorkerGroup {
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
   ProgressWords words_;
-  bool failed_ = false;
+  GroupState state_ = GroupState::works;
   StreamOf<streams, P, Target> stream_;
   RankThreads threads_;  // last: joined before anything that it uses goes
 };

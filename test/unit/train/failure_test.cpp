@@ -130,8 +130,9 @@ TEST_CASE("a rank that throws inside a step ends the step on all ranks") {
       std::string const refused =
           test::message<ContractError>([&] { trainer.step(samples.x, samples.y); });
       CHECK(contains(refused,
-                     "a rank of this trainer has failed, so its replicas may differ: make "
-                     "a new Trainer and load a checkpoint"));
+                     "a rank of this trainer has failed, so its ranks cannot work together any "
+                     "more; no parameter was being changed, so save(), export_model() and "
+                     "parameters() go on: save, make a new Trainer and load that"));
       CHECK(contains(test::message<ContractError>(
                          [&] { trainer.evaluate(test::dataset(Three::input, 3, 6)); }),
                      "a rank of this trainer has failed"));

@@ -74,6 +74,26 @@ TEST_CASE("a stage that throws ends the training on all devices") {
   }
 }
 
+TEST_CASE("a stage that throws in an evaluation, when the pipeline is empty, loses no work") {
+  Watchdog const watchdog{"a stage throws in an evaluation"};
+  PipeDreamThree trainer{options()};
+  PipeDreamThree untouched{options()};
+  for (int s = 0; s < 4; ++s) {
+    trainer.step(data.x, data.y);
+    untouched.step(data.x, data.y);
+  }
+  CHECK(first_difference(trainer.parameters(), untouched.parameters()) == "");  // empties it
+  Trap::set(1, Pass::forward, 2);
+  CHECK(contains(message<RankError>([&] { trainer.evaluate(dataset(input, 3, 24)); }), ": sprung"));
+  Trap::set(-1, Pass::none, 0);
+  TemporaryFolder const folder;
+  trainer.save(folder.file("x"));
+  untouched.save(folder.file("y"));
+  CHECK(content(folder.file("x")) == content(folder.file("y")));
+  CHECK(contains(message<ContractError>([&] { trainer.step(data.x, data.y); }),
+                 "save, make a new Trainer and load that"));
+}
+
 TEST_CASE("a stage that throws when the pipeline is emptied, or when nobody asks any more") {
   Watchdog const watchdog{"a stage throws in the end"};
   PipeDreamThree trainer{options()};

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Replicas: the parameters that the ranks of this process have, for the calling program.
+
+#include <vector>
+
+#include <tandem/engine/named_parameter.hpp>
+#include <tandem/train/parameters.hpp>
+#include <tandem/train/two_models.hpp>
+#include <tandem/train/work_kind.hpp>
+
+namespace tandem {
+
+/// On Host these are views of the memory; on a GPU copies, good until the next call for a rank.
+/// @tparam Workers  a WorkerGroup of Program's ranks, which outlives this
+template <class Program, class Workers>
+class Replicas {
+ public:
+  using T = typename Workers::P;
+  using RankType = typename Workers::RankType;
+  /// Whether there are two models that may differ, under names of their own.
+  static constexpr bool has_two = !Program::averaging.ends_equal();
+
+  explicit Replicas(Workers& workers) : workers_{workers} {}
+
+  /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
+  [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
+    return gather(
+        Program::network.parameters, Program::devices,
+        [&](int device) { return of_rank(local * Program::devices + device); }, copy);
+  }
+
+  /// Of the first replica: of both models if they may differ.
+  [[nodiscard]] std::vector<NamedParameter<T>> whole() const {
+    std::vector<NamedParameter<T>> list = of(0);
+    if (has_two) {
+      std::vector<NamedParameter<T>> const second = with_prefix(of(0, 1));
+      list.insert(list.end(), second.begin(), second.end());
+    }
+    return list;
+  }
+
+  /// Of every rank.
+  [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
+    std::vector<std::vector<NamedParameter<T>>> list;
+    for (int local = 0; local < workers_.size(); ++local) {
+      list.push_back(has_two ? with_prefix(of_rank(local)) : of_rank(local));
+    }
+    return list;
+  }
+
+  /// Gives the devices what was written there.
+  void upload() const {
+    workers_.run([](RankType& rank) { rank.upload(); });
+  }
+
+ private:
+  [[nodiscard]] std::vector<NamedParameter<T>> of_rank(int local) const {
+    workers_.run_on(
+        local, [](RankType& rank) { rank.download(); }, WorkKind::looks);
+    return workers_.rank(local).parameters();
+  }
+
+  Workers& workers_;
+};
+
+}  // namespace tandem

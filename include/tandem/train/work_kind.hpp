@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// WorkKind and GroupState: what ranks that have failed can still do.
+///
+/// Ranks that failed cannot work together again: what others wait for never comes. But each still
+/// has its parameters, and where none was being changed they are whole, and can be saved.
+
+#include <cstddef>
+
+#include <tandem/core/contract.hpp>
+
+namespace tandem {
+
+/// What a run does to parameters and optimizer states.
+enum class WorkKind {
+  looks,     ///< reads them, each rank on its own: download()
+  computes,  ///< with them, all ranks together: evaluation
+  restores,  ///< gives each rank back its own after computes, each on its own
+  steps,     ///< changes them at the end, each rank in its update
+  writes     ///< changes them
+};
+
+/// What a rank that stalls in work of a kind does not return from.
+constexpr char const* doing(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::looks:
+      return "reading its parameters";
+    case WorkKind::computes:
+      return "evaluate() or predict()";
+    case WorkKind::steps:
+      return "a training step";
+    default:
+      return "taking parameters";
+  }
+}
+
+/// What the ranks of a group can do.
+enum class GroupState {
+  works,     ///< everything
+  readable,  ///< a rank has failed while no parameter was changed
+  torn       ///< a rank has failed while parameters were changed: some may be of before, some after
+};
+
+/// Whether work of a kind can begin in @p state.
+/// @throws ContractError  it cannot
+inline void check_can(GroupState state, WorkKind kind) {
+  expects(state != GroupState::torn,
+          "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
+          "load a checkpoint");
+  expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
+          "a rank of this trainer has failed, so its ranks cannot work together any more; no "
+          "parameter was being changed, so save(), export_model() and parameters() go on: save, "
+          "make a new Trainer and load that");
+}
+
+/// The state after work of a kind has failed.
+/// @param untouched  no rank of the replica that is saved has begun to change a parameter
+constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouched) {
+  bool const whole = kind == WorkKind::looks || kind == WorkKind::computes ||
+                     (kind == WorkKind::steps && untouched);
+  return whole && before != GroupState::torn ? GroupState::readable : GroupState::torn;
+}
+
+/// Whether no rank of the first replica, which is the one that is saved, has begun to change its
+/// parameters in the last step.
+template <class Ranks>
+bool all_untouched(Ranks const& ranks, int devices) {
+  for (std::size_t local = 0; local < static_cast<std::size_t>(devices); ++local) {
+    if (local >= ranks.size() || !ranks[local] || !ranks[local]->untouched()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tandem
