@@ -12,16 +12,14 @@
 /// names behind "second."; a strategy with one model reads the mean of both, and one with two gives
 /// both what a file has for one.
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include <tandem/core/error.hpp>
 #include <tandem/engine/named_parameter.hpp>
 #include <tandem/train/safetensors.hpp>
-#include <tandem/train/two_models.hpp>
 
 namespace tandem {
 
@@ -78,49 +76,6 @@ std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const&
   return tensors;
 }
 
-// The tensor of @p file that has the name, type and shape of @p wanted.
-template <class = void>
-TensorView const& matching(Safetensors const& file, std::string const& path,
-                           TensorView const& wanted) {
-  TensorView const* const found = file.find(wanted.name);
-  if (found == nullptr) {
-    throw FileError{path, "tensor '" + wanted.name +
-                              "' is missing; the file is of another network or optimizer"};
-  }
-  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
-    auto const text = [](TensorView const& t) {
-      std::string s{dtype_name(t.dtype)};
-      for (std::int64_t const extent : t.shape) {
-        s += " " + std::to_string(extent);
-      }
-      return s;
-    };
-    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
-                              "), but this trainer wants (" + text(wanted) + ")"};
-  }
-  return *found;
-}
-
-inline void copy_into(TensorView const& wanted, TensorView const& from) {
-  std::memcpy(const_cast<std::byte*>(wanted.data.data()), from.data.data(), from.data.size());
-}
-
-template <class = void>
-void take(std::vector<TensorView> const& wanted, Safetensors const& file) {
-  for (TensorView const& own : wanted) {
-    copy_into(own, *file.find(own.name));
-  }
-}
-
-// Of each tensor and the second model's.
-template <class T>
-void take_means(std::vector<TensorView> const& wanted, std::vector<TensorView> const& second,
-                Safetensors const& file) {
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    take_mean<T>(wanted[i].data.data(), *file.find(wanted[i].name), *file.find(second[i].name));
-  }
-}
-
 }  // namespace detail
 
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
@@ -134,69 +89,9 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
     tensors.push_back(detail::view_of(field.name, vector_shape(1),
                                       std::span<std::int64_t>{&(position.*field.field), 1}));
   }
-  write_safetensors(path, tensors,
-                    {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}});
-}
-
-/// Reads a checkpoint into @p ranks, the parameters of every rank. All is checked first: on an
-/// error nothing has changed.
-/// @param whole  all parameters of the network, of both models if they may differ
-/// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
-/// shape
-template <class T>
-TrainingPosition load_checkpoint(std::string const& path,
-                                 std::vector<NamedParameter<T>> const& whole,
-                                 std::vector<std::vector<NamedParameter<T>>> const& ranks,
-                                 std::vector<std::string> const& state_names,
-                                 std::string const& optimizer) {
-  Safetensors const file = Safetensors::read(path);
-  std::string const* const writer = file.find_metadata("optimizer");
-  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
-    throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
-                              "; load_weights() reads the parameters alone"};
-  }
-  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
-  std::vector<TensorView> wanted =
-      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
-  bool const mean = two && whole.back().copy == 0;
-  if (mean) {
-    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
-      wanted.push_back(tensor);
-    }
-  }
-  for (TensorView const& tensor : wanted) {
-    static_cast<void>(detail::matching(file, path, tensor));
-  }
-  TrainingPosition position;
-  for (detail::PositionField const& field : detail::position_fields) {
-    std::int64_t& value = position.*field.field;
-    std::span<std::int64_t> const memory{&value, 1};
-    TensorView const own = detail::view_of(field.name, vector_shape(1), memory);
-    detail::copy_into(own, detail::matching(file, path, own));
-  }
-  if (position.step < 0 || position.epoch < 0 || position.position < 0) {
-    throw FileError{path, "a position is negative; the file is corrupt"};
-  }
-  for (TensorView const& tensor : file.tensors()) {
-    bool const known =
-        std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
-        std::ranges::any_of(detail::position_fields, [&](detail::PositionField const& field) {
-          return tensor.name == field.name;
-        });
-    if (!known) {
-      throw FileError{path, "tensor '" + tensor.name +
-                                "' is not of this network and optimizer; load_weights() reads the "
-                                "parameters alone"};
-    }
-  }
-  for (auto const& rank : ranks) {
-    detail::take(detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names), file);
-    if (mean) {
-      detail::take_means<T>(detail::checkpoint_tensors(rank, state_names),
-                            detail::checkpoint_tensors(as_second(rank), state_names), file);
-    }
-  }
-  return position;
+  write_safetensors(
+      path, tensors,
+      with_checksums(tensors, {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}}));
 }
 
 /// Writes parameters and statistics alone; a file of that name is replaced only when the new one is
@@ -204,23 +99,9 @@ TrainingPosition load_checkpoint(std::string const& path,
 /// @throws FileError  anything fails; the old file is untouched
 template <class T>
 void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters) {
-  write_safetensors(path, detail::checkpoint_tensors(parameters, {}),
-                    {{"format", "tandem"}, {"version", "1"}});
-}
-
-/// Reads parameters and statistics only, whoever wrote the file; other tensors are ignored.
-/// @throws FileError  the file is corrupt, lacks a parameter, or has one of another shape
-template <class T>
-void load_parameters(std::string const& path, std::vector<NamedParameter<T>> const& whole,
-                     std::vector<std::vector<NamedParameter<T>>> const& ranks) {
-  Safetensors const file = Safetensors::read(path);
-  std::vector<std::string> const no_states;
-  for (TensorView const& tensor : detail::checkpoint_tensors(without_prefix(whole), no_states)) {
-    static_cast<void>(detail::matching(file, path, tensor));
-  }
-  for (auto const& rank : ranks) {
-    detail::take(detail::checkpoint_tensors(without_prefix(rank), no_states), file);
-  }
+  std::vector<TensorView> const tensors = detail::checkpoint_tensors(parameters, {});
+  write_safetensors(path, tensors,
+                    with_checksums(tensors, {{"format", "tandem"}, {"version", "1"}}));
 }
 
 }  // namespace tandem

@@ -19,6 +19,7 @@
 #include <tandem/train/batch_check.hpp>
 #include <tandem/train/check_options.hpp>
 #include <tandem/train/checkpoint.hpp>
+#include <tandem/train/checkpoint_load.hpp>
 #include <tandem/train/default_metric.hpp>
 #include <tandem/train/default_transport.hpp>
 #include <tandem/train/imported_table.hpp>
@@ -195,9 +196,11 @@ class Trainer {
   /// options are the same. On an error nothing has changed.
   void load(std::string const& path) {
     workers_.check_can(WorkKind::writes);
-    position_ =
-        load_checkpoint(path, replicas().whole(), replicas().of_ranks(),
+    LoadedCheckpoint<T> const loaded =
+        read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
                         state_names(options_.optimizer), optimizer_name(options_.optimizer));
+    loaded.take();  // nothing fails from here on, but a device
+    position_ = loaded.position;
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     replicas().upload();
   }
@@ -205,7 +208,7 @@ class Trainer {
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it.
   void load_weights(std::string const& path) {
     workers_.check_can(WorkKind::writes);
-    load_parameters(path, parameters(), replicas().of_ranks());
+    read_parameters(path, parameters(), replicas().of_ranks()).take();
     replicas().upload();
   }
 

@@ -77,14 +77,14 @@ class MeanModel {
 
 /// @p to becomes the mean of two tensors of its type and size.
 template <class T>
-void take_mean(std::byte const* to, TensorView const& first, TensorView const& second) {
+void take_mean(std::byte* to, TensorView const& first, TensorView const& second) noexcept {
   for (std::size_t at = 0; at + sizeof(T) <= first.data.size(); at += sizeof(T)) {
     T a{};
     T b{};
     std::memcpy(&a, first.data.data() + at, sizeof(T));
     std::memcpy(&b, second.data.data() + at, sizeof(T));
     a = (a + b) / T{2};
-    std::memcpy(const_cast<std::byte*>(to) + at, &a, sizeof(T));
+    std::memcpy(to + at, &a, sizeof(T));
   }
 }
 

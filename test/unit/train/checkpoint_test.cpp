@@ -45,7 +45,7 @@ std::string changed(test::TemporaryFolder const& folder, std::string const& path
   std::vector<TensorView> tensors = file.tensors();
   change(tensors);
   std::string const result = folder.file("changed.safetensors");
-  write_safetensors(result, tensors, file.metadata());
+  write_safetensors(result, tensors, with_checksums(tensors, file.metadata()));
   return result;
 }
 
