@@ -7,6 +7,7 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/train/check_asynchrony.hpp>
+#include <tandem/train/check_rates.hpp>
 #include <tandem/train/options.hpp>
 
 namespace tandem {
@@ -27,6 +28,7 @@ TrainerOptions checked(TrainerOptions options) {
           "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
           "take a synchronous schedule");
   expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
+  check_rates(options);
   check_groups(Program::network, options.groups);
   check_asynchrony(Program::asynchrony, options);
   return options;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <tandem/engine/named_parameter.hpp>
+#include <tandem/train/check_finite.hpp>
 #include <tandem/train/safetensors.hpp>
 
 namespace tandem {
@@ -79,15 +80,19 @@ std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const&
 }  // namespace detail
 
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
-/// @throws FileError  anything fails; the old file is untouched
+/// @throws FileError  anything fails, or a number is inf or nan and refused; the old file is
+/// untouched
 template <class T>
 void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      std::vector<std::string> const& state_names, TrainingPosition position,
-                     std::string const& optimizer) {
+                     std::string const& optimizer, NonFinite non_finite = NonFinite::refused) {
   std::vector<TensorView> tensors = detail::checkpoint_tensors(parameters, state_names);
   for (detail::PositionField const& field : detail::position_fields) {
     tensors.push_back(detail::view_of(field.name, vector_shape(1),
                                       std::span<std::int64_t>{&(position.*field.field), 1}));
+  }
+  if (non_finite == NonFinite::refused) {
+    check_finite(path, tensors);
   }
   write_safetensors(
       path, tensors,
@@ -96,10 +101,15 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
 
 /// Writes parameters and statistics alone; a file of that name is replaced only when the new one is
 /// whole and synced.
-/// @throws FileError  anything fails; the old file is untouched
+/// @throws FileError  anything fails, or a number is inf or nan and refused; the old file is
+/// untouched
 template <class T>
-void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters) {
+void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
+                     NonFinite non_finite = NonFinite::refused) {
   std::vector<TensorView> const tensors = detail::checkpoint_tensors(parameters, {});
+  if (non_finite == NonFinite::refused) {
+    check_finite(path, tensors);
+  }
   write_safetensors(path, tensors,
                     with_checksums(tensors, {{"format", "tandem"}, {"version", "1"}}));
 }

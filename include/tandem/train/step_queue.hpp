@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <tandem/engine/state.hpp>
-#include <tandem/optim/optimizer.hpp>
 #include <tandem/train/batch_check.hpp>
+#include <tandem/train/check_rates.hpp>
 #include <tandem/train/checkpoint.hpp>
 #include <tandem/train/options.hpp>
 
@@ -32,12 +32,12 @@ class StepQueue {
   [[nodiscard]] bool full() const { return before_.size() == most; }
 
   /// Queues one step on every rank. @pre !full()
+  /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
   void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
             Batch const& batch, bool traced = false) {
     StepState const state{.seed = options.seed,
                           .step = position.step,
-                          .learning_rate = learning_rate_of(options.optimizer) *
-                                           options.schedule.factor(position.step),
+                          .learning_rate = learning_rate_at(options, position.step),
                           .clip_norm = options.clip_norm};
     workers.queue(state, batch, traced);
     before_.push_back(position);

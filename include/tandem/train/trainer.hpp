@@ -176,19 +176,22 @@ class Trainer {
 
   /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
   /// Of several processes the first writes. Also after a rank has failed, unless in an update.
-  void save(std::string const& path) const {
+  /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
+  void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     if (!leads()) {
       return;
     }
     save_checkpoint(path, replicas().whole(), state_names(options_.optimizer), position_,
-                    optimizer_name(options_.optimizer));
+                    optimizer_name(options_.optimizer), non_finite);
   }
 
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
   /// strategy trains two, the mean of both.
-  void export_model(std::string const& path) const {
+  /// @throws FileError  as save() does
+  void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     if (leads()) {
-      save_parameters(path, MeanModel<T>{parameters(), parameters(0, copies - 1)}.parameters());
+      save_parameters(path, MeanModel<T>{parameters(), parameters(0, copies - 1)}.parameters(),
+                      non_finite);
     }
   }
 
