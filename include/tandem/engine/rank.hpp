@@ -98,7 +98,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
     feed_.end(device_);
     return collect();
   }
-
+  void vote(bool yes) override { Base::vote(yes, watch_.waiter()); }
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = memory_.report();
     report.feed = feed_.bytes();
@@ -128,7 +128,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
     progress_ = board != nullptr ? board : &nowhere_;
   }
   void watch_with(Watch watch) override { watch_ = watch; }
-  [[nodiscard]] bool untouched() const override { return !touched_; }
+  [[nodiscard]] bool untouched() const override { return !this->touched_; }
   void settle() override {
     device_.settle();
     links_.settle(device_);
@@ -144,7 +144,6 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   using Base::microbatches_;
   using Base::plan_;
   using Base::sums_;
-  using Base::touched_;
   using Base::tracer_;
 
   template <class R>
@@ -161,7 +160,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
     if constexpr (keeps_two) {
       finished_ = false;
       if (key_.exchanges && Whole::averaging.overlapped) {
-        touched_ = true;
+        this->touched_ = true;
         exchange_.begin_all(device_, memory_);
       }
     }
@@ -234,7 +233,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
         } else {
           links_.await_all(device_);
           update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
-          touched_ = true;
+          this->touched_ = true;
           update_.apply(device_, memory_, feed_.state());
           this->pack();
         }
@@ -278,7 +277,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
     }
   }
   void finish_once() {
-    touched_ = true;
+    this->touched_ = true;
     if (!std::exchange(finished_, true)) {
       update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
     }

@@ -73,6 +73,8 @@ class SteppedRank : public RankInterface<P, Target> {
   /// A step that is walked; once it is collected, traced() says when each action began and ended.
   virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
   virtual std::vector<TraceEvent> traced() = 0;
+  /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
+  virtual void vote(bool yes) = 0;
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
   /// finite, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() = 0;

@@ -87,8 +87,7 @@ class RankPasses {
 
   static int replica_of(RankOptions const& options) { return options.rank / Whole::devices; }
 
-  template <class Wait>
-  void begin(StepState const& state, Batch const& batch, bool training, Wait const& wait) {
+  void begin(StepState const& state, Batch const& batch, bool training, auto const& wait) {
     key_ = {.samples = batch.size,
             .training = training,
             .targets = batch.targets != nullptr,
@@ -98,6 +97,15 @@ class RankPasses {
     touched_ = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches_.split(batch.size);
     feed_.begin(device_, state, batch, microbatches_, wait);
+  }
+
+  void vote(bool yes, auto const& wait) {  // a step without samples, its losses the votes
+    begin({}, {}, false, wait);
+    sums_.vote(device_, yes);
+    gradients_.reduce_sums(device_, sums_.all(), {"votes"});
+    gradients_.await_sums(device_);
+    sums_.finish(device_, 1, feed_.result());
+    feed_.end(device_);
   }
 
   void run_forward(Action action) {

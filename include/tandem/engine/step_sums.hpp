@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -51,6 +52,12 @@ class StepSums {
 
   /// Zeros for one microbatch.
   void clear(Device& /*device*/, int microbatch) { *loss(microbatch) = *metric(microbatch) = 0.0; }
+
+  /// Zeros, or for a no a loss that leaves no sum finite.
+  void vote(Device& device, bool yes) {
+    clear(device);
+    *loss(0) = yes ? 0.0 : std::numeric_limits<double>::infinity();
+  }
 
   [[nodiscard]] double* loss(int microbatch) {
     return &sums_[2 * static_cast<std::size_t>(microbatch)];

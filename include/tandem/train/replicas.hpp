@@ -4,8 +4,13 @@
 /// @file
 /// Replicas: the parameters that the ranks of this process have, for the calling program.
 
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include <tandem/core/error.hpp>
 #include <tandem/engine/named_parameter.hpp>
 #include <tandem/train/parameters.hpp>
 #include <tandem/train/two_models.hpp>
@@ -49,6 +54,44 @@ class Replicas {
       list.push_back(has_two ? with_prefix(of_rank(local)) : of_rank(local));
     }
     return list;
+  }
+
+  /// Takes what read() gives, a LoadedCheckpoint, when it has done so in every process: else
+  /// replicas would go on from different parameters. All processes call it.
+  /// @returns what was read
+  /// @throws FileError  another process could not read its file; and what read() throws: nothing
+  ///                    has changed then
+  template <class Read>
+  auto load(std::string const& path, Read const& read) const {
+    workers_.check_can(WorkKind::writes);
+    std::optional<std::invoke_result_t<Read const&>> loaded;
+    try {
+      loaded.emplace(read());
+    } catch (...) {
+      try {
+        static_cast<void>(all_agree(false));
+      } catch (Error const&) {  // the group says so at the next call
+      }
+      throw;
+    }
+    if (!all_agree(true)) {
+      throw FileError{path,
+                      "another process could not read its checkpoint, so nothing has changed in "
+                      "any; its message says why"};
+    }
+    loaded->take();
+    return *std::move(loaded);
+  }
+
+  /// Whether the ranks of all processes say so. All call it.
+  [[nodiscard]] bool all_agree(bool yes) const {
+    if constexpr (Workers::streams || Program::ranks == 1) {  // in one process
+      return yes;
+    } else {
+      workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
+      return workers_.run([](RankType& rank) { return rank.collect(); }, WorkKind::computes)
+                 .non_finite < 0;
+    }
   }
 
   /// Gives the devices what was written there.

@@ -196,22 +196,24 @@ class Trainer {
   }
 
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
-  /// options are the same. On an error nothing has changed.
+  /// options are the same. On an error, of whichever process, nothing has changed.
   void load(std::string const& path) {
-    workers_.check_can(WorkKind::writes);
-    LoadedCheckpoint<T> const loaded =
-        read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
-                        state_names(options_.optimizer), optimizer_name(options_.optimizer));
-    loaded.take();  // nothing fails from here on, but a device
-    position_ = loaded.position;
+    position_ = replicas()
+                    .load(path,
+                          [&] {
+                            return read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
+                                                   state_names(options_.optimizer),
+                                                   optimizer_name(options_.optimizer));
+                          })
+                    .position;
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     replicas().upload();
   }
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it.
   void load_weights(std::string const& path) {
-    workers_.check_can(WorkKind::writes);
-    read_parameters(path, parameters(), replicas().of_ranks()).take();
+    replicas().load(path,
+                    [&] { return read_parameters(path, parameters(), replicas().of_ranks()); });
     replicas().upload();
   }
 

@@ -130,6 +130,26 @@ TEST_CASE("a corrupt or absent checkpoint changes nothing") {
   refusal(folder.file("absent"));
 }
 
+TEST_CASE("ranks agree only where all of them say yes, and train as before") {
+  test::Watchdog const watchdog{"a vote"};
+  Plain trainer{with(Adam{})};
+  Plain untouched{with(Adam{})};
+  test::Samples<float> const batch{shape, 3, 8};
+  auto const vote = [&](bool first, bool second) {
+    trainer.workers().run(
+        [&](auto& rank) { rank.vote(&rank == &trainer.workers().rank(0) ? first : second); });
+    return trainer.workers().run([](auto& rank) { return rank.collect(); }).non_finite < 0;
+  };
+  for (int turn = 0; turn < 2; ++turn) {
+    CHECK(vote(true, true));
+    CHECK_FALSE(vote(true, false));
+    CHECK_FALSE(vote(false, true));
+    CHECK_FALSE(vote(false, false));
+    CHECK(trainer.step(batch.x, batch.y).loss == untouched.step(batch.x, batch.y).loss);
+  }
+  CHECK(test::first_difference(trainer.parameters(1), untouched.parameters()) == "");
+}
+
 TEST_CASE("load_weights takes parameters only, whatever else is there") {
   test::TemporaryFolder const folder;
   std::string const path = saved(folder, Adam{});

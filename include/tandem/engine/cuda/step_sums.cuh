@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include <tandem/engine/step_sums.hpp>
@@ -31,6 +32,10 @@ class StepSums<BasicCuda<Kernels, Precision>> {
   }
   void clear(Device& device, int microbatch) {
     cuda::fill(device.compute, loss(microbatch), 2, 0.0);
+  }
+  void vote(Device& device, bool yes) {
+    clear(device);
+    cuda::fill(device.compute, loss(0), 1, yes ? 0.0 : std::numeric_limits<double>::infinity());
   }
 
   [[nodiscard]] double* loss(int microbatch) const {
