@@ -341,6 +341,35 @@ TEST_CASE("onednn batch norm: a mean far from 0 costs the variance no digits") {
   }
 }
 
+// Whatever stands first, or in the first rows, or where a block begins, is no measure of the rest.
+TEST_CASE_TEMPLATE("onednn batch norm: no pixel's value costs the variance digits", Precision, Fp32,
+                   Bf16) {
+  using T = typename Precision::Scalar;
+  for (Sizes const& n :
+       {Sizes{2, 17, 35, 0, 0}, Sizes{2, 40, 333, 0, 8}, Sizes{2, 3, 8300, 1, 0}}) {
+    auto const pixels = static_cast<std::size_t>(n.pixels);
+    for (std::size_t const odd : {std::size_t{1}, std::size_t{4}, std::size_t{30}}) {
+      for (float const value : {0.0F, -3000.0F, 100000.0F}) {
+        CAPTURE(odd);
+        CAPTURE(value);
+        Input in = Input::random<T>(n);
+        for (std::size_t i = 0; i < in.x.size(); ++i) {
+          float const x = i % pixels < odd ? value : 100.0F + 0.9F * in.x[i];
+          in.x[i] = static_cast<float>(static_cast<T>(x));
+        }
+        Result const result = on_threads<Precision>({.n = n}, in);
+        Expected const expected{{.n = n}, in, result.y};
+        for (std::size_t c = 0; c < expected.inverse.size(); ++c) {
+          double const variance = expected.gradient[3][c];
+          // A sum of 256 squares in float: so many roundings.
+          CHECK(std::abs(static_cast<double>(result.gradient[3][c]) - variance) <=
+                128 * test::eps<float> * variance);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("onednn batch norm: one pixel gives the bias and passes no gradient") {
   Sizes const n{1, 24, 1, 0, 0};
   auto const in = Input::random<float>(n);

@@ -83,18 +83,45 @@ void for_rows(Team& team, std::int64_t rows, std::int64_t bytes, Function const&
   });
 }
 
-/// Sums of x - k and of their squares over rows, k being the first row; in @p sum: k, then those.
+/// What the sums of a block are counted from moves to the mean of its first @p rows rows.
+///
+/// With s and q the sums of d = x - k and of d²: k moves by m = s / rows, rounded, so that s
+/// becomes s - rows m, and q becomes q - m (2 s - rows m).
+inline void recenter(int channels, std::int64_t rows, std::int64_t slots, float* sum) {
+  Floats const count{static_cast<float>(rows)};
+  Floats const part{1.0F / static_cast<float>(rows)};
+  Floats const none{0.0F};
+  for_vectors(channels, [&](int c, auto) {
+    float* const center = sum + slot_of_vector(c);
+    Floats const k = load(center);
+    Floats const total = load(center + slots);
+    Floats const moved_to = multiply_add(total, part, k);
+    Floats const move = moved_to - k;
+    Floats const rest = multiply_add(none - count, move, total);
+    store(center, moved_to);
+    store(center + slots, rest);
+    store(center + 2 * slots, multiply_add(none - move, total + rest, load(center + 2 * slots)));
+  });
+}
+
+/// Sums of x - k and of their squares over rows; in @p sum: k, then those.
+///
+/// k is near the mean whatever a row holds, so that nothing cancels: with s and q those sums over n
+/// rows, q - s² / n >= q / 4. Where there is a mean of at least as many rows before, @p before, k
+/// is that one: if it is far off, so is the block's own mean from it, which counts as much. Else k
+/// is the first row, then the mean of the first 4 rows, of 16 and of 64.
 template <class T>
 void batch_norm_block(Rows<T const> const& x, std::int64_t first, std::int64_t rows, int channels,
-                      std::int64_t slots, float* sum) {
+                      std::int64_t slots, double const* before, float* sum) {
   T const* const start = x.data + first * x.stride;
   float* const squares = sum + 2 * slots;
-  for_vectors(channels, [&](int c, auto width) {
-    std::int64_t const slot = slot_of_vector(c);
-    store(sum + slot, width.load(start + c));
-    store(sum + slots + slot, Floats{0.0F});
-    store(squares + slot, Floats{0.0F});
-  });
+  std::fill(sum + slots, sum + 3 * slots, 0.0F);
+  if (before != nullptr) {
+    std::transform(before, before + slots, sum, [](double mean) { return float(mean); });
+  } else {
+    for_vectors(channels,
+                [&](int c, auto width) { store(sum + slot_of_vector(c), width.load(start + c)); });
+  }
   std::int64_t const ahead = rows_ahead<T>(channels) * x.stride;
   auto const add = [&]<int N>(T const* row) {
     for_vectors(channels, [&](int c, auto width) {
@@ -115,6 +142,9 @@ void batch_norm_block(Rows<T const> const& x, std::int64_t first, std::int64_t r
   };
   std::int64_t row = 0;
   for (; row + 4 <= rows; row += 4) {
+    if (before == nullptr && (row == 4 || row == 16 || row == 64)) {
+      recenter(channels, row, slots, sum);
+    }
     add.template operator()<4>(start + row * x.stride);
   }
   for (; row < rows; ++row) {
@@ -138,8 +168,9 @@ inline void merge_moments(double before, double count, double mean, double squar
 ///
 /// Shapes: x (rows, C); the statistics (C).
 /// Cost:   reads x once; bound by memory.
-/// Order:  blocks of 256 rows in float, as distances from the block's first row, so that a mean far
-///         from 0 costs no digits; blocks, then parts in order in double. A function of rows only.
+/// Order:  blocks of 256 rows in float, as distances from a mean of rows before, so that neither a
+///         mean far from 0 nor any one row costs digits; blocks, then parts in order in double. A
+///         function of rows only.
 /// @pre    scratch has RowScratch::bytes(rows, C); rows >= 1
 template <class T>
 TANDEM_NOINLINE void batch_norm_moments(Team& team, Rows<T const> x, std::int64_t rows,
@@ -149,8 +180,8 @@ TANDEM_NOINLINE void batch_norm_moments(Team& team, Rows<T const> x, std::int64_
   std::int64_t const slots = scratch.slots();
   row_sums(
       team, rows, scratch,
-      [&](std::int64_t first, std::int64_t count, float* sum) {
-        detail::batch_norm_block(x, first, count, channels, slots, sum);
+      [&](std::int64_t first, std::int64_t count, double const* before, float* sum) {
+        detail::batch_norm_block(x, first, count, channels, slots, before, sum);
       },
       [slots](std::int64_t count, std::int64_t before, float const* sum, double* mean,
               double* squares) {

@@ -119,7 +119,7 @@ TANDEM_NOINLINE void batch_norm_gradient_sums(Team& team, Rows<T const> x, Rows<
   std::int64_t const slots = scratch.slots();
   row_sums(
       team, rows, scratch,
-      [&](std::int64_t first, std::int64_t count, float* sum) {
+      [&](std::int64_t first, std::int64_t count, double const*, float* sum) {
         if (relu) {
           detail::batch_norm_gradient_block<true>(x, dy, first, count, channels, affine, slots,
                                                   sum);

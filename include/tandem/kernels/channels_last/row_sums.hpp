@@ -94,8 +94,9 @@ class RowScratch {
   float* constants_;
 };
 
-/// For each block of rows: block(first, count, sum) makes sums in float, fold(count, before, sum,
-/// total0, total1) adds them to its part's totals, in which `before` rows already are.
+/// For each block of rows: block(first, count, total0, sum) makes sums in float, fold(count,
+/// before, sum, total0, total1) adds them to its part's totals, in which `before` rows already are;
+/// where none are, block gets no total.
 ///
 /// Order: blocks in order within a part; the parts are left apart.
 template <class Block, class Fold>
@@ -109,8 +110,9 @@ void row_sums(Team& team, std::int64_t rows, RowScratch const& scratch, Block co
       std::int64_t const last = std::min(rows, first + parts.each);
       for (std::int64_t row = first; row < last; row += block_rows) {
         std::int64_t const count = std::min(block_rows, last - row);
-        block(row, count, sum);
-        fold(count, row - first, sum, scratch.total(part, 0), scratch.total(part, 1));
+        double* const total = scratch.total(part, 0);
+        block(row, count, row > first ? total : nullptr, sum);
+        fold(count, row - first, sum, total, scratch.total(part, 1));
       }
     }
   });
