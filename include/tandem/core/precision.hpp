@@ -18,6 +18,14 @@ struct Fp32 {
   static constexpr char const* name = "fp32";
 };
 
+/// Fp32, every convolution the sum of its products also where Winograd's method takes half the time
+/// and rounds more: see docs/host.md. On Host only, and what Fp32 is where oneDNN 2 is not.
+struct Fp32Direct {
+  using Scalar = float;
+  using Master = float;
+  static constexpr char const* name = "fp32_direct";
+};
+
 /// 32-bit storage; matrix products round their inputs to 10 fraction bits (tensor cores). Cuda
 /// only.
 struct Tf32 {

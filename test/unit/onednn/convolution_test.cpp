@@ -376,6 +376,36 @@ TEST_CASE_TEMPLATE("results repeat bit for bit with the same number of threads",
   }
 }
 
+TEST_CASE("Fp32Direct computes no convolution by Winograd's method") {
+  Case const c = make_case("3x3, wide", 64, 96, {8, 8}, {{3, 3}, {1, 1}, {1, 1}});
+  onednn::Library const library;
+  auto const plans = [&](bool direct) {
+    return onednn::detail::ConvolutionPlans{
+        library, {.geometry = c.geometry, .batch = 5, .direct = direct}, nullptr};
+  };
+  auto const is_winograd = [](onednn::Plan const& plan) {
+    return plan.kernel().find("wino") != std::string::npos;
+  };
+  auto const direct_plans = plans(true);
+  for (auto const* plan :
+       {&direct_plans.forward, &direct_plans.input_gradient, &direct_plans.weight_gradient}) {
+    CHECK(!is_winograd(*plan));
+  }
+
+  Problem<float> problem{c, {}};
+  OpSetup setup = problem.setup();
+  setup.node.in = image_shape(64, 8, 8);
+  onednn::ConvolutionOp<float, false> direct{setup, c.geometry, true};
+  CHECK(problem.error(direct) <= 1.0);
+  auto const bits = problem.bits;
+  Op<Conv2d<96, Kernel<3>, Padding<1>, NoBias>, BasicHost<OneDnn, Fp32Direct>> op{setup};
+  CHECK(problem.error(op) <= 1.0);
+  CHECK(problem.bits == bits);
+  Op<Conv2d<96, Kernel<3>, Padding<1>, NoBias>, BasicHost<OneDnn>> fast{setup};
+  CHECK(problem.error(fast) <= 2.0);
+  CHECK((problem.bits != bits) == is_winograd(plans(false).forward));
+}
+
 TEST_CASE_TEMPLATE("Conv2d on BasicHost<OneDnn> is such an op", Precision, Fp32, Bf16) {
   using T = typename Precision::Scalar;
   if (!test::computes<T>()) {

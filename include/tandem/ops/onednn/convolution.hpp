@@ -34,7 +34,8 @@ namespace onednn {
 template <class T, bool Bias>
 class ConvolutionOp {
  public:
-  ConvolutionOp(OpSetup const& setup, ConvolutionGeometry const& geometry)
+  /// @param direct  never by Winograd's method
+  ConvolutionOp(OpSetup const& setup, ConvolutionGeometry const& geometry, bool direct = false)
       : siblings_{setup.merged}, threads_{setup.threads} {
     if (siblings_.count == 1) {
       siblings_.channels[0] = geometry.out_channels;
@@ -49,6 +50,7 @@ class ConvolutionOp {
     task_ = ConvolutionTask{.geometry = whole,
                             .type = data_type<T>,
                             .bias = Bias,
+                            .direct = direct,
                             .wants_input_gradient = setup.wants_input_gradient,
                             .wants_weight_gradient = !product};
     fan_in_ = std::int64_t{geometry.in_channels / geometry.groups} * geometry.window.kernel.height *
@@ -256,7 +258,8 @@ struct Op<Conv2d<Out, Options...>, BasicHost<OneDnn, Precision>>
     : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
   explicit Op(OpSetup const& setup)
       : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in)} {}
+            setup, Conv2d<Out, Options...>::geometry(setup.node.in),
+            std::same_as<Precision, Fp32Direct>} {}
 };
 
 }  // namespace tandem

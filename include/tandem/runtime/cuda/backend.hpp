@@ -7,6 +7,8 @@
 /// Any compiler may name it; its kernels, buffers and streams come with <tandem/cuda.cuh>, which
 /// needs nvcc.
 
+#include <type_traits>
+
 #include <tandem/core/precision.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -32,6 +34,8 @@ struct CuDnn {
 /// @tparam Precision  Fp32, Tf32, Bf16, or Fp64 (Portable only)
 template <class Kernels = Portable, class Precision = Fp32>
 struct BasicCuda {
+  static_assert(!std::is_same_v<Precision, Fp32Direct>,
+                "BasicCuda<Kernels, Fp32Direct>: this precision is of Host alone; take Fp32");
   using Scalar = typename Precision::Scalar;
   using Master = typename Precision::Master;
   using Device = cuda::RankDevice;

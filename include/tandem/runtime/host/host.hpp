@@ -115,7 +115,7 @@ using DefaultHostKernels = Portable;
 
 /// Plain CPUs; a device is a worker thread with a team of its own.
 /// @tparam Kernels    Portable or OneDnn
-/// @tparam Precision  Fp32; Bf16 (OneDnn only), Fp64 (Portable only)
+/// @tparam Precision  Fp32, Fp32Direct; Bf16 (OneDnn only), Fp64 (Portable only)
 template <class Kernels = DefaultHostKernels, class Precision = Fp32>
 struct BasicHost {
   static_assert(!std::is_same_v<Kernels, OneDnn> || !std::is_same_v<Precision, Fp64>,
