@@ -89,6 +89,7 @@ class AsynchronousRank final
     MemoryReport report = memory_.report();
     report.feed = this->feed_bytes();
     report.wire = gradients_.wire_bytes();
+    report.messages = links_.bytes();
     return report;
   }
   std::vector<NamedParameter<P>> parameters() override {

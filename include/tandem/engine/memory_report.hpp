@@ -23,13 +23,15 @@ struct MemoryReport {
   std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
   std::int64_t feed =
       0;  ///< batches and results on their way, where the device has a memory of its own
-  std::int64_t tables = 0;   ///< of the update, and sums of losses, likewise
+  std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
+  std::int64_t messages =
+      0;  ///< tensors on their way to another rank, on Host; made when the first of each is sent
   std::int64_t logical = 0;  ///< what one live microbatch's activations and gradients would be if
                              ///< nothing shared memory
 
   [[nodiscard]] std::int64_t total() const {
     return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
-           versions + weights + exchange + wire + feed + tables;
+           versions + weights + exchange + wire + feed + tables + messages;
   }
 };
 

@@ -12,12 +12,13 @@ namespace tandem {
 struct NoLinks {
   template <class Task, class Waits, class Device, class Connect, class Tracer>
   NoLinks(Task const& /*task*/, Waits const& /*waits*/, Device& /*device*/,
-          Connect const& /*connect*/, Tracer& /*tracer*/) {}
+          Connect const& /*connect*/, Tracer& /*tracer*/, int /*largest*/) {}
 
   template <class Device>
   void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/) {}
   template <class Device>
   void await_all(Device& /*device*/) {}
+  [[nodiscard]] static constexpr int bytes() { return 0; }
   template <class Device>
   void settle(Device& /*device*/) {}
 };

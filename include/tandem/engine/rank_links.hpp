@@ -5,6 +5,7 @@
 /// RankLinks: the ends of all links of a rank, and which tensors go over them.
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,6 +17,7 @@
 #include <tandem/engine/tracer.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/operand_table.hpp>
+#include <tandem/runtime/host/queue.hpp>
 #include <tandem/strategy/action.hpp>
 #include <tandem/strategy/local_stage.hpp>
 #include <tandem/strategy/stage_map_view.hpp>
@@ -51,10 +53,11 @@ class RankLinks {
 
   /// @param waits    those of the device's MemoryPlan
   /// @param connect  connect(link, forward): this rank's end of the link's group
+  /// @param largest  samples of a microbatch at most
   template <class Connect>
   RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
-            Connect const& connect, Tracer<Device>& tracer)
-      : task_{task} {
+            Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
+      : task_{task}, largest_{largest} {
     std::vector<Transfer> const all = find_transfers();
     for (Transfer const& t : all) {
       for (bool const forward : {true, false}) {
@@ -75,6 +78,18 @@ class RankLinks {
       waits_.push_back(
           {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get()});
     }
+  }
+
+  /// What holds the messages that this rank sends until they are received, where threads send them:
+  /// the largest of each link and direction.
+  [[nodiscard]] std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (int link = 0;
+         std::same_as<typename Communicator::Stream, host::Queue> && link < task_.map.links;
+         ++link) {
+      sum += largest_of(sends_, link, false) + largest_of(receives_, link, true);
+    }
+    return sum;
   }
 
   /// A message of a microbatch of @p batch samples.
@@ -215,6 +230,17 @@ class RankLinks {
   [[nodiscard]] std::int64_t elements(Transfer const& t) const {
     return task_.graph.node[t.node].out.elements();
   }
+  // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
+  [[nodiscard]] std::int64_t largest_of(std::vector<Transfer> const& list, int link,
+                                        bool gradients) const {
+    std::int64_t most = 0;
+    for (Transfer const& t : list) {
+      if (t.link == link && (!gradients || task_.graph.node[t.node].needs_gradient)) {
+        most = std::max(most, elements(t));
+      }
+    }
+    return largest_ * most * static_cast<std::int64_t>(sizeof(T));
+  }
   // Gradients of one received tensor.
   [[nodiscard]] int messages(Transfer const& t) const {
     if (!task_.graph.node[t.node].needs_gradient) {
@@ -235,6 +261,7 @@ class RankLinks {
   }
 
   RankLinksTask task_;
+  std::int64_t largest_;
   std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
   std::vector<Transfer> sends_;
   std::vector<Transfer> receives_;

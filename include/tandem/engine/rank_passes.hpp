@@ -77,7 +77,7 @@ class RankPasses {
                [&](int link, bool forward) {
                  return connect(Groups::of_link(replica_of(options), link, forward));
                },
-               tracer_},
+               tracer_, options.largest_microbatch},
         microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();

@@ -30,6 +30,7 @@
 namespace {
 std::atomic<long> allocations{0};
 std::atomic<long> aligned_bytes{0};  // of aligned_alloc, which host::Buffer calls
+std::atomic<long> new_bytes{0};      // of operator new
 
 constexpr long never = 1L << 60;
 std::atomic<long> until_failure{never};  // of C++ allocations; below 0 some have failed
@@ -76,6 +77,7 @@ void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
 // Not inlined: GCC would warn of a free() that it sees next to a new that it does not.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
+  new_bytes.fetch_add(static_cast<long>(size), std::memory_order_relaxed);
   if (void* const memory = fails() ? nullptr : std::malloc(size != 0 ? size : 1)) {
     return memory;
   }
@@ -150,10 +152,37 @@ void check_start(TrainerOptions const& options) {
   long const bytes = aligned_bytes.load() - before;
   std::int64_t reported = 0;
   for (int rank = 0; rank < S::ranks; ++rank) {
-    reported += trainer.memory(rank).total();
+    reported += trainer.memory(rank).total() - trainer.memory(rank).messages;
   }
   CHECK(bytes >= reported);
   CHECK(bytes < reported + S::ranks * (S::ranks > 1 ? 16 : 6) * 64);
+}
+
+// Of the first steps: the boxes of the messages, and a few words for each.
+template <class S>
+void check_messages() {
+  test::Watchdog const watchdog{"allocations of the first messages"};
+  Trainer<test::TinyNet, S, BasicHost<Portable>> trainer{{.batch = 13, .threads_per_device = 1}};
+  test::Samples<float> const all{trainer.input, 5, 13};
+  std::int64_t reported = 0;
+  for (int rank = 0; rank < S::ranks; ++rank) {
+    reported += trainer.memory(rank).messages;
+  }
+  CHECK((reported > 0) == (S::ranks > 1));
+  long const before = new_bytes.load();
+  for (int i = 0; i < 3; ++i) {
+    trainer.step(all.x, all.y);
+  }
+  long const bytes = new_bytes.load() - before;
+  CHECK(bytes >= reported);
+  CHECK(bytes < reported + S::ranks * 512);
+}
+
+TEST_CASE("the first steps allocate the report's messages") {
+  check_messages<SingleDevice<>>();
+  check_messages<Pipeline<OneFOneB, 4, Split<4>, Split<5>>>();
+  check_messages<Pipeline<Interleaved<2>, 2, Split<2>, Split<2>, Split<2>, Split<3>>>();
+  check_messages<Pipeline<PipeDream, 1, Split<4>, Split<5>>>();
 }
 
 TEST_CASE("the start allocates the bytes of the report, and nothing else that is aligned") {
