@@ -121,7 +121,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       return;
     }
     int const source = graph_.source[graph_.node[n].first_edge];
-    if (T const* const from = operands(source).y; from != nullptr) {
+    if (T const* const from = operands(n).x[0]; from != nullptr) {
       read_value(from, source);
       send(from, source, n, names_.value(source));
     }
