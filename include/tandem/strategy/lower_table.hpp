@@ -9,6 +9,7 @@
 /// receives, all that the stage has for other devices, in ascending order of edges.
 
 #include <algorithm>
+#include <cstdint>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/strategy/action_table.hpp>
@@ -49,9 +50,9 @@ class TableLowering {
         shared_{shares_links(map)},
         microbatches_{shared_ ? count_microbatches() : 0},
         channels_{shared_ ? 2 * map.links : 0},
-        received_{2 * map.stages * microbatches_},
+        received_{std::int64_t{2} * map.stages * microbatches_},
         taken_{2 * map.edges},
-        message_{2 * map.edges * microbatches_},
+        message_{std::int64_t{2} * map.edges * microbatches_},
         next_{channels_},
         end_{channels_},
         limit_{channels_} {
@@ -88,13 +89,19 @@ class TableLowering {
   }
 
   constexpr int count_microbatches() const {
-    int count = 0;
+    int last = -1;
+    std::int64_t actions = 0;
     for (int d = 0; d < devices_of(table_); ++d) {
-      for (Action const& action : row_of(table_, d)) {
-        count = std::max(count, known(action) ? action.index + 1 : 0);
+      ActionSpan const row = row_of(table_, d);
+      actions += row.size;
+      for (Action const& action : row) {
+        last = std::max(last, known(action) ? action.index : -1);
       }
     }
-    return count;
+    expects(last < actions,
+            "lower(table, map): a microbatch has a higher number than there are actions; number "
+            "microbatches from 0 on");
+    return last + 1;
   }
 
   constexpr void list_messages(int device) {
@@ -134,7 +141,8 @@ class TableLowering {
       return;
     }
     if (shared_) {
-      int& received = received_[(2 * stage + (forward ? 0 : 1)) * microbatches_ + microbatch];
+      std::int64_t const pass = 2 * stage + (forward ? 0 : 1);
+      int& received = received_[pass * microbatches_ + microbatch];
       if (received != 0) {
         return;
       }

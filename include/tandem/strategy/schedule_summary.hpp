@@ -4,23 +4,57 @@
 /// @file
 /// schedule_summary: in words what a schedule costs, in time and in activations.
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include <tandem/strategy/action_table.hpp>
 #include <tandem/strategy/asynchrony.hpp>
-#include <tandem/strategy/live_microbatches.hpp>
 #include <tandem/strategy/stage_map_view.hpp>
 #include <tandem/strategy/timeline_text.hpp>
 
 namespace tandem {
+
+namespace detail {
+
+/// live_microbatches() of each stage, in one pass through the rows.
+template <class Table>
+std::vector<int> live_of_stages(Table const& table, StageMapView const& map) {
+  struct Counts {
+    int received = 0;
+    int forwarded = 0;
+    int retired = 0;
+  };
+  std::vector<Counts> count(static_cast<std::size_t>(map.stages));
+  std::vector<int> most(count.size());
+  for (int d = 0; d < devices_of(table); ++d) {
+    for (Action const& action : row_of(table, d)) {
+      if (action.stage < 0 || action.stage >= map.stages) {
+        continue;
+      }
+      auto const s = static_cast<std::size_t>(action.stage);
+      count[s].received += action.kind == ActionKind::receive_forward ? 1 : 0;
+      count[s].forwarded += action.kind == ActionKind::forward ? 1 : 0;
+      most[s] =
+          std::max(most[s], std::max(count[s].received, count[s].forwarded) - count[s].retired);
+      count[s].retired +=
+          action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
+    }
+  }
+  return most;
+}
+
+}  // namespace detail
 
 /// A line a stage: "stage 2, copy 1 on rank 1: 3 microbatches live at most".
 /// @pre the table passes verify()
 template <class Table>
 std::string live_text(Table const& table, StageMapView const& map) {
   std::string text;
+  std::vector<int> const all = detail::live_of_stages(table, map);
   for (int s = 0; s < map.stages; ++s) {
-    int const live = live_microbatches(table, map, s);
+    int const live = all[static_cast<std::size_t>(s)];
     text += "stage " + std::to_string(s) +
             (map.copies > 1 ? ", copy " + std::to_string(s / map.parts()) + " of part " +
                                   std::to_string(s % map.parts()) + ","

@@ -9,8 +9,10 @@
 /// background.
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
+#include <tandem/core/contract.hpp>
 #include <tandem/strategy/action.hpp>
 #include <tandem/strategy/action_table.hpp>
 #include <tandem/strategy/timeline.hpp>
@@ -60,12 +62,22 @@ inline std::string svg_escaped(std::string const& text) {
   return escaped;
 }
 
-// Widths are in tenths; this is how many of them a tick has, as a fraction.
+// Widths are in tenths; this is how many of them a tick has, as a fraction. No time is so long that
+// its product with `tenths` is not a number of 64 bits: long ones lose bits that no picture shows.
 struct SvgScale {
   Ticks tenths = 1;
   Ticks ticks = 1;
+  int shift = 0;
 
-  [[nodiscard]] constexpr Ticks at(Ticks time) const { return time * tenths / ticks; }
+  constexpr SvgScale() = default;
+  constexpr SvgScale(Ticks tenths_of, Ticks ticks_of, Ticks makespan) : tenths{tenths_of} {
+    while (makespan >> shift > std::numeric_limits<Ticks>::max() / 1'000'000) {
+      ++shift;
+    }
+    ticks = std::max<Ticks>(1, ticks_of >> shift);
+  }
+
+  [[nodiscard]] constexpr Ticks at(Ticks time) const { return (time >> shift) * tenths / ticks; }
 };
 
 // The shortest pass is 18 wide, up to 30 where all then fits 1200; the whole at most 8000.
@@ -80,10 +92,12 @@ SvgScale svg_scale(Table const& table, Result const& timeline) {
       shortest = is_compute(row[i].kind) && length > 0 && length < shortest ? length : shortest;
     }
   }
-  Ticks const units = (timeline.makespan > 0 ? timeline.makespan : 1) / shortest + 1;
+  Ticks const whole = timeline.makespan > 0 ? timeline.makespan : 1;
+  Ticks const units = whole / shortest + 1;
   Ticks tenths = 12'000 / units;
   tenths = tenths < 180 ? 180 : tenths > 300 ? 300 : tenths;
-  return tenths * units <= 80'000 ? SvgScale{tenths, shortest} : SvgScale{80'000, units * shortest};
+  return units <= 80'000 / tenths ? SvgScale{tenths, shortest, whole}
+                                  : SvgScale{80'000, whole / shortest * shortest + shortest, whole};
 }
 
 // Times on the axis are multiples of 1, 2 or 5 times a power of ten, 60 or more apart.
@@ -179,9 +193,14 @@ inline std::string svg_axis(Ticks makespan, SvgScale const& scale, Ticks bottom)
 
 /// An SVG picture of what @p table does in @p timeline, which simulate() made of it.
 /// @param name  of the schedule, for the title
+/// @throws ContractError  the makespan is more than 2^60 ticks
 template <class Table, class Result>
 std::string schedule_svg(Table const& table, Result const& timeline, std::string const& name) {
   using detail::svg_left;
+  expects(
+      timeline.makespan <= Ticks{1} << 60,
+      "schedule_svg(table, timeline, name): the makespan is more than 2^60 ticks; give costs in "
+      "a larger unit");
   detail::SvgScale const scale = detail::svg_scale(table, timeline);
   int const ranks = devices_of(table);
   Ticks const bottom = detail::svg_top + Ticks{ranks} * detail::svg_row;

@@ -4,6 +4,9 @@
 /// @file
 /// Simulation: the clocks of all devices while they run an action table; see makespan.hpp.
 
+#include <algorithm>
+#include <cstdint>
+
 #include <tandem/strategy/action_table.hpp>
 #include <tandem/strategy/message_clocks.hpp>
 #include <tandem/strategy/scratch.hpp>
@@ -29,12 +32,12 @@ class Simulation {
       : table_{table},
         map_{map},
         costs_{costs},
-        length_{longest_row()},
+        length_{most_of_a_stage()},
         edges_{map},
         cursor_{devices_of(table)},
         messages_{table, map, edges_, costs.transfer, depth},
-        forward_{map.stages * length_},
-        gradient_{map.stages * length_} {}
+        forward_{messages_.any() ? 0 : std::int64_t{map.stages} * length_},
+        gradient_{messages_.any() ? 0 : std::int64_t{map.stages} * length_} {}
 
   template <class Result>
   constexpr void run(Result& result) {
@@ -61,6 +64,23 @@ class Simulation {
       longest = row_of(table_, d).size > longest ? row_of(table_, d).size : longest;
     }
     return longest;
+  }
+
+  // Microbatches of a stage are at most the actions of a row; where that is much, those of a stage
+  // are counted.
+  constexpr int most_of_a_stage() const {
+    int most = longest_row();
+    if (std::int64_t{map_.stages} * most > 65'536) {
+      Scratch<int> count{map_.stages};
+      most = 1;
+      for (int d = 0; d < devices_of(table_); ++d) {
+        for (Action const& action : row_of(table_, d)) {
+          bool const counts = action.kind == ActionKind::forward && is_known(action, map_);
+          most = counts ? std::max(most, ++count[action.stage]) : most;
+        }
+      }
+    }
+    return most;
   }
 
   // Whether the device could do anything.
@@ -119,11 +139,14 @@ class Simulation {
   }
 
   // A stage's microbatches are consecutive and at most `length_`, so modulo that they differ.
-  constexpr int at(int stage, int microbatch) const {
-    return stage * length_ + microbatch % length_;
+  constexpr std::int64_t at(int stage, int microbatch) const {
+    return std::int64_t{stage} * length_ + microbatch % length_;
   }
 
   constexpr void note(Action const& action, Ticks end) {
+    if (messages_.any()) {
+      return;  // nobody asks
+    }
     if (action.kind == ActionKind::forward) {
       forward_[at(action.stage, action.index)] = {true, end};
     } else if (action.kind == ActionKind::backward || action.kind == ActionKind::input_gradient) {

@@ -82,8 +82,9 @@ struct RuntimeMap {
 /// Whether stages are on devices that exist, edges lead upwards inside a copy, and all edges of a
 /// link lead from one device to one other.
 constexpr bool is_sound(StageMapView const& map) {
+  constexpr int most = 32'767;  // stages, devices and links have numbers of 16 bits
   if (map.stages < 1 || map.devices < 1 || map.copies < 1 || map.stages % map.copies != 0 ||
-      map.links < 0) {
+      map.links < 0 || map.stages > most + 1 || map.devices > most + 1 || map.links > most + 1) {
     return false;
   }
   for (int s = 0; s < map.stages; ++s) {

@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include <tandem/core/contract.hpp>
 #include <tandem/strategy/action.hpp>
 #include <tandem/strategy/action_table.hpp>
 #include <tandem/strategy/makespan.hpp>
@@ -31,9 +32,13 @@ std::string to_csv(Table const& table) {
 
 /// Columns are times, for tables of passes only: the i-th cell of each line is what its rank does
 /// in slot i, empty where it waits. Each of F, B, I, W, U and X takes one slot.
+/// @throws ContractError  there would be more than 2^28 cells
 template <class Table>
 std::string to_csv_by_time(Table const& table, StageMapView const& map) {
   auto const timeline = simulate(table, map, {.backward = 1, .update = 1});
+  expects(timeline.makespan <= (Ticks{1} << 28) / devices_of(table),
+          "to_csv_by_time(table, map): ranks times slots would be more than 268435456 cells; give "
+          "fewer stages or microbatches, or take to_csv() of the lowered table");
   std::string text;
   for (int device = 0; device < devices_of(table); ++device) {
     ActionSpan const row = row_of(table, device);

@@ -56,6 +56,8 @@ inline constexpr char const* action_examples =
     "write a stage, a kind and a microbatch, such as 0F3, 0B3, 0I3, 0W3, 0SEND_F3, 1RECV_F3, "
     "1SEND_B3 or 0RECV_B3";
 
+inline constexpr int most_rows = 32'767;  // ranks have numbers of 16 bits
+
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 constexpr bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -131,7 +133,7 @@ std::string parse_action(std::string_view cell, Action& action) {
 
 /// PyTorch's REDUCE_GRAD without a number is that of bucket 0. Empty lines at the end do not count.
 /// @param name  of the file, for messages such as "table.csv:2:14: 'xF3' is no action; write ..."
-/// @throws TableError  a cell is no action, or @p text has none at all
+/// @throws TableError  a cell is no action, @p text has none at all, or more than 32767 lines
 template <class = void>
 ReadTable read_table_csv(std::string_view text, std::string const& name) {
   ReadTable table;
@@ -144,6 +146,15 @@ ReadTable read_table_csv(std::string_view text, std::string const& name) {
     std::size_t const length = text.find('\n');
     std::string_view const row = text.substr(0, length);
     text.remove_prefix(length == std::string_view::npos ? text.size() : length + 1);
+    if (line > detail::most_rows) {  // empty ones at the end do not count
+      std::size_t const visible = row.find_first_not_of(" \t\r\",");
+      if (visible != row.npos) {
+        throw TableError{name,
+                         {line, static_cast<int>(visible) + 1},
+                         "a table has a line for each rank, and 32767 of them at most"};
+      }
+      continue;
+    }
     table.rows.emplace_back();
     table.place.emplace_back();
     std::size_t visible = 0;

@@ -6,6 +6,7 @@
 /// direction.
 
 #include <algorithm>
+#include <cstdint>
 
 #include <tandem/strategy/scratch.hpp>
 #include <tandem/strategy/stage_map_view.hpp>
@@ -17,8 +18,8 @@ class Channels {
  public:
   constexpr Channels(StageMapView const& map, int microbatches, int depth)
       : map_{map},
-        capacity_{std::max(1, std::min(depth, microbatches * map.edges))},
-        memory_{2 * map.links * (capacity_ + 2) + 2 * map.edges},
+        capacity_{capacity(map, microbatches, depth)},
+        memory_{std::int64_t{2} * map.links * (std::int64_t{capacity_} + 2) + 2 * map.edges},
         message_{memory_.data()},
         sent_{message_ + 2 * map.links * capacity_},
         gone_{sent_ + 2 * map.links},
@@ -45,6 +46,21 @@ class Channels {
   constexpr int taken(int edge, bool forward) const { return taken_[2 * edge + (forward ? 0 : 1)]; }
 
  private:
+  // Places of a ring. A message of an edge goes out once for each microbatch of a copy; which link
+  // has the most edges is counted only where rings would be large, as they are in no constant.
+  static constexpr int capacity(StageMapView const& map, int microbatches, int depth) {
+    std::int64_t most = std::int64_t{microbatches} * map.edges;
+    if (std::min<std::int64_t>(depth, most) * map.links > 65'536) {
+      Scratch<int> edges{map.links};
+      int busiest = 0;
+      for (int e = 0; e < map.edges; ++e) {
+        busiest = map.crosses(e) ? std::max(busiest, ++edges[map.edge[e].link]) : busiest;
+      }
+      most = std::int64_t{microbatches / map.copies} * busiest;
+    }
+    return std::max(1, static_cast<int>(std::min<std::int64_t>(depth, most)));
+  }
+
   StageMapView map_;
   int capacity_;
   Scratch<int> memory_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -90,14 +91,23 @@ ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batch
   }
   bool lowered = false;
   bool splits = false;
+  std::int64_t actions = 0;
+  int last = -1;
   for (auto const& row : rows) {
+    actions += static_cast<std::int64_t>(row.size());
     for (Action const& action : row) {
-      table.microbatches = std::max(table.microbatches, action.index + 1);
+      last = std::max(last, action.index);
       splits = splits || action.kind == ActionKind::weight_gradient;
       lowered = lowered || (action.kind >= ActionKind::send_forward &&
                             action.kind <= ActionKind::receive_backward);
     }
   }
+  if (last >= actions) {  // each microbatch has an action or more
+    throw ContractError{"TrainerOptions: .rows has a microbatch " + std::to_string(last) +
+                        ", but only " + std::to_string(actions) +
+                        " actions; number microbatches from 0 on"};
+  }
+  table.microbatches = last + 1;
   if (splits && !splits_backward) {
     throw ContractError{
         "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "

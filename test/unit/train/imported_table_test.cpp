@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -184,6 +185,14 @@ TEST_CASE("a table for other devices or other leaves is refused") {
   CHECK(refusal(make_schedule("gpipe", 2, 6)) ==
         "TrainerOptions: .rows has 6 microbatches, of which Reproducible<> makes as many leaves: "
         "take a power of two");
+}
+
+TEST_CASE("the last microbatch that an int can name is refused") {
+  ActionRows rows = good();
+  rows[1].back().index = std::numeric_limits<std::int32_t>::max();
+  CHECK(refusal(rows) ==
+        "TrainerOptions: .rows has a microbatch 2147483647, but only 16 actions; number "
+        "microbatches from 0 on");
 }
 
 }  // namespace imported_table_test
