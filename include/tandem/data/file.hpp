@@ -2,17 +2,22 @@
 #pragma once
 
 /// @file
-/// Whole files into memory, with one sentence for each way in which that fails.
+/// Whole files into memory, with one sentence for each way in which that fails, and the largest
+/// sizes that readers take.
 ///
-/// On <cstdio>: <fstream> and <filesystem> would cost every user of the umbrella their compile
-/// time.
+/// On POSIX: <fstream> would cost every user of the umbrella its compile time, and neither it nor
+/// <cstdio> can open a pipe without waiting for whoever writes into it.
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,22 +29,116 @@ namespace tandem {
 /// 1 GiB, twenty times the largest file of the formats that tandem reads.
 inline constexpr std::size_t default_file_limit = std::size_t{1} << 30;
 
+/// The largest text that a person or a program writes for the planner to read: a graph, or an
+/// action table, whose every cell of 4 bytes or more takes some 100 bytes.
+inline constexpr std::size_t text_file_limit = std::size_t{1} << 26;
+
 namespace detail {
 
-struct CloseFile {
-  void operator()(std::FILE* file) const noexcept { static_cast<void>(std::fclose(file)); }
+/// Closes a descriptor that was only read from, where an error of close() means nothing.
+class ReadDescriptor {
+ public:
+  explicit ReadDescriptor(int descriptor) noexcept : descriptor_{descriptor} {}
+  ReadDescriptor(ReadDescriptor const&) = delete;
+  ReadDescriptor& operator=(ReadDescriptor const&) = delete;
+  ~ReadDescriptor() {
+    if (descriptor_ >= 0) {
+      static_cast<void>(::close(descriptor_));
+    }
+  }
+
+  [[nodiscard]] int get() const noexcept { return descriptor_; }
+
+ private:
+  int descriptor_;
 };
 
-using OpenFile = std::unique_ptr<std::FILE, CloseFile>;
-
 inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDIR; }
+
+/// A file that is read once, from front to back: a regular one, or a pipe that has a writer.
+template <class = void>  // compiled where it is called, not by every include
+class InputFile {
+ public:
+  /// @throws FileError  as read_file(), but for the limit
+  explicit InputFile(std::string const& path)
+      : path_{path}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {
+    if (file_.get() < 0) {
+      throw no_such_entry(errno) ? FileError{path, "there is no such file"}
+                                 : failure("the file cannot be opened: ");
+    }
+    if (::fstat(file_.get(), &status_) != 0) {
+      throw failure("the file cannot be read: ");
+    }
+    if (S_ISDIR(status_.st_mode)) {
+      throw FileError{path, "this is a folder, expected a file"};
+    }
+    if (S_ISFIFO(status_.st_mode)) {
+      await_writer();
+    } else if (!S_ISREG(status_.st_mode)) {
+      throw FileError{path, "this is a device or a socket, expected a file or a pipe"};
+    }
+  }
+
+  /// 0 of what does not know it, as pipes.
+  [[nodiscard]] std::size_t size() const {
+    return S_ISREG(status_.st_mode) ? static_cast<std::size_t>(status_.st_size) : 0;
+  }
+
+  /// Bytes read, at most @p room, which is not 0; 0 at the end.
+  std::size_t read(std::uint8_t* to, std::size_t room) {
+    if (ahead_ > 0) {
+      ahead_ = 0;
+      to[0] = first_;
+      return 1;
+    }
+    constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
+    ::ssize_t got = -1;
+    do {
+      got = ::read(file_.get(), to, std::min(room, most));
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) {
+      throw failure("the file cannot be read: ");
+    }
+    return static_cast<std::size_t>(got);
+  }
+
+ private:
+  [[nodiscard]] FileError failure(char const* what) const {
+    return FileError{path_, std::string{what} + std::strerror(errno)};
+  }
+
+  // Without waiting, a pipe is at its end if nobody has it open to write; else it is read as a file
+  // is, for as long as its writer takes.
+  void await_writer() {
+    ::ssize_t const got = ::read(file_.get(), &first_, 1);
+    if (got == 0) {
+      throw FileError{
+          path_,
+          "this is a pipe into which nobody writes; start what writes into it first, or "
+          "give a file"};
+    }
+    if (got < 0 && errno != EAGAIN) {
+      throw failure("the file cannot be read: ");
+    }
+    ahead_ = got > 0 ? 1 : 0;
+    if (::fcntl(file_.get(), F_SETFL, O_RDONLY) != 0) {  // from now on it waits
+      throw failure("the file cannot be read: ");
+    }
+  }
+
+  std::string const& path_;
+  ReadDescriptor file_;
+  struct ::stat status_ {};
+  std::uint8_t first_ = 0;
+  int ahead_ = 0;  // bytes in first_ that are still to be given
+};
 
 }  // namespace detail
 
 /// Whether there is an entry of this name, readable or not, file or folder.
 [[nodiscard]] inline bool path_exists(std::string const& path) {
-  detail::OpenFile const file{std::fopen(path.c_str(), "rb")};
-  return file != nullptr || !detail::no_such_entry(errno);
+  struct ::stat status {};
+  return ::stat(path.c_str(), &status) == 0 || !detail::no_such_entry(errno);
 }
 
 /// Whether @p path is a folder.
@@ -47,47 +146,30 @@ inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDI
   return path_exists(path + "/.");
 }
 
-/// All bytes of a file.
+/// All bytes of a file, or of a pipe that somebody writes into, to its end: so /dev/stdin and what
+/// a shell makes of <(…) are read. Folders, devices and pipes without a writer are refused.
 ///
 /// Cost:   one allocation of the file's size if the file knows it, as pipes do not.
-/// @throws FileError  the file is missing, a folder, unreadable, or larger than @p limit bytes
+/// @throws FileError  the file is missing, none of those, unreadable, or larger than @p limit bytes
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::vector<std::uint8_t> read_file(std::string const& path,
                                                   std::size_t limit = default_file_limit) {
-  auto const too_large = [&] {
-    return FileError{path, "the file is larger than the limit of " + std::to_string(limit) +
-                               " bytes for files of its kind"};
-  };
-  errno = 0;
-  detail::OpenFile const file{std::fopen(path.c_str(), "rb")};
-  if (file == nullptr) {
-    throw detail::no_such_entry(errno)
-        ? FileError{path, "there is no such file"}
-        : FileError{path, std::string{"the file cannot be opened: "} + std::strerror(errno)};
-  }
-  std::vector<std::uint8_t> bytes(1);
-  std::size_t used = std::fread(bytes.data(), 1, 1, file.get());  // tells folders from files
-  if (used == 1 && std::fseek(file.get(), 0, SEEK_END) == 0) {
-    long const size = std::ftell(file.get());
-    static_cast<void>(std::fseek(file.get(), 1, SEEK_SET));
-    if (size > 0 && static_cast<std::size_t>(size) > limit) {
-      throw too_large();
+  auto const check = [&](std::size_t size) {
+    if (size > limit) {
+      throw FileError{path, "the file is larger than the limit of " + std::to_string(limit) +
+                                " bytes for files of its kind"};
     }
-    bytes.resize(size > 0 ? static_cast<std::size_t>(size) + 1 : 1);  // one more finds the end
-  }
-  while (std::feof(file.get()) == 0 && std::ferror(file.get()) == 0 && used <= limit) {
+  };
+  detail::InputFile<> file{path};
+  check(file.size());
+  std::vector<std::uint8_t> bytes(file.size() + 1);  // one more finds the end
+  std::size_t used = 0;
+  while (std::size_t const got = file.read(bytes.data() + used, bytes.size() - used)) {
+    used += got;
+    check(used);
     if (used == bytes.size()) {
       bytes.resize(used + used / 2 + 65536);
     }
-    used += std::fread(bytes.data() + used, 1, bytes.size() - used, file.get());
-  }
-  if (std::ferror(file.get()) != 0) {
-    throw errno == EISDIR
-        ? FileError{path, "this is a folder, expected a file"}
-        : FileError{path, std::string{"the file cannot be read: "} + std::strerror(errno)};
-  }
-  if (used > limit) {
-    throw too_large();
   }
   bytes.resize(used);
   return bytes;

@@ -21,6 +21,7 @@
 #include <system_error>
 
 #include <tandem/core/error.hpp>
+#include <tandem/data/file.hpp>
 
 namespace tandem::detail {
 
@@ -29,24 +30,6 @@ struct FileBytes {
   std::size_t size = 0;
 
   [[nodiscard]] std::span<std::byte const> span() const noexcept { return {bytes.get(), size}; }
-};
-
-/// Closes a descriptor that was only read from, where an error of close() means nothing.
-class ReadDescriptor {
- public:
-  explicit ReadDescriptor(int descriptor) noexcept : descriptor_{descriptor} {}
-  ReadDescriptor(ReadDescriptor const&) = delete;
-  ReadDescriptor& operator=(ReadDescriptor const&) = delete;
-  ~ReadDescriptor() {
-    if (descriptor_ >= 0) {
-      static_cast<void>(::close(descriptor_));
-    }
-  }
-
-  [[nodiscard]] int get() const noexcept { return descriptor_; }
-
- private:
-  int descriptor_;
 };
 
 /// @throws FileError  there is no regular file at @p path, it cannot be read, it shrinks while it

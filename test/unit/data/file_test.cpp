@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -48,8 +49,53 @@ TEST_CASE("read_file takes files up to its limit") {
   CHECK_THROWS_WITH_AS(static_cast<void>(read_file(path, 9)),
                        Contains("ten.bin': the file is larger than the limit of 9 bytes"),
                        FileError);
-  CHECK_THROWS_WITH_AS(static_cast<void>(read_file("/dev/zero", 100000)),
-                       Contains("larger than the limit of 100000 bytes"), FileError);
+}
+
+TEST_CASE("read_file refuses devices, which may never end") {
+  for (char const* const device : {"/dev/zero", "/dev/null"}) {
+    CHECK_THROWS_WITH_AS(static_cast<void>(read_file(device, 100000)),
+                         Contains("this is a device or a socket, expected a file or a pipe"),
+                         FileError);
+  }
+}
+
+TEST_CASE("a pipe is read to its end, and refused where nobody writes") {
+  support::TemporaryFolder const folder;
+  std::string const path = folder.path() + "/pipe";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(static_cast<void>(read_file(path)),
+                       Contains("this is a pipe into which nobody writes"), FileError);
+  CHECK(tandem::path_exists(path));  // does not wait, either
+
+  for (bool const late : {false, true}) {
+    int ends[2] = {-1, -1};
+    REQUIRE(::pipe(ends) == 0);
+    auto const write = [&] {
+      for (char const byte : {'a', 'b', 'c'}) {
+        CHECK(::write(ends[1], &byte, 1) == 1);
+      }
+      ::close(ends[1]);
+    };
+    std::thread writer;
+    if (late) {  // often after read_file() has begun, which must not matter
+      writer = std::thread{write};
+    } else {
+      write();
+    }
+    CHECK(read_file("/dev/fd/" + std::to_string(ends[0])) == Bytes{'a', 'b', 'c'});
+    if (late) {
+      writer.join();
+    }
+    ::close(ends[0]);
+  }
+
+  int ends[2] = {-1, -1};
+  REQUIRE(::pipe(ends) == 0);
+  REQUIRE(::write(ends[1], "abcdefghij", 10) == 10);
+  CHECK_THROWS_WITH_AS(static_cast<void>(read_file("/dev/fd/" + std::to_string(ends[0]), 9)),
+                       Contains("larger than the limit of 9 bytes"), FileError);
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 TEST_CASE("read_file says what is wrong with what is no file") {
