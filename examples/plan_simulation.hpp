@@ -45,7 +45,7 @@ inline void refuse_versions(tandem::ReadTable const& read, std::string const& fi
 /// @throws tandem::FileError   the file cannot be read
 /// @throws tandem::TableError  the table cannot run: why, and where that stands
 inline tandem::CheckedTable table_of(PlanArguments const& a) {
-  std::vector<std::uint8_t> const bytes = tandem::read_file(a.table, std::size_t{1} << 26);
+  std::vector<std::uint8_t> const bytes = tandem::read_file(a.table, tandem::text_file_limit);
   std::string_view const text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
   tandem::ReadTable const read = tandem::read_table_csv(text, a.table);
   if (a.schedule.empty()) {

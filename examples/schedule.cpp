@@ -83,6 +83,9 @@ int main(int argc, char** argv) try {
   std::string const text = arguments.help ? schedule_help : print(make_table(arguments), arguments);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
     throw std::runtime_error{"the output cannot be written; is the disk full?"};
+} catch (td::FileError const& error) {  // says which
+  std::fprintf(stderr, "%s\n", error.what());
+  return 2;
 } catch (td::TableError const& error) {  // says the file, line and column
   std::fprintf(stderr, "%s\n", error.what());
   return 2;

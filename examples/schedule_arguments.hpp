@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <tandem/data/file.hpp>
 #include <tandem/strategy/make_schedule.hpp>
 #include <tandem/strategy/timeline.hpp>
 
@@ -195,17 +195,10 @@ inline ScheduleArguments parse_arguments(std::vector<std::string> const& words) 
   return arguments;
 }
 
-/// @throws std::runtime_error  it cannot be read
+/// @throws tandem::FileError  it cannot be read
 inline std::string read_text(std::string const& path) {
-  std::string text;
-  std::ifstream file{path, std::ios::binary};
-  for (char part[4096]; file.read(part, sizeof part) || file.gcount() > 0;) {
-    text.append(part, static_cast<std::size_t>(file.gcount()));
-  }
-  if (!file.is_open() || file.bad()) {
-    throw std::runtime_error{"cannot read '" + path + "'; give a file that exists and may be read"};
-  }
-  return text;
+  auto const bytes = tandem::read_file(path, tandem::text_file_limit);
+  return {bytes.begin(), bytes.end()};
 }
 
 /// "1 rank", "4 ranks", "8 microbatches".

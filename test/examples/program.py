@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests of the examples share: a program that is run as users run it."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -17,6 +18,12 @@ class ProgramTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+
+    def pipe(self):
+        """A pipe that nobody writes into."""
+        path = self.folder / "pipe"
+        os.mkfifo(path)
+        return path
 
     def run_program(self, *arguments):
         return subprocess.run([self.program, *map(str, arguments)], text=True, stdout=subprocess.PIPE,

@@ -5,6 +5,8 @@
     schedule_test.py PROGRAM
 """
 
+import resource
+import subprocess
 import xml.dom.minidom
 
 import program
@@ -108,8 +110,25 @@ class Schedule(program.ProgramTest):
             "0F3, 0B3, 0I3, 0W3, 0SEND_F3, 1RECV_F3, 1SEND_B3 or 0RECV_B3"))
         self.assertTrue(self.sentence("--check", self.file("0F0,0B0\n,1B0,1F0\n")).endswith(
             "table.csv:2:2: rank 1: 1B0 stands before 1F0, which it needs"))
-        self.assertIn("cannot read", self.sentence("--check", self.folder))
-        self.assertIn("cannot read", self.sentence("--check", self.folder / "none.csv"))
+        for file, sought in [(self.folder, "a folder, expected a file"),
+                             (self.folder / "none.csv", "there is no such file"), ("/dev/zero", "a device"),
+                             (self.pipe(), "a pipe into which nobody writes")]:
+            self.assertIn(sought, self.sentence("--check", file))
+
+    def test_a_file_in_a_pipe(self):
+        result = subprocess.run([self.program, "--check", "/dev/stdin"], input="0F0,0B0\n", text=True,
+                                stdout=subprocess.PIPE, timeout=60)
+        self.assertEqual(result.stdout.splitlines()[0], "valid: 1 rank, 1 stage, 1 microbatch")
+
+    def test_tables_of_many_ranks_and_of_many_stages(self):
+        many = self.file("".join(f"{s}F0,{s}F1,{s}B0,{s}B1\n" for s in range(20_000)))
+        self.assertIn("valid: 20000 ranks, 20000 stages, 2", self.output("--check", many, "--depth", 65536))
+        self.assertIn("20000 ranks", self.output("--check", many, "--depth", 65536, "--format", "text"))
+        stages = range(5000)
+        one = self.file(",".join([f"{s}F0" for s in stages] + [f"{s}B0" for s in reversed(stages)]))
+        for form in ("text", "csv", "csv-lowered"):
+            self.output("--check", one, "--format", form)
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 1 << 19)  # KiB; it took 1.6 GB
 
     def test_bad_flags(self):
         size = ("--stages", 4, "--microbatches", 8)

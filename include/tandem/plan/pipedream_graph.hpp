@@ -153,10 +153,11 @@ template <class = void>
 }
 
 /// The graph of a file.
-/// @throws FileError  see parse_pipedream_graph; or the file cannot be read
+/// @throws FileError  see parse_pipedream_graph; or the file cannot be read, or is larger
+///                    than text_file_limit
 template <class = void>
 [[nodiscard]] CostGraph read_pipedream_graph(std::string const& path) {
-  std::vector<std::uint8_t> const bytes = read_file(path);
+  std::vector<std::uint8_t> const bytes = read_file(path, text_file_limit);
   return parse_pipedream_graph(
       std::string_view{reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
 }
