@@ -6,12 +6,14 @@
 /// more.
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
+#include <tandem/core/printable.hpp>
 #include <tandem/plan/json_value.hpp>
 
 namespace tandem::detail {
@@ -31,7 +33,8 @@ class JsonFields {
           std::none_of(optional.begin(), optional.end(), is)) {
         std::string const more = optional.size() > 0 ? ", or " + listed(optional) : "";
         fail_json(path, member.key_at,
-                  "the key \"" + member.key + "\" is not known; expected " + listed(keys) + more);
+                  "the key \"" + printable(member.key) + "\" is not known; expected " +
+                      listed(keys) + more);
       }
     }
     for (std::string_view const key : keys) {
@@ -52,16 +55,19 @@ class JsonFields {
   [[nodiscard]] JsonValue const& object(std::string_view key) const {
     return of_kind(key, JsonValue::Kind::object, "an object");
   }
-  [[nodiscard]] double positive(std::string_view key) const {
-    return number(key, "a positive number", [](double x) { return x > 0; });
+  /// From @p least to @p most, so that what is computed of it is finite.
+  [[nodiscard]] double positive(std::string_view key, double least, double most) const {
+    std::string const what = "a positive number from " + text_of(least) + " to " + text_of(most);
+    return number(key, what.c_str(), [&](double x) { return x >= least && x <= most; });
   }
   /// Above 0, at most 1.
   [[nodiscard]] double share(std::string_view key) const {
-    return number(key, "a number above 0 and not above 1",
-                  [](double x) { return x > 0 && x <= 1; });
+    return number(key, "a number above 0 and not above 1, and 1e-06 at least",
+                  [](double x) { return x >= 1e-6 && x <= 1; });
   }
-  [[nodiscard]] double not_negative(std::string_view key) const {
-    return number(key, "a number that is not negative", [](double x) { return x >= 0; });
+  [[nodiscard]] double not_negative(std::string_view key, double most) const {
+    std::string const what = "a number that is not negative, and at most " + text_of(most);
+    return number(key, what.c_str(), [&](double x) { return x >= 0 && x <= most; });
   }
   /// An integer from @p least to @p most.
   [[nodiscard]] std::int64_t whole(std::string_view key, std::int64_t least,
@@ -75,6 +81,11 @@ class JsonFields {
   }
 
  private:
+  static std::string text_of(double value) {
+    char text[32];
+    return {text, std::to_chars(text, text + sizeof text, value).ptr};
+  }
+
   static std::string listed(std::initializer_list<std::string_view> keys) {
     std::string out;
     for (std::string_view const key : keys) {

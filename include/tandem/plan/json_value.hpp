@@ -6,10 +6,11 @@
 ///
 /// Each value knows its line and column, so that what is wrong with it can be said later. Arrays,
 /// true, false, null and escapes by number are refused: no file of the planner has them.
+/// Cost: linear in the text, but for the logarithm of the keys of an object.
 
-#include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -17,6 +18,8 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/printable.hpp>
+#include <tandem/core/utf8.hpp>
 
 namespace tandem::detail {
 
@@ -70,12 +73,7 @@ class JsonText {
   /// NUL, which JSON does not allow, at the end.
   [[nodiscard]] char next() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
-  [[nodiscard]] JsonPlace place() const {
-    std::string_view const before = text_.substr(0, at_);
-    std::size_t const line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
-    return {1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')),
-            static_cast<int>(at_ - line_begin) + 1};
-  }
+  [[nodiscard]] JsonPlace place() const { return {line_, static_cast<int>(at_ - line_begin_) + 1}; }
 
   [[noreturn]] void fail(std::string const& what) const {
     fail_json(path_, place(), at_ < text_.size() ? what : what + ", but the file ends");
@@ -83,7 +81,10 @@ class JsonText {
 
   void skip_blanks() {
     while (next() == ' ' || next() == '\n' || next() == '\r' || next() == '\t') {
-      ++at_;
+      if (text_[at_++] == '\n') {  // which stands nowhere else
+        ++line_;
+        line_begin_ = at_;
+      }
     }
   }
 
@@ -114,6 +115,7 @@ class JsonText {
       ++at_;
       return;
     }
+    std::set<std::string> keys;
     while (true) {
       skip_blanks();
       JsonPlace const key_at = place();
@@ -121,10 +123,8 @@ class JsonText {
         fail("expected a key in double quotes");
       }
       std::string key = string();
-      for (JsonValue const& other : object.member) {
-        if (other.key == key) {
-          fail_json(path_, key_at, "the key \"" + key + "\" is here a second time");
-        }
+      if (!keys.insert(key).second) {
+        fail_json(path_, key_at, "the key \"" + printable(key) + "\" is here a second time");
       }
       take(':', "expected ':' behind the key");
       JsonValue member = value(depth + 1);
@@ -157,7 +157,12 @@ class JsonText {
         fail("expected '\"' at the end of the string");
       }
       if (next() != '\\') {
-        out += next();
+        std::size_t const length = utf8_length(text_.substr(at_));
+        if (length == 0) {
+          fail("expected a character of UTF-8");
+        }
+        out += text_.substr(at_, length);
+        at_ += length - 1;
         continue;
       }
       ++at_;
@@ -210,6 +215,8 @@ class JsonText {
   std::string_view text_;
   std::string const& path_;
   std::size_t at_ = 0;
+  int line_ = 1;
+  std::size_t line_begin_ = 0;
 };
 
 }  // namespace tandem::detail

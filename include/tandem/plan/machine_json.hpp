@@ -28,10 +28,17 @@ namespace tandem {
 
 namespace detail {
 
+// What a file may say, wide enough for every machine and so narrow that no time or size that is
+// computed of it is infinite or 0.
+inline constexpr double most_seconds = 1e6;
+inline constexpr double most_rate = 1e18;  // bytes a second
+inline constexpr double most_math = 1e24;  // operations a second
+
 template <class = void>  // compiled where it is called, not by every include
 LinkSpeed link_of_json(JsonValue const& object, std::string const& path) {
   JsonFields<> const fields{object, {"bandwidth", "latency"}, path};
-  return {.bandwidth = fields.positive("bandwidth"), .latency = fields.not_negative("latency")};
+  return {.bandwidth = fields.positive("bandwidth", 1, most_rate),
+          .latency = fields.not_negative("latency", most_seconds)};
 }
 
 }  // namespace detail
@@ -57,14 +64,14 @@ template <class = void>
           .nodes = static_cast<int>(fields.whole("nodes", 0, many)),
           .adapters =
               fields.has("adapters") ? static_cast<int>(fields.whole("adapters", 1, devices)) : 1,
-          .peak = {.fp64 = peak.positive("fp64"),
-                   .fp32 = peak.positive("fp32"),
-                   .tf32 = peak.positive("tf32"),
-                   .bf16 = peak.positive("bf16")},
+          .peak = {.fp64 = peak.positive("fp64", 1, detail::most_math),
+                   .fp32 = peak.positive("fp32", 1, detail::most_math),
+                   .tf32 = peak.positive("tf32", 1, detail::most_math),
+                   .bf16 = peak.positive("bf16", 1, detail::most_math)},
           .efficiency = fields.share("efficiency"),
-          .memory_bandwidth = fields.positive("memory_bandwidth"),
+          .memory_bandwidth = fields.positive("memory_bandwidth", 1, detail::most_rate),
           .memory = fields.whole("memory", 1, largest),
-          .launch_overhead = fields.not_negative("launch_overhead"),
+          .launch_overhead = fields.not_negative("launch_overhead", detail::most_seconds),
           .inside = detail::link_of_json(fields.object("inside"), path),
           .between = detail::link_of_json(fields.object("between"), path)};
 }

@@ -25,6 +25,8 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/printable.hpp>
+#include <tandem/core/utf8.hpp>
 #include <tandem/plan/cost_graph.hpp>
 
 namespace tandem::detail {
@@ -49,8 +51,10 @@ class PipedreamText {
 
   /// @throws FileError  a line is neither a node nor an edge
   PipedreamText(std::string_view text, std::string const& path) : text_{text}, path_{path} {
-    if (std::size_t const nul = text.find('\0'); nul != text.npos) {
-      fail(text.data() + nul, "a byte of value 0; this is no text, write the graph as plain text");
+    if (std::size_t const good = text_length(text); good < text.size()) {
+      fail(text.data() + good, "a byte of value " +
+                                   std::to_string(static_cast<unsigned char>(text[good])) +
+                                   "; this is no text, write the graph as plain text in UTF-8");
     }
     text.remove_prefix(text.substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0);  // byte order mark
     while (!text.empty()) {
@@ -80,7 +84,7 @@ class PipedreamText {
   }
 
   static std::string quoted(std::string_view text) {
-    return text.empty() ? "the end of the line" : "'" + std::string{text.substr(0, 40)} + "'";
+    return text.empty() ? "the end of the line" : "'" + printable(text.substr(0, 40)) + "'";
   }
 
  private:

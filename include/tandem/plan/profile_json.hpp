@@ -45,10 +45,12 @@ std::string exact(T value) {
 
 /// A string with its quotes. Names have no characters that JSON wants escaped by number.
 inline std::string profile_text(std::string_view name) {
+  constexpr std::string_view special = "\"\\\b\f\n\r\t";
+  constexpr std::string_view letters = "\"\\bfnrt";
   std::string quoted = "\"";
   for (char const c : name) {
-    quoted += c == '"' || c == '\\' ? "\\" : "";
-    quoted += c;
+    std::size_t const which = special.find(c);
+    quoted += which == special.npos ? std::string{c} : std::string{'\\', letters[which]};
   }
   return quoted + "\"";
 }
@@ -117,7 +119,7 @@ class ProfileReader {
 
  private:
   static constexpr int most = 1'000'000;
-  static constexpr std::int64_t largest = std::int64_t{1} << 53;  // of the integers a double holds
+  static constexpr std::int64_t largest = 1'000'000'000'000;  // of a million samples still 64 bits
 
   // f(value) for each member, which must be numbered from 0.
   template <class F>
@@ -139,7 +141,7 @@ class ProfileReader {
     JsonFields<> const fields{
         object, {"name", "part", "output_bytes", "parameter_bytes", "inputs"}, path_};
     return {.name = fields.string("name"),
-            .part = static_cast<int>(fields.whole("part", least_part, most)),
+            .part = static_cast<int>(fields.whole("part", least_part, 100'000)),
             .output_bytes = fields.whole("output_bytes", 0, largest),
             .parameter_bytes = fields.whole("parameter_bytes", 0, largest),
             .inputs = numbers(fields, object, "inputs", 0, index - 1)};
@@ -149,7 +151,7 @@ class ProfileReader {
     JsonFields<> const fields{object, {"rest", "update", "nodes"}, path_, {"scale"}};
     DeviceTimes times{.scale = scales(fields, object, profile.samples.size()),
                       .rest = affine(fields.object("rest")),
-                      .update = fields.not_negative("update")};
+                      .update = fields.not_negative("update", most_seconds)};
     std::size_t const nodes = profile.node.size();
     for_nodes(fields.object("nodes"), [&](JsonValue const& node) {
       JsonFields<> const passes{
@@ -169,7 +171,8 @@ class ProfileReader {
 
   [[nodiscard]] AffineTime affine(JsonValue const& object) const {
     JsonFields<> const fields{object, {"fixed", "per_sample"}, path_};
-    return {fields.not_negative("fixed"), fields.not_negative("per_sample")};
+    return {fields.not_negative("fixed", most_seconds),
+            fields.not_negative("per_sample", most_seconds)};
   }
 
   // One for each of the sizes that were measured, or none.
@@ -180,11 +183,11 @@ class ProfileReader {
       return list;
     }
     bool const sound = read_list(fields.string("scale"), list, [](double scale) {
-      return scale > 0 && scale < most;  // no NaN
+      return scale >= 1e-6 && scale <= most;  // no NaN
     });
     if (!sound || list.size() != count) {
       fail_member(object, "scale",
-                  std::to_string(count) + " positive numbers with a blank " +
+                  std::to_string(count) + " positive numbers from 1e-6 to 1e6 with a blank " +
                       "between them, one for each of \"samples\"");
     }
     return list;

@@ -13,6 +13,7 @@
 #include <string>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/utf8.hpp>
 #include <tandem/strategy/action.hpp>
 #include <tandem/strategy/action_table.hpp>
 #include <tandem/strategy/timeline.hpp>
@@ -50,7 +51,7 @@ inline std::string svg_text(Ticks x, Ticks y, char const* rest, std::string cons
 
 inline std::string svg_escaped(std::string const& text) {
   std::string escaped;
-  for (char const c : text) {
+  for (char const c : valid_utf8(text)) {
     if (c == '&') {
       escaped += "&amp;";
     } else if (c == '<') {

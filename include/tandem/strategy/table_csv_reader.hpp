@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/printable.hpp>
 #include <tandem/strategy/action.hpp>
 #include <tandem/strategy/action_table.hpp>
 
@@ -80,7 +81,7 @@ inline std::int64_t take_number(std::string_view& text, std::int64_t limit) {
 // What is wrong with the cell, "" if nothing; then action is what it says.
 template <class = void>
 std::string parse_action(std::string_view cell, Action& action) {
-  std::string const quoted = "'" + std::string{cell.substr(0, 40)} + "'";
+  std::string const quoted = "'" + printable(cell.substr(0, 40)) + "'";
   if (cell.front() == '(') {
     return quoted + " has two passes at once; write them as two cells";
   }

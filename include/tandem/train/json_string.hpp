@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// UTF-8 and the quoting of strings, as JSON wants them: checked, appended, written.
+/// Code points and the quoting of strings, as JSON wants them; core/utf8.hpp checks UTF-8.
 ///
 /// Everything here takes bytes as they come from a file and trusts none of them.
 
@@ -11,53 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/utf8.hpp>
+
 namespace tandem::detail {
-
-/// Bytes of the UTF-8 sequence at the front of @p text; 0 if it is malformed or @p text is empty.
-///
-/// Malformed are: a stray continuation byte, a sequence that is cut off or longer than it need be,
-/// a surrogate, and what lies above U+10FFFF.
-/// Source: The Unicode Standard 15.0, table 3-7.
-constexpr std::size_t utf8_length(std::string_view text) {
-  if (text.empty()) {
-    return 0;
-  }
-  auto const at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  unsigned const lead = at(0);
-  if (lead < 0x80) {
-    return 1;
-  }
-  if (lead < 0xC2 || lead > 0xF4) {
-    return 0;
-  }
-  std::size_t const length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (text.size() < length) {
-    return 0;
-  }
-  unsigned const low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  unsigned const high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  if (at(1) < low || at(1) > high) {
-    return 0;
-  }
-  for (std::size_t i = 2; i < length; ++i) {
-    if (at(i) < 0x80 || at(i) > 0xBF) {
-      return 0;
-    }
-  }
-  return length;
-}
-
-/// Whether all of @p text is well-formed UTF-8.
-constexpr bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    std::size_t const length = utf8_length(text);
-    if (length == 0) {
-      return false;
-    }
-    text.remove_prefix(length);
-  }
-  return true;
-}
 
 /// Appends the code point @p point.
 /// @pre point <= 0x10FFFF and no surrogate

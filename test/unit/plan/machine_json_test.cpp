@@ -143,6 +143,34 @@ TEST_CASE("text that is not this JSON") {
   refused(deep.substr(0, 16 * 5), "line 1, column 81: expected a number, a string or an object");
 }
 
+TEST_CASE("numbers of which nothing finite can be computed are refused") {
+  refused(with("1.5e12", "0.5"),
+          "line 6, column 23: \"memory_bandwidth\" must be a positive number from 1 to 1e+18");
+  refused(with("1.5e12", "1e19"), "line 6, column 23: \"memory_bandwidth\" must be a positive");
+  refused(with("240e9", "1e-300"), "line 7, column 27: \"bandwidth\" must be a positive number");
+  refused(
+      with("14e-6", "1e300"),
+      "line 8, column 26: \"latency\" must be a number that is not negative, and at most 1e+06");
+  refused(with("19.5E+12", "1e300"),
+          "line 4, column 36: \"fp32\" must be a positive number from 1");
+  refused(with("0.5", "1e-300"), "line 5, column 17: \"efficiency\" must be a number above 0");
+}
+
+TEST_CASE("what is printed of a file holds no escape codes") {
+  refused("{\"\\n\": 1, \"\\n\": 2}", "line 1, column 11: the key \"\\x0A\" is here a second time");
+  refused("{\"a\": \"\xFF\"}", "line 1, column 8: expected a character of UTF-8");
+  refused("{\"\x7F\": 1}", "line 1, column 2: the key \"\\x7F\" is not known");
+}
+
+TEST_CASE("a file of many keys and lines is read in one pass") {  // 10^10 steps if in one a key
+  std::string text = "{";
+  for (int i = 0; i < 100'000; ++i) {
+    text += "\"key" + std::to_string(i) + "\": 1,\n";
+  }
+  refused(text + "\"key99999\": 2}",
+          "line 100001, column 1: the key \"key99999\" is here a second time");
+}
+
 TEST_CASE("no prefix of a machine is a machine") {
   for (std::size_t size = 0; size + 2 < good.size(); ++size) {
     CAPTURE(size);

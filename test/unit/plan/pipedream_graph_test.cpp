@@ -106,6 +106,8 @@ TEST_CASE("malformed nodes: line, column and what to do") {
   check_fault(line("a b"), "line 1, column 1: expected the name of a node, one word");
   check_fault(line("a") + line("c") + line("a"), "line 3, column 1: 'a' is here for a second time");
   check_fault(std::string{"a -- b\0c", 8}, "line 1, column 7: a byte of value 0");
+  check_fault("a -- \x1B[2J", "line 1, column 6: a byte of value 27; this is no text");
+  check_fault("a\n\xFF", "line 2, column 1: a byte of value 255");
 }
 
 TEST_CASE("malformed costs") {

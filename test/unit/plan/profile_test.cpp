@@ -138,6 +138,12 @@ void refused(std::string const& text, std::string const& what) {
                        doctest::Contains(what.c_str()), FileError);
 }
 
+TEST_CASE("what a string may hold is written so that it is read") {
+  NetworkProfile profile = small();
+  profile.backend = "a\"\\\b\f\n\r\t\xC3\xA4";
+  CHECK(parse_profile(profile_json(profile), "p.json") == profile);
+}
+
 TEST_CASE("files that are no profile are refused with line and column") {
   refused(with("\"threads\": 1", "\"threads\": 0"),
           "line 2, column 63: \"threads\" must be an integer from 1 to 1000000");
@@ -155,9 +161,9 @@ TEST_CASE("files that are no profile are refused with line and column") {
   for (char const* const list :
        {"1.5 0.5", "1.5 0.5 0", "1.5 0.5 -1", "1.5,0.5,1", "1.5 0.5 nan"}) {
     refused(with("\"1.5 0.5 0.3333333333333333\"", "\"" + std::string{list} + "\""),
-            "\"scale\" must be 3 positive numbers with a blank between them");
+            "\"scale\" must be 3 positive numbers from 1e-6 to 1e6 with a blank between them");
   }
-  refused(with("\"part\": 0", "\"part\": 2"), "\"part\" must be an integer from 2 to 1000000");
+  refused(with("\"part\": 0", "\"part\": 2"), "\"part\" must be an integer from 2 to 100000");
   refused(with("\"fixed\": 1,", "\"fixed\": -1,"), "must be a number that is not negative");
   refused(with(", \"update\": 0.5", ""), "the object lacks the key \"update\"");
   refused(with("\"bandwidth\": 1e+09", "\"bandwidth\": 0"),
