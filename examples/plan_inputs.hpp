@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -62,6 +63,17 @@ inline tandem::GraphView network_named(std::string const& name) {
       "--net takes googlenet, resnet18, resnet50, vgg16 or inception_v3, not '" + name + "'"};
 }
 
+/// What a file has. It is read once, since a pipe cannot be read again.
+template <class Value>
+Value const& read_once(std::string const& path, Value (*read)(std::string const&)) {
+  static std::map<std::string, Value> known;
+  auto found = known.find(path);
+  if (found == known.end()) {
+    found = known.emplace(path, read(path)).first;
+  }
+  return found->second;
+}
+
 /// A preset, or the machine of a JSON file.
 /// @throws std::runtime_error  it is neither
 inline tandem::Machine machine_named(std::string const& name) {
@@ -69,7 +81,7 @@ inline tandem::Machine machine_named(std::string const& name) {
     return *known;
   }
   if (name.ends_with(".json")) {
-    return tandem::read_machine(name);
+    return read_once(name, &tandem::read_machine<>);
   }
   std::string list;
   for (std::string_view const known : tandem::machine_names) {
@@ -83,7 +95,7 @@ inline tandem::Machine machine_named(std::string const& name) {
 inline tandem::Machine machine_of(PlanArguments const& a) {
   tandem::Machine machine = machine_named(a.machine);
   if (!a.profile.empty()) {
-    machine.inside = tandem::read_profile(a.profile).message;
+    machine.inside = read_once(a.profile, &tandem::read_profile<>).message;
     machine.name += ", links within a node as in " + a.profile;
   }
   if (!a.all_reduces.empty()) {
@@ -104,6 +116,16 @@ inline double bytes_of_parameter(PlanArguments const& a) {
   return a.optimizer == "sgd" ? 2 : a.optimizer == "adam" ? 4 : 3;
 }
 
+/// @throws tandem::FileError  all nodes of @p graph together take no time, of which nothing is a
+/// share
+inline tandem::CostGraph with_time(tandem::CostGraph graph, std::string const& path) {
+  if (graph.time() < 1e-12) {
+    throw tandem::FileError{
+        path, "all nodes together take less than 1e-12 s; give times as they were measured"};
+  }
+  return graph;
+}
+
 /// Costs of a minibatch of a worker, or of so many samples, whose passes take as much less.
 /// @throws tandem::FileError  the graph's or the machine's file is not valid
 inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
@@ -112,9 +134,10 @@ inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
                                 samples);
   }
   if (!a.profile.empty()) {
-    return tandem::measured_costs(tandem::read_profile(a.profile), samples);
+    return with_time(tandem::measured_costs(read_once(a.profile, &tandem::read_profile<>), samples),
+                     a.profile);
   }
-  tandem::CostGraph graph = tandem::read_pipedream_graph(a.graph);
+  tandem::CostGraph graph = with_time(read_once(a.graph, &tandem::read_pipedream_graph<>), a.graph);
   for (tandem::CostNode& node : graph.node) {
     node.forward *= static_cast<double>(samples) / a.batch;
     node.backward *= static_cast<double>(samples) / a.batch;
@@ -163,7 +186,7 @@ inline std::string placed_type(PlanArguments const& a, tandem::CostGraph const& 
   if (a.net.empty()) {
     return "";
   }
-  std::vector<int> const device = tandem::place_ordered(graph, task, listed);
+  std::vector<int> const device = tandem::place_ordered(graph, task, listed, 0.2 * a.seconds);
   bool used[64] = {};  // --place takes no more devices
   for (std::size_t n = 1; n < device.size(); ++n) {
     used[device[n]] = true;

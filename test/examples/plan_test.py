@@ -6,6 +6,8 @@
 """
 
 import json
+import os
+import subprocess
 import xml.etree.ElementTree
 
 import plan_cases
@@ -135,6 +137,62 @@ class Plan(plan_cases.PlanTest):
         self.assertIn(" 60 GB/s and 3.4 us within a node of 8", result["sources"]["links"])
         sentence = self.sentence(*words, "--all-reduces", self.table("devices,bytes,seconds", "2,0,1"))
         self.assertIn("line 2, column 3: expected a positive number of bytes", sentence)
+
+    def test_nothing_infinite_is_printed(self):
+        free = self.folder / "free.txt"
+        free.write_text(plan_cases.LINE.format("node1", "ReLU", "0", "0", "8"), encoding="utf-8")
+        for words in [("--machine", "two-cpus", "--devices", 2), ("--place", "--link-gbps", 1, "--devices", 2)]:
+            self.assertIn("free.txt': all nodes together take less than 1e-12 s",
+                          self.sentence("--graph", free, *words))
+        self.assertIn("give points whose batches are further apart", self.sentence(
+            "--net", "vgg16", "--machine", "dgx-a100", "--devices", 8, "--epochs", "64:1,64.000001:1000"))
+        slow = self.folder / "slow.json"
+        slow.write_text(json.dumps({
+            "name": "a\tb", "devices_per_node": 1, "nodes": 0, "memory": 1,
+            "peak": {"fp64": 1, "fp32": 1, "tf32": 1, "bf16": 1}, "efficiency": 1e-6, "memory_bandwidth": 1,
+            "launch_overhead": 1e6, "inside": {"bandwidth": 1, "latency": 1e6},
+            "between": {"bandwidth": 1, "latency": 1e6}}), encoding="utf-8")
+        words = ("--net", "vgg16", "--machine", slow, "--devices", 8, "--batch-per-worker", 1000000, "--memory",
+                 "1000000GB", "--samples", 1e15, "--epochs", "1:1e12", "--format", "json")
+        self.assertGreater(self.json(*words)["results"][0]["plans"][0]["C"], 1e30)
+        trace = self.folder / "trace.json"
+        self.json("--place", *words[:5], 2, "--seconds", 0.1, "--format", "json", "--trace", trace)
+        json.loads(trace.read_text(encoding="utf-8"), parse_constant=self.fail)
+
+    def test_what_is_printed_is_utf8(self):
+        odd = os.fsencode(self.folder) + b"/a\xff\"\x01.txt"
+        with open(odd, "wb") as file:
+            file.write(self.graph(3).read_bytes())
+        result = subprocess.run([self.program, "--graph", odd, "--machine", "dgx-a100", "--devices", "2", "--format",
+                                 "json"], stdout=subprocess.PIPE, timeout=60)
+        self.assertIn('a?" .txt', json.loads(result.stdout.decode("utf-8"))["sources"]["costs"])
+
+    def test_files_that_are_none(self):
+        words = ("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2)
+        for path, sought in [(self.pipe(), "a pipe into which nobody writes"), ("/dev/zero", "a device"),
+                             (self.folder, "a folder")]:
+            self.assertIn(sought, self.sentence("--graph", path, *words[2:]))
+            self.assertIn(sought, self.sentence("--profile", path, *words[2:]))
+            self.assertIn(sought, self.sentence("--all-reduces", path, *words))
+            self.assertIn(sought, self.sentence("--simulate", path, *words[:4]))
+
+    def test_a_graph_in_a_pipe(self):  # that is read once, for all strategies
+        result = subprocess.run([self.program, "--graph", "/dev/stdin", "--machine", "dgx-a100", "--devices", "2"],
+                                input=self.graph(3).read_text(), text=True, stdout=subprocess.PIPE, timeout=60)
+        self.assertIn("using Strategy = ", result.stdout)
+
+    def test_large_inputs(self):
+        graph = self.folder / "large.txt"
+        graph.write_text("".join(plan_cases.LINE.format(f"n{n}", "ReLU", 3, 6, 1000) for n in range(2000)) +
+                         "".join(f"\tn{n} -- n{n + 1}\n" for n in range(1999)), encoding="utf-8")
+        self.assertIn("using Strategy = ", self.output("--graph", graph, "--machine", "dgx-a100", "--devices", 8))
+        times = "".join(f"{1000000 - n},{n + 1}e6,0.{n + 1:03}\n" for n in range(200))
+        table = self.table("devices,bytes,seconds", times.rstrip())
+        self.output("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--all-reduces", table)
+        for devices in (8, 64):
+            self.output("--place", "--graph", graph, "--devices", devices, "--link-gbps", 1, "--seconds", 0.1)
+            self.output("--place", "--net", "inception_v3", "--machine", "pcie-box", "--devices", devices,
+                        "--seconds", 0.1)
 
     def test_pictures(self):
         svg, trace = self.folder / "step.svg", self.folder / "step.json"

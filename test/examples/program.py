@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests of the examples share: a program that is run as users run it."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -28,6 +29,12 @@ class ProgramTest(unittest.TestCase):
     def run_program(self, *arguments):
         return subprocess.run([self.program, *map(str, arguments)], text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=60)
+
+    def json(self, *arguments):
+        """What is printed, as JSON proper, which has neither Infinity nor NaN."""
+        def refuse(constant):
+            raise AssertionError(f"{constant} in the output of {arguments}")
+        return json.loads(self.output(*arguments), parse_constant=refuse)
 
     def output(self, *arguments):
         result = self.run_program(*arguments)

@@ -45,7 +45,9 @@ class LinkFit {
               [](TimedAllReduce const& a, TimedAllReduce const& b) { return a.bytes < b.bytes; });
   }
 
-  /// Leaves the link as it is if there are no points, and its latency if all are of one size.
+  /// Leaves the link as it is if there are no points, and its latency if all are of one size. Some
+  /// hundred errors are worked out until no step helps; where times contradict each other so that
+  /// steps go on, no more than 20 million points are looked at, or 2,000 errors.
   void run() {
     if (points_.empty()) {
       return;
@@ -58,7 +60,8 @@ class LinkFit {
       double const smaller = sizes ? ratio(points_.front()) : 1;
       link.latency = std::max(link.latency / smaller, least_latency);
     }
-    for (double step = 1; step > 1e-7; step /= 2) {
+    left_ = std::max<long>(2000, 20'000'000 / static_cast<long>(points_.size()));
+    for (double step = 1; step > 1e-7 && left_ > 0; step /= 2) {
       while (improves(step, 0) || improves(-step, 0) ||
              (sizes && (improves(0, step) || improves(0, -step) || improves(step, step) ||
                         improves(-step, -step)))) {
@@ -88,6 +91,9 @@ class LinkFit {
   bool improves(double bandwidth, double latency) {
     LinkSpeed& link = machine_.*link_;
     LinkSpeed const before = link;
+    if (--left_ < 0) {
+      return false;
+    }
     double const old = error();
     link.bandwidth *= std::exp(bandwidth);
     link.latency *= std::exp(latency);
@@ -99,6 +105,7 @@ class LinkFit {
   Machine& machine_;
   LinkSpeed Machine::*link_;
   std::vector<TimedAllReduce> points_;
+  long left_ = 0;  // errors that may still be worked out
 };
 
 }  // namespace detail
@@ -124,6 +131,12 @@ template <class = void>  // compiled where it is called, not by every include
   expects(!points.empty(), "calibrate(machine, points): give one point or more");
   detail::LinkFit<>{machine, &Machine::inside, near}.run();
   detail::LinkFit<>{machine, &Machine::between, far}.run();
+  for (LinkSpeed const& link : {machine.inside, machine.between}) {
+    expects(link.bandwidth >= 1 && link.bandwidth <= 1e18 && link.latency <= 1e6,
+            "calibrate(machine, points): the links nearest to the points have less than 1 or more "
+            "than 1e18 bytes a second, or more than 1e6 seconds of latency; give points of more "
+            "sizes, in bytes and seconds");
+  }
   std::vector<double> errors;
   for (TimedAllReduce const& point : points) {
     double const predicted = all_reduce_seconds(machine, {point.devices, 1}, point.bytes);

@@ -6,11 +6,12 @@
 /// light as can be.
 ///
 /// For numbers that are known at run time, such as seconds; detail::balance in strategy/ does the
-/// same in constant expressions for integers, whose range it halves, which reals do not allow.
+/// same in constant expressions for integers.
 
-#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
@@ -29,7 +30,7 @@ struct ChainPartition {
 /// but one has, and so on: the first stages of a pipeline hold most activations. The load of a part
 /// is the sum of its items from the last to the first, as rounded.
 ///
-/// Cost:   O(n^2 parts) additions, about n^2 where loads are alike; O(n) memory.
+/// Cost:   O(64 n) additions; no memory but for the result.
 /// @throws ContractError  @p parts is not in [1, n], or a load is negative or not finite
 template <class = void>
 [[nodiscard]] ChainPartition partition_chain(std::span<double const> loads, int parts) {
@@ -40,22 +41,39 @@ template <class = void>
     expects(std::isfinite(load) && load >= 0,
             "partition_chain(loads, parts): loads must be finite and not negative");
   }
-  std::size_t const n = loads.size();
-  double const never = std::numeric_limits<double>::infinity();
-  // best[i]: of the first i items, in the parts so far; empty ones among them change nothing.
-  std::vector<double> best(n + 1, never);
-  best[0] = 0;
-  for (int part = 0; part < parts; ++part) {
-    for (std::size_t i = n; i > 0; --i) {  // best[j] with j < i is still of one part less
-      double least = never;
-      double sum = 0;
-      for (std::size_t j = i; j-- > 0 && (sum += loads[j]) < least;) {  // the last part is [j, i)
-        least = std::min(least, std::max(best[j], sum));
+  // Whether parts of at most so much, each as long as it can be, from the last to the first, are
+  // enough.
+  auto const enough = [&](double most) {
+    int used = 1;
+    double sum = 0;
+    for (std::size_t i = loads.size(); i-- > 0;) {
+      if (loads[i] > most) {
+        return false;
       }
-      best[i] = least;
+      if ((sum += loads[i]) > most) {
+        sum = loads[i];
+        if (++used > parts) {
+          return false;
+        }
+      }
+    }
+    return true;
+  };
+  // Of numbers that are not negative the bits are in the order of the numbers: 64 halvings find the
+  // least one that is enough, which is the sum of a part.
+  auto low = std::bit_cast<std::uint64_t>(0.0);
+  auto high = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::infinity());
+  while (low < high) {
+    std::uint64_t const middle = low + (high - low) / 2;
+    if (enough(std::bit_cast<double>(middle))) {
+      high = middle;
+    } else {
+      low = middle + 1;
     }
   }
-  ChainPartition result{best[n], std::vector<int>(static_cast<std::size_t>(parts))};
+  std::size_t const n = loads.size();
+  ChainPartition result{std::bit_cast<double>(low),
+                        std::vector<int>(static_cast<std::size_t>(parts))};
   std::size_t left = n;
   for (std::size_t part = result.sizes.size(); part-- > 0;) {
     double sum = 0;

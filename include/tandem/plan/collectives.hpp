@@ -37,7 +37,7 @@ struct GroupSpan {
   int least = 1;  ///< the same, of those nodes that have any
 };
 
-/// Cost: O(ranks).
+/// Cost: O(ranks); O(1) where the stride is 1.
 /// @throws ContractError  the group is empty or the machine has not so many devices
 constexpr GroupSpan span_of(Machine const& machine, DeviceGroup const& group) {
   expects(group.ranks > 0 && group.stride > 0,
@@ -45,6 +45,13 @@ constexpr GroupSpan span_of(Machine const& machine, DeviceGroup const& group) {
   expects(machine.has((group.ranks - 1) * group.stride + 1),
           "span_of(machine, group): the machine has fewer devices than the group needs; give it "
           "more nodes, or 0 nodes for as many as are asked for");
+  if (group.stride == 1) {
+    int const full = group.ranks / machine.devices_per_node;
+    int const rest = group.ranks % machine.devices_per_node;
+    return {.nodes = full + (rest > 0 ? 1 : 0),
+            .most = full > 0 ? machine.devices_per_node : rest,
+            .least = rest > 0 ? rest : machine.devices_per_node};
+  }
   GroupSpan span{.nodes = 0, .most = 0, .least = group.ranks};
   int first = 0;
   for (int rank = 1; rank <= group.ranks; ++rank) {

@@ -222,7 +222,7 @@ CostGraph sources_of(CostGraph const& graph, int sink) {
 /// With several sinks, such as an auxiliary classifier, also the bound of what each needs alone,
 /// which narrows in more places: leaving out nodes that no other reads makes no step longer.
 ///
-/// Cost:   O((nodes + edges) sinks).
+/// Cost:   O((nodes + edges) sinks), of so many sinks as that is some millions.
 /// @throws ContractError  a number of the graph or the task is out of range
 /// Source: the bounds of Graham 1969, applied to each window between two cuts.
 template <class = void>
@@ -230,8 +230,10 @@ template <class = void>
   detail::check_placement_task(graph, task);
   double bound = detail::StepBound{graph, task}.seconds();
   detail::GraphNeighbours const neighbours{graph};
-  for (int i = 0; i < graph.nodes(); ++i) {
+  std::size_t sinks = 1 + 5'000'000 / (graph.node.size() + graph.edge.size() + 1);
+  for (int i = graph.nodes(); i-- > 0 && sinks > 0;) {  // from the last, which needs most
     if (neighbours.readers(i).empty()) {
+      --sinks;
       bound = std::max(bound, detail::StepBound{detail::sources_of(graph, i), task}.seconds());
     }
   }

@@ -85,8 +85,8 @@ class EpochPointReader {
     bool const digit = next() >= '0' && next() <= '9';  // neither a sign nor "inf" nor "nan"
     std::from_chars_result const result =
         std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (!digit || result.ec != std::errc{} || !(value > 0)) {
-      fail(std::string{"expected "} + what + ", a positive number");
+    if (!digit || result.ec != std::errc{} || !(value >= 1e-9 && value <= 1e12)) {
+      fail(std::string{"expected "} + what + ", a positive number from 1e-9 to 1e12");
     }
     at_ = static_cast<std::size_t>(result.ptr - text_.data());
     return value;

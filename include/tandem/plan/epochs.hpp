@@ -73,10 +73,16 @@ class EpochCurve {
   }
 
   /// E(batch). Cost: O(log points).
-  /// @throws ContractError  @p batch is not positive
+  /// @throws ContractError  @p batch is not positive, or the points are so steep that E is above
+  ///                        1e15 or 0 there
   [[nodiscard]] double epochs(double batch) const {
     expects(batch > 0, "EpochCurve::epochs(batch): give a batch of at least one sample");
-    return std::visit([&](auto const& form) { return form.epochs(batch); }, form_);
+    double const epochs = std::visit([&](auto const& form) { return form.epochs(batch); }, form_);
+    expects(
+        epochs > 0 && epochs <= 1e15,
+        "EpochCurve::epochs(batch): there would be no epochs or more than 1e15, so steep are the "
+        "points; give points whose batches are further apart");
+    return epochs;
   }
 
   /// Whether @p batch is outside the points, so that epochs() is a guess there.

@@ -48,11 +48,8 @@ class SearchBudget {
     if (moves_ >= 0) {
       return moves_ == 0 ? 1 : static_cast<double>(done) / static_cast<double>(moves_);
     }
-    if (done % 16 == 0) {
-      std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - start_;
-      share_ = elapsed.count() < seconds_ ? elapsed.count() / seconds_ : 1;
-    }
-    return share_;
+    std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - start_;
+    return elapsed.count() < seconds_ ? elapsed.count() / seconds_ : 1;
   }
 
  private:
@@ -60,7 +57,6 @@ class SearchBudget {
   double seconds_;
   long moves_;
   long done_ = 0;
-  double share_ = 0;
 };
 
 template <class = void>
@@ -123,11 +119,10 @@ void anneal(PlacementSearch& search, SearchBudget& budget, Cooling const& coolin
 /// chosen on a graph of Inception-V3 (2 devices, 25 and 50 GB/s, 300,000 moves, 2 seeds), whose
 /// mean speedup it moves by less than 0.01 where it is half or twice as much.
 template <class = void>
-void search_placement(CostGraph const& graph, PlacementTask const& task,
-                      PlaceOptions const& options, double bound, PlacementSearch& search) {
-  SearchBudget budget{options};
+void search_placement(CostGraph const& graph, PlacementTask const& task, SearchBudget& budget,
+                      double bound, std::uint32_t seed, PlacementSearch& search) {
   ChainGroups const groups{graph};
-  PlacementSearch coarse{groups.graph, task, options.seed};
+  PlacementSearch coarse{groups.graph, task, seed};
   coarse.start(place_greedy(groups.graph, task));
   anneal(coarse, budget, {0, 0.5, 1, 0.01}, bound);
   search.start(groups.devices(coarse.best()));
@@ -150,6 +145,7 @@ template <class = void>
   expects(options.seconds >= 0, "PlaceOptions: .seconds must be at least 0");
   expects(options.moves >= -1, "PlaceOptions: .moves must be at least 0, or -1 for .seconds");
   detail::check_memory(graph, task);
+  detail::SearchBudget budget{options};  // what follows is of its time
   double const bound = step_lower_bound(graph, task);
   detail::PlacementSearch search{graph, task, options.seed};
   std::vector<int> const one(graph.node.size());
@@ -159,7 +155,7 @@ template <class = void>
   if (detail::has_few_placements(graph, task)) {
     detail::try_all(graph, task, search);
   } else {
-    detail::search_placement(graph, task, options, bound, search);
+    detail::search_placement(graph, task, budget, bound, options.seed, search);
   }
   if (search.best_excess() > 0) {
     throw ContractError{"place_graph: no placement was found in which each of " +

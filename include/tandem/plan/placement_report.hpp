@@ -90,12 +90,13 @@ template <class = void>
                                          GraphPlacement const& placement,
                                          std::string const& type = {}) {
   PlacementTimeline const timeline = schedule_timeline(graph, task, placement.device);
-  std::string json = "{\n  \"speedup\": " + detail::digits(placement.speedup(graph), 6);
-  json += ",\n  \"step\": " + detail::digits(placement.step, 9);
-  json += ",\n  \"one_device\": " + detail::digits(graph.time(), 9);
-  json += ",\n  \"lower_bound\": " + detail::digits(placement.lower_bound, 9);
-  json += ",\n  \"most_speedup\": " +
-          detail::digits(placement.lower_bound > 0 ? graph.time() / placement.lower_bound : 1, 6);
+  std::string json = "{\n  \"speedup\": " + detail::json_number(placement.speedup(graph), 6);
+  json += ",\n  \"step\": " + detail::json_number(placement.step, 9);
+  json += ",\n  \"one_device\": " + detail::json_number(graph.time(), 9);
+  json += ",\n  \"lower_bound\": " + detail::json_number(placement.lower_bound, 9);
+  json +=
+      ",\n  \"most_speedup\": " +
+      detail::json_number(placement.lower_bound > 0 ? graph.time() / placement.lower_bound : 1, 6);
   json += ",\n  \"bottleneck\": " +
           detail::json_text(placement_bottleneck(graph, timeline, task.devices));
   json += ",\n  \"placement\": {";

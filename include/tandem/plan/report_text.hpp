@@ -5,9 +5,12 @@
 /// Numbers and words of the planner's reports, in text and in JSON.
 
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
+
+#include <tandem/core/utf8.hpp>
 
 namespace tandem::detail {
 
@@ -18,9 +21,15 @@ inline std::string digits(double value, int count) {
           std::to_chars(text, text + sizeof text, value, std::chars_format::general, count).ptr};
 }
 
+/// The same in JSON, which has no infinity and no NaN: null.
+inline std::string json_number(double value, int count) {
+  return std::isfinite(value) ? digits(value, count) : "null";
+}
+
+/// A string of JSON, whatever bytes are in it.
 inline std::string json_text(std::string_view text) {
   std::string quoted = "\"";
-  for (char const c : text) {
+  for (char const c : valid_utf8(text)) {
     if (c == '"' || c == '\\') {
       quoted += '\\';
     }

@@ -187,11 +187,12 @@ std::string plan_json(SearchResult const& result, Plan const& plan) {
     return json + ", \"problem\": " + json_text(plan.problem) + "}";
   }
   double const c = plan.time.seconds();
-  json +=
-      ", \"T\": " + digits(plan.time.step, 9) + ", \"S\": " + digits(plan.time.steps_per_epoch, 9) +
-      ", \"E\": " + digits(plan.time.epochs, 9) + ", \"C\": " + digits(c, 9) +
-      ", \"speedup\": " + digits(result.one_device / c, 9) +
-      ", \"memory\": " + digits(plan.step.memory, 12) + ", \"bound\": " + json_text(plan.bound());
+  json += ", \"T\": " + json_number(plan.time.step, 9) +
+          ", \"S\": " + json_number(plan.time.steps_per_epoch, 9) +
+          ", \"E\": " + json_number(plan.time.epochs, 9) + ", \"C\": " + json_number(c, 9) +
+          ", \"speedup\": " + json_number(result.one_device / c, 9) +
+          ", \"memory\": " + json_number(plan.step.memory, 12) +
+          ", \"bound\": " + json_text(plan.bound());
   json += marks_epochs(result, plan) ? ", \"extrapolated\": true" : "";
   json += plan.late_gradients ? ", \"late_gradients\": true" : "";
   return json + "}";
@@ -211,7 +212,7 @@ template <class = void>
     json += std::string{&own == result.of.data() ? "" : ","} +
             "\n    {\"devices\": " + std::to_string(own.devices);
     if (double const gain = hybrid_gain(own.plans); std::isfinite(gain)) {
-      json += ", \"hybrid_gain\": " + detail::digits(gain, 6);
+      json += ", \"hybrid_gain\": " + detail::json_number(gain, 6);
     }
     json += ", \"plans\": [";
     for (Plan const& plan : own.plans) {

@@ -40,7 +40,7 @@ template <class = void>  // compiled where it is called, not by every include
 /// and `peak_bytes` of activations.
 template <class = void>
 [[nodiscard]] std::string simulated_json(SimulatedStep const& step) {
-  auto const number = [](double value) { return detail::digits(value, 9); };
+  auto const number = [](double value) { return detail::json_number(value, 9); };
   std::string json = "{\n  \"makespan\": " + number(step.makespan);
   json += ",\n  \"last_pass\": " + number(step.last_pass);
   json += ",\n  \"idle\": " + number(step.idle()) + ",\n  \"devices\": [";
@@ -50,7 +50,7 @@ template <class = void>
     json += "    {\"busy\": " + number(device.busy) +
             ", \"idle_in_step\": " + number(device.idle_in_step) +
             ", \"idle_between_passes\": " + number(device.idle_between_actions) +
-            ", \"peak_bytes\": " + detail::digits(device.peak_bytes, 15) + "}";
+            ", \"peak_bytes\": " + detail::json_number(device.peak_bytes, 15) + "}";
     separator = ",\n";
   }
   return json + "\n  ]\n}\n";

@@ -58,15 +58,16 @@ class TraceText {
   void span(std::string const& name, char const* category, PlacementSpan const& span,
             std::string const& arguments = {}) {
     add(json_text(name), "X",
-        std::string{", \"cat\": \""} + category + "\", \"ts\": " + digits(1e6 * span.begin, 12) +
-            ", \"dur\": " + digits(1e6 * (span.end - span.begin), 12) +
+        std::string{", \"cat\": \""} + category +
+            "\", \"ts\": " + json_number(1e6 * span.begin, 12) +
+            ", \"dur\": " + json_number(1e6 * (span.end - span.begin), 12) +
             (arguments.empty() ? "" : ", \"args\": {" + arguments + "}"));
   }
 
   void bytes(std::string const& name, MemoryPoint const& point) {
     add(json_text(name), "C",
-        ", \"ts\": " + digits(1e6 * point.time, 12) +
-            ", \"args\": {\"bytes\": " + digits(point.bytes, 15) + "}");
+        ", \"ts\": " + json_number(1e6 * point.time, 12) +
+            ", \"args\": {\"bytes\": " + json_number(point.bytes, 15) + "}");
   }
 
   /// The JSON object form.
@@ -116,7 +117,7 @@ template <class = void>
       for (SimulatedMessage const& message : lane) {
         text.span(detail::simulated_name(step, message.action), "communication", message.span,
                   "\"to\": " + std::to_string(message.to) +
-                      ", \"bytes\": " + detail::digits(message.bytes, 15));
+                      ", \"bytes\": " + detail::json_number(message.bytes, 15));
       }
     }
   }

@@ -39,13 +39,13 @@ struct TimedLine {
                               wanted};
   }
 
-  /// A number of at least @p least, above 0, and the comma behind it or else the end of the line.
-  double take(double least, bool comma, char const* wanted) {
+  /// A number from @p least to @p most, and the comma behind it or else the end of the line.
+  double take(double least, double most, bool comma, char const* wanted) {
     char const* const last = left.data() + left.size();
     double value = 0;
     auto const [end, error] = std::from_chars(left.data(), last, value);
     bool const ends = comma ? end != last && *end == ',' : end == last;
-    if (error != std::errc{} || !ends || !std::isfinite(value) || value <= 0 || value < least) {
+    if (error != std::errc{} || !ends || !(value >= least && value <= most)) {  // nan, too
       fail(wanted);
     }
     left.remove_prefix(static_cast<std::size_t>(end - left.data()) + (comma ? 1 : 0));
@@ -57,7 +57,8 @@ struct TimedLine {
 
 /// @param path  names the text in errors
 /// @throws FileError  one sentence with line and column: the first line is another, a line has
-///                    other than three positive numbers, fewer than 2 devices, or there is none
+///                    other than three positive numbers, one out of range, fewer than 2 devices, or
+///                    there is none
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::vector<TimedAllReduce> parse_all_reduces(std::string_view text,
                                                             std::string const& path) {
@@ -75,14 +76,15 @@ template <class = void>  // compiled where it is called, not by every include
       continue;
     }
     constexpr char const* devices = "a number of devices from 2 to 1000000, and a comma";
-    double const count = line.take(2, true, devices);
-    if (count > 1e6 || count != std::floor(count)) {
+    double const count = line.take(2, 1e6, true, devices);
+    if (count != std::floor(count)) {
       line.left = line.whole;
       line.fail(devices);
     }
-    double const bytes = line.take(0, true, "a positive number of bytes, and a comma");
-    double const seconds =
-        line.take(0, false, "a positive number of seconds, and the end of the line");
+    double const bytes =
+        line.take(1, 1e18, true, "a positive number of bytes up to 1e18, and a comma");
+    double const seconds = line.take(
+        1e-9, 1e6, false, "a positive number of seconds from 1e-9 to 1e6, and the end of the line");
     points.push_back({static_cast<int>(count), bytes, seconds});
   }
   if (points.empty()) {

@@ -47,6 +47,11 @@ template <class = void>
                            .bandwidth = slowest.bandwidth,
                            .latency = slowest.latency,
                            .bytes_of_parameter = bytes_of_parameter};
+  // A step costs O(nodes devices + edges): so many take some tenths of a second; the networks of
+  // models/ come to their end before.
+  auto const cost =
+      graph.node.size() * static_cast<std::size_t>(worker.devices) + graph.edge.size();
+  detail::SettleLimit const limit{static_cast<long>(10'000'000 / cost)};
   std::vector<std::vector<int>> starts{detail::place_greedy(graph, task)};
   SimulatedStep simulated;
   auto const consider = [&](std::vector<int> placement) {
@@ -68,7 +73,8 @@ template <class = void>
       break;
     }
     for (std::vector<int> placement : starts) {
-      detail::settle(graph, detail::placed_links(machine, worker.devices, one_port), placement);
+      detail::settle(graph, detail::placed_links(machine, worker.devices, one_port), placement,
+                     limit);
       consider(std::move(placement));
     }
   }

@@ -130,6 +130,24 @@ TEST_CASE("what cannot be fitted is refused") {
   CHECK_THROWS_AS(static_cast<void>(calibrate(few, {{9, 8, 1}})), ContractError);
 }
 
+TEST_CASE("many points of many devices") {  // 10^8 steps an error if each rank were one
+  Machine const machine = dgx1_v100();
+  std::vector<TimedAllReduce> points;
+  for (int i = 0; i < 200; ++i) {
+    double const bytes = 1e6 * (i + 1);
+    int const devices = 1'000'000 - i;
+    points.push_back({devices, bytes, all_reduce_seconds(machine, {devices, 1}, bytes)});
+  }
+  CHECK(calibrate(machine, points).worst_error < 1e-3);
+}
+
+TEST_CASE("links that no machine has are refused") {
+  Machine const machine = dgx1_v100();
+  CHECK_THROWS_WITH_AS(static_cast<void>(calibrate(machine, {{2, 1e18, 1e-9}, {2, 1, 1e6}})),
+                       doctest::Contains("give points of more sizes, in bytes and seconds"),
+                       ContractError);
+}
+
 TEST_CASE("files of all-reduces are read, or refused with line and column") {
   CHECK(parse_all_reduces("devices,bytes,seconds\n2,1024,1.5e-5\r\n\n16,1e6,0.25", "a.csv") ==
         std::vector<TimedAllReduce>{{2, 1024, 1.5e-5}, {16, 1e6, 0.25}});
@@ -146,12 +164,15 @@ TEST_CASE("files of all-reduces are read, or refused with line and column") {
     refused(head + "4,8,1\n" + line + (*line == '\0' ? " \n" : "\n"),
             "line 3, column 1: expected a number of devices from 2 to 1000000, and a comma");
   }
-  for (char const* const line : {"2,0,1", "2,,1", "2,8", "2,8;1", "2,inf,1", "2,"}) {
-    refused(head + line, "line 2, column 3: expected a positive number of bytes, and a comma");
-  }
-  for (char const* const line : {"2,8,0", "2,8,", "2,8,nan", "2,8,1 ", "2,8,1,", "2,8,-1"}) {
+  for (char const* const line : {"2,0,1", "2,,1", "2,8", "2,8;1", "2,inf,1", "2,", "2,1e19,1"}) {
     refused(head + line,
-            "line 2, column 5: expected a positive number of seconds, and the end of the line");
+            "line 2, column 3: expected a positive number of bytes up to 1e18, and a comma");
+  }
+  for (char const* const line :
+       {"2,8,0", "2,8,", "2,8,nan", "2,8,1 ", "2,8,1,", "2,8,-1", "2,8,1e-300"}) {
+    refused(head + line,
+            "line 2, column 5: expected a positive number of seconds from 1e-9 to 1e6, and the end "
+            "of the line");
   }
 }
 

@@ -71,6 +71,14 @@ TEST_CASE("known cuts") {
   CHECK(partition_chain(Loads{5, 1, 1, 1}, 3).sizes == Sizes{1, 1, 2});
 }
 
+TEST_CASE("many loads, and loads of nothing") {  // 10^11 steps if each were a beginning
+  CHECK(partition_chain(Loads(100'000), 10).max_load == 0);
+  CHECK(partition_chain(Loads(100'000, 1), 10).max_load == 10'000);
+  Loads const huge(3, std::numeric_limits<double>::max());
+  CHECK(partition_chain(huge, 2).max_load == std::numeric_limits<double>::infinity());
+  CHECK(partition_chain(huge, 3).sizes == Sizes{1, 1, 1});
+}
+
 TEST_CASE("equal to every cut there is, with ties") {
   std::mt19937 random{7};
   for (int round = 0; round < 300; ++round) {

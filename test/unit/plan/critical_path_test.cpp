@@ -157,4 +157,13 @@ TEST_CASE("PipeDream's own profiles") {
           << resnet.time() / unhindered << "; gnmt " << gnmt.time() / step_lower_bound(gnmt, {}));
 }
 
+TEST_CASE("a bound for many sinks") {  // 10^10 steps if all were looked at alone
+  CostGraph graph;
+  graph.node.assign(50'001, {.forward = 1, .backward = 1});
+  for (int n = 1; n < graph.nodes(); ++n) {
+    graph.edge.push_back({0, n});
+  }
+  CHECK(step_lower_bound(graph, {.devices = 2}) == 2 + 50'000);
+}
+
 }  // namespace critical_path_test

@@ -34,9 +34,10 @@ void refused(char const* text, char const* what) {
 }
 
 TEST_CASE("another text is refused with its column") {
-  refused("",
-          "epochs \"\", column 1: expected a global batch, a positive number; write "
-          "batch:epochs pairs such as 2048:4,4096:7");
+  refused(
+      "",
+      "epochs \"\", column 1: expected a global batch, a positive number from 1e-9 to 1e12; write "
+      "batch:epochs pairs such as 2048:4,4096:7");
   refused("2048", "column 5: expected ':' between batch and epochs");
   refused("2048:", "column 6: expected a number of epochs, a positive number");
   refused("2048:4;4096:7", "column 7: expected ',' or the end");
@@ -50,7 +51,17 @@ TEST_CASE("another text is refused with its column") {
   refused("8:nan", "column 3: expected a number of epochs");
   refused("inf:1", "column 1: expected a global batch");
   refused("8:1e999", "column 3: expected a number of epochs");
+  refused("8:1e300", "column 3: expected a number of epochs");
+  refused("1e-300:1", "column 1: expected a global batch");
   refused("8:4 ", "column 4: expected ',' or the end");
+}
+
+TEST_CASE("points so steep that nothing finite is beyond them are refused there") {
+  EpochCurve const curve = EpochCurve::measured(parse_epoch_points("64:1,64.000001:1000"));
+  CHECK(curve.epochs(64) == 1);
+  CHECK_THROWS_WITH_AS(static_cast<void>(curve.epochs(128)),
+                       doctest::Contains("give points whose batches are further apart"),
+                       ContractError);
 }
 
 TEST_CASE("a measured curve goes through its points and multiplies between them") {

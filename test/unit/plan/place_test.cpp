@@ -118,7 +118,8 @@ TEST_CASE("the search alone finds what exhaustive search finds") {
     task.memory = trial % 4 < 2 ? -1 : static_cast<std::int64_t>(0.6 * bytes_of(graph, task));
     detail::PlacementSearch search{graph, task, 1};
     search.start(std::vector<int>(graph.node.size()));
-    detail::search_placement(graph, task, {.moves = 6000}, 0, search);
+    detail::SearchBudget budget{{.moves = 6000}};
+    detail::search_placement(graph, task, budget, 0, 1, search);
     double const best = shortest(graph, task);
     CHECK((search.best_excess() == 0) == (best < infinity));
     if (best < infinity) {

@@ -166,6 +166,34 @@ TEST_CASE("a placement for the order is never slower than its start, and keeps w
                   ContractError);
 }
 
+TEST_CASE("without time left a placement is as good as its start") {
+  std::mt19937 random{5};
+  CostGraph const graph = random_graph(random, 400);
+  PlacementTask const task{.devices = 64, .bandwidth = 4};
+  std::vector<int> const start(graph.node.size());
+  std::vector<int> const device = place_ordered(graph, task, start, 0);  // 10^5 steps to the end
+  CHECK(ordered_step(graph, task, device) <= ordered_step(graph, task, start));
+}
+
+TEST_CASE("a search for the order ends when its steps are spent") {
+  std::mt19937 random{5};
+  CostGraph const graph = random_graph(random, 40);
+  PlacementTask const task{.devices = 2, .bandwidth = 4};
+  std::vector<int> const start(graph.node.size());
+  double before = ordered_step(graph, task, start);
+  bool shorter = false;
+  for (long const steps : {0L, 1L, 10L, 10'000L}) {
+    std::vector<int> device = start;
+    detail::settle(graph, detail::placed_links(task), device, detail::SettleLimit{steps});
+    CHECK((steps > 0 || device == start));
+    double const after = ordered_step(graph, task, device);
+    CHECK(after <= before);
+    shorter = shorter || after < before;
+    before = after;
+  }
+  CHECK(shorter);
+}
+
 TEST_CASE("on several nodes each two devices have the link between them") {
   Machine machine = dgx1_v100();
   machine.devices_per_node = machine.adapters = 2;
