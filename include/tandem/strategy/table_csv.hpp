@@ -15,7 +15,8 @@
 
 namespace tandem {
 
-/// One action after another, as for tables with sends and receives: "0F0,0SEND_F0,...".
+/// One action after another, as for tables with sends and receives: "0F0,0SEND_F0,...". A rank
+/// without any has a comma, since an empty line at the end would be none.
 template <class Table>
 std::string to_csv(Table const& table) {
   std::string text;
@@ -25,7 +26,7 @@ std::string to_csv(Table const& table) {
       text += separator + to_string(action);
       separator = ",";
     }
-    text += '\n';
+    text += *separator == '\0' ? ",\n" : "\n";
   }
   return text;
 }
@@ -50,7 +51,7 @@ std::string to_csv_by_time(Table const& table, StageMapView const& map) {
       }
       text += to_string(row[i]);
     }
-    text += '\n';
+    text += row.size == 0 ? ",\n" : "\n";
   }
   return text;
 }

@@ -44,6 +44,15 @@ TEST_CASE("what is written is read back, with and without messages") {
   }
 }
 
+TEST_CASE("a rank that does nothing is read back") {
+  ReadTable const read = read_table_csv("0F0,0B0\n,\n", "t");
+  REQUIRE(read.rows.size() == 2);
+  CheckedTable const checked = check_table(read, 1, 1, "t");
+  CHECK(to_csv(checked.lowered) == "0F0,0B0\n,\n");
+  CHECK(read_table_csv(to_csv(checked.lowered), "t").rows == read.rows);
+  CHECK(read_table_csv(to_csv_by_time(checked.passes, checked.map), "t").rows == read.rows);
+}
+
 TEST_CASE("columns of passes are times") {
   auto const table = schedule_table<OneFOneB, 3, 3>();
   CHECK(to_csv_by_time(table, chain_map<3>()) ==
