@@ -45,9 +45,9 @@ class LinkFit {
               [](TimedAllReduce const& a, TimedAllReduce const& b) { return a.bytes < b.bytes; });
   }
 
-  /// Leaves the link as it is if there are no points, and its latency if all are of one size. Some
-  /// hundred errors are worked out until no step helps; where times contradict each other so that
-  /// steps go on, no more than 20 million points are looked at, or 2,000 errors.
+  /// Leaves the link as it is if there are no points, and its latency if all are of one size.
+  /// Errors are worked out until no step helps, but no more than 20,000, and with many points
+  /// 2,000: where times contradict each other, steps may help next to nothing and go on.
   void run() {
     if (points_.empty()) {
       return;
@@ -60,7 +60,7 @@ class LinkFit {
       double const smaller = sizes ? ratio(points_.front()) : 1;
       link.latency = std::max(link.latency / smaller, least_latency);
     }
-    left_ = std::max<long>(2000, 20'000'000 / static_cast<long>(points_.size()));
+    left_ = std::clamp<long>(20'000'000 / static_cast<long>(points_.size()), 2000, 20'000);
     for (double step = 1; step > 1e-7 && left_ > 0; step /= 2) {
       while (improves(step, 0) || improves(-step, 0) ||
              (sizes && (improves(0, step) || improves(0, -step) || improves(step, step) ||

@@ -146,6 +146,9 @@ TEST_CASE("links that no machine has are refused") {
   CHECK_THROWS_WITH_AS(static_cast<void>(calibrate(machine, {{2, 1e18, 1e-9}, {2, 1, 1e6}})),
                        doctest::Contains("give points of more sizes, in bytes and seconds"),
                        ContractError);
+  CHECK_THROWS_AS(  // millions of steps, each of which helps next to nothing
+      static_cast<void>(calibrate(machine, {{16, 1e3, 1025}, {6, 1e3, 0.1}, {8, 1e6, 0.1}})),
+      ContractError);
 }
 
 TEST_CASE("files of all-reduces are read, or refused with line and column") {
