@@ -25,6 +25,9 @@ namespace detail {
 template <class = void>  // compiled where it is called, not by every include
 void check_placement_task(CostGraph const& graph, PlacementTask const& task) {
   expects(task.devices > 0, "PlacementTask: .devices must be at least 1");
+  expects(static_cast<double>(graph.node.size()) * task.devices <= 1e7,
+          "PlacementTask: nodes times devices must be 10,000,000 at most; give fewer devices, or a "
+          "graph of larger operations");
   expects(task.bandwidth > 0, "PlacementTask: .bandwidth must be above 0 bytes a second");
   constexpr double infinity = std::numeric_limits<double>::infinity();
   expects(task.latency >= 0 && task.latency < infinity,

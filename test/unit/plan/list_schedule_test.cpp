@@ -183,4 +183,12 @@ TEST_CASE("numbers out of range") {
   throws({}, device, "must be finite");
 }
 
+TEST_CASE("a graph that would take gigabytes is refused") {
+  CostGraph graph;
+  graph.node.resize(200'000);
+  CHECK_THROWS_WITH_AS(static_cast<void>(schedule_step(graph, {.devices = 64}, {})),
+                       doctest::Contains("nodes times devices must be 10,000,000 at most"),
+                       ContractError);
+}
+
 }  // namespace list_schedule_test
