@@ -69,7 +69,15 @@ TEST_CASE("a stage that throws ends the step on all devices, under every schedul
 }
 
 TEST_CASE("a stage that does not come in time: who, which message, in which action") {
-  for (auto const& [pass, sought] : {std::pair{Pass::forward, "1F2"}, {Pass::backward, "1B2"}}) {
+  struct Late {
+    int stage;
+    Pass pass;
+    char const* sought;
+  };
+  for (auto const& [stage, pass, sought] : {Late{1, Pass::forward, "1F2"},
+                                            {1, Pass::backward, "1B2"},
+                                            {0, Pass::forward, "0F2"},  // the last stage waits, too
+                                            {2, Pass::backward, "2B2"}}) {
     Watchdog const watchdog{"a stage is late"};
     TrainerOptions const options{.batch = 8,
                                  .threads_per_device = 1,
@@ -79,17 +87,18 @@ TEST_CASE("a stage that does not come in time: who, which message, in which acti
     Three untouched{options};
     trainer.step(data.x, data.y);
     untouched.step(data.x, data.y);
-    Trap::set(1, pass, 3, std::chrono::milliseconds{1500});
+    Trap::set(stage, pass, 3, std::chrono::milliseconds{800});
+    std::string const who = "rank " + std::to_string(stage);
     auto const start = std::chrono::steady_clock::now();
     std::string const text = message<RankError>([&] { trainer.step(data.x, data.y); });
     auto const waited = std::chrono::steady_clock::now() - start;
     Trap::set(-1, Pass::none, 0);
     INFO(text);
-    if (contains(text, "rank 1 did not send message")) {
+    if (contains(text, who + " did not send message")) {
       CHECK(contains(text, "waits to receive ("));
       CHECK(contains(text, " boundary "));
     } else {  // a rank that had nothing left to receive was the first to lose patience
-      CHECK(contains(text, "rank 1 did not reach all-reduce"));
+      CHECK(contains(text, who + " did not reach all-reduce"));
     }
     CHECK(contains(text, "within 300 ms"));
     CHECK(contains(text, sought));
