@@ -29,7 +29,7 @@ struct StageLife {
   int first = 0;
   int last = 0;
   int live = 1;
-  int deferred = 0;  ///< of these: whose gradients are held at once, where passes are apart
+  int deferred = 0;          ///< of these: whose gradients are held at once, where passes are apart
   int first_microbatch = 0;  ///< of the replica's
 };
 

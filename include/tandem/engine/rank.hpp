@@ -199,13 +199,11 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   TANDEM_NOINLINE bool run_other(Action action) {
     switch (action.kind) {
       case ActionKind::input_gradient:
-        if constexpr (Whole::splits_backward) {
-          this->template run_backward<BackwardPart::input_gradient>(action);
-        }
-        break;
       case ActionKind::weight_gradient:
         if constexpr (Whole::splits_backward) {
-          this->template run_backward<BackwardPart::weight_gradient>(action);
+          action.kind == ActionKind::input_gradient
+              ? this->template run_backward<BackwardPart::input_gradient>(action)
+              : this->template run_backward<BackwardPart::weight_gradient>(action);
         }
         break;
       case ActionKind::reduce_gradient:

@@ -80,6 +80,13 @@ class RankGroups {
   static int of_link(int replica, int link, bool forward) {
     return reduced() + 2 * (replica * map().links + link) + (forward ? 0 : 1);
   }
+  /// The end of (link, forward) of a replica, by connect(group), which outlives this.
+  template <class Connect>
+  static auto connect_links(int replica, Connect const& connect) {
+    return [replica, &connect](int link, bool forward) {
+      return connect(of_link(replica, link, forward));
+    };
+  }
 
   /// Of device @p device and the one that has the same parts of the other model; `all` stands for
   /// none, also of the one in the middle, which has both.

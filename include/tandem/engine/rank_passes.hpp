@@ -73,11 +73,12 @@ class RankPasses {
         feed_{device_, feed_sizes(options)},
         gradients_{device_, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
                    plan_, tracer_},
-        links_{rank_links_task<Program>(), memory_.plan().waits, device_,
-               [&](int link, bool forward) {
-                 return connect(Groups::of_link(replica_of(options), link, forward));
-               },
-               tracer_, options.largest_microbatch},
+        links_{rank_links_task<Program>(),
+               memory_.plan().waits,
+               device_,
+               Groups::connect_links(replica_of(options), connect),
+               tracer_,
+               options.largest_microbatch},
         microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
@@ -142,13 +143,12 @@ class RankPasses {
 
   template <BackwardPart Which = BackwardPart::whole>
   void run_backward(Action action) {
-    int const m = action.index;
-    Microbatch const& own = microbatches_[m];
+    Microbatch const& own = microbatches_[action.index];
     at_stage<Program>(action.stage, [&](auto s) {
       constexpr LocalStage stage = Program::stages.stage[s];
       if (own.size > 0 || Passes<s>::synchronizes) {
         PassType const p = pass(own);
-        Table const& table = memory_.table(m);
+        Table const& table = memory_.table(action.index);
         if (Which != BackwardPart::weight_gradient && own.size > 0) {
           links_.await(device_, ActionKind::backward, action.stage, true);
           if constexpr (stage.has_result && stage.needs_gradient) {

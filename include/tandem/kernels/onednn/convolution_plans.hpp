@@ -87,9 +87,8 @@ inline Descriptor activation(ConvolutionTask const& task, int channels, Extent2d
 }
 
 /// Whether to ask for oneDNN's Winograd kernels, F(4x4, 3x3): they take half the time of the direct
-/// ones, the reorders around them included, and make up to 2.3 times the error in outputs and 4.8 in
-/// gradients of weights. Version 3 has none.
-/// Source: Lavin, Gray, arXiv:1509.09308.
+/// ones, the reorders around them included, and make up to 2.3 times the error in outputs and 4.8
+/// in gradients of weights. Version 3 has none. Source: Lavin, Gray, arXiv:1509.09308.
 inline bool suits_winograd(ConvolutionTask const& task) {
   ConvolutionGeometry const& g = task.geometry;
   return DNNL_VERSION_MAJOR < 3 && !task.direct && task.type == dnnl_f32 && g.groups == 1 &&
