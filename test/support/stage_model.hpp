@@ -73,22 +73,31 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     take(weights);
     Table const& table = memory_.table(0);
     T const* next = dy.data();
-    if (stage.has_result) {
+    if (stage.has_result && stage.needs_gradient) {
       std::copy(next, next + portion.size * outputs, table.loss_gradient);
     }
     each(NodeKind::send, [&](int n) {
       std::int64_t const count = portion.size * elements(n);
-      std::copy(next, next + count, table.operands[n].dx[0]);
+      if (graph.node[n].needs_gradient) {
+        std::copy(next, next + count, table.operands[n].dx[0]);
+      }
       next += count;
     });
     std::copy(gradient.begin(), gradient.end(), memory_.gradients());
     PassType pass = pass_of(portion);
     pass.accumulate = adds;
-    Passes::backward(*this, pass, table, -1);
+    if constexpr (stage.needs_gradient) {
+      Passes::backward(*this, pass, table, -1);
+    }
     std::copy_n(memory_.gradients(), gradient.size(), gradient.begin());
     std::vector<T> dx;
-    each(NodeKind::receive,
-         [&](int n) { append(dx, memory_.outgoing(n), portion.size * elements(n)); });
+    each(NodeKind::receive, [&](int n) {
+      if (graph.node[n].needs_gradient) {
+        append(dx, memory_.outgoing(n), portion.size * elements(n));
+      } else {  // nobody before has anything to train
+        dx.resize(dx.size() + static_cast<std::size_t>(portion.size * elements(n)));
+      }
+    });
     return dx;
   }
 
