@@ -2,10 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Searches for inputs that break the readers of files:
 #   test/fuzz.sh [SECONDS [NAME ...]]     600 seconds and all targets of test/fuzz/ by default
+# and for networks and strategies whose numbers are not those of one device, or mutations that nobody sees:
+#   test/fuzz.sh strategies [SECONDS [OPTION ...]]     options of test/fuzz/strategies/run.py
+#   test/fuzz.sh mutations [NAME ...]
 # Works on copies of the corpora, in build/fuzz/; an input that fails is left there as NAME-crash-*.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
+if [ "${1:-}" = strategies ]; then
+  require g++ python3
+  exec python3 test/fuzz/strategies/run.py --keep --seconds "${2:-600}" "${@:3}"
+elif [ "${1:-}" = mutations ]; then
+  require g++ python3
+  exec python3 test/fuzz/strategies/mutations.py "${@:2}"
+fi
 require clang g++
 require "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
 wish_for zlib1g-dev

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles and runs programs: the flavours (backend, sanitizer), one precompiled header each, and what came out."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import threading
+
+import program as programs
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+FOLDER = "test/fuzz/strategies"
+
+
+class Builder:
+    """One scratch folder. Thread-safe."""
+
+    def __init__(self, scratch, include=None, compiler=None, kernels=None, emulator=None, cuda="/usr/local/cuda"):
+        """
+        @param kernels   a folder with the optimised kernels of an earlier run, where its headers were the same
+        @param emulator  its library, for the backend "emulated"
+        @param cuda      the toolkit, of which headers are needed
+        """
+        self.scratch = pathlib.Path(scratch)
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        self.include = pathlib.Path(include or ROOT / "include")
+        self.compiler = compiler or shutil.which("clang++") or shutil.which("g++")
+        self.kernels = pathlib.Path(kernels) if kernels else self.scratch
+        self.emulator, self.cuda = emulator, cuda
+        self.locks, self.lock, self.made = {}, threading.Lock(), set()
+
+    def has_onednn(self):
+        test = "#include <oneapi/dnnl/dnnl.h>\nint main() { return dnnl_version() == nullptr; }\n"
+        source = self.scratch / "onednn.cpp"
+        source.write_text(test)
+        done = subprocess.run([self.compiler, source, "-fopenmp", "-ldnnl", "-o", self.scratch / "onednn"],
+                              capture_output=True, check=False)
+        return done.returncode == 0
+
+    def flags(self, backend, sanitize):
+        flags = ["-std=c++20", "-O0", f"-I{self.include}", f"-I{ROOT}/test", f"-I{ROOT}/test/support"]
+        if backend == "emulated":  # its headers before the library's, which they replace in part
+            folder = f"{ROOT}/test/emulator"
+            flags = flags[:2] + ["-fno-strict-aliasing", "-include", f"{folder}/emulator.hpp", f"-I{folder}/include",
+                                 *flags[2:], "-isystem", f"{self.cuda}/include", "-isystem",
+                                 f"{self.cuda}/include/cccl"]
+        flags += ["-pthread"] + (["-DTANDEM_ONEDNN=1", "-fopenmp"] if backend == "onednn" else [])
+        return flags + (["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"] if sanitize else [])
+
+    def prepared(self, backend, sanitize):
+        """Flags that bring the optimised kernels and, with clang, the precompiled header."""
+        if backend == "emulated":
+            return []
+        kind = ("onednn" if backend == "onednn" else "plain") + ("-asan" if sanitize else "")
+        header, kernels = self.scratch / f"{kind}.pch", self.kernels / f"{kind}.o"
+        flags = [*self.flags(backend, sanitize), "-DTANDEM_FUZZ_KERNELS"]
+        precompiles = "clang" in pathlib.Path(self.compiler).name
+        with self.lock:
+            lock = self.locks.setdefault(kind, threading.Lock())
+        with lock:
+            if kind not in self.made:  # one of an earlier run may be of other headers
+                if precompiles:
+                    subprocess.run([self.compiler, *flags, "-fpch-instantiate-templates", "-x", "c++-header",
+                                    ROOT / FOLDER / "pairs.hpp", "-o", header], check=True)
+                if self.kernels == self.scratch or not kernels.exists():
+                    subprocess.run([self.compiler, *flags, "-UTANDEM_FUZZ_KERNELS", "-O2", "-c",
+                                    ROOT / FOLDER / "kernels.cpp", "-o", kernels], check=True)
+                self.made.add(kind)
+        return ["-DTANDEM_FUZZ_KERNELS"] + (["-include-pch", str(header)] if precompiles else []) + [str(kernels)]
+
+    def compile(self, text, backend, sanitize, name):
+        """(path, "") or (None, what the compiler says)."""
+        source, binary = self.scratch / f"{name}.cpp", self.scratch / name
+        source.write_text(text)
+        compiler = shutil.which("g++") if backend == "emulated" else self.compiler
+        libraries = {"onednn": ["-ldnnl"], "emulated": [str(self.emulator)]}.get(backend, [])
+        command = [compiler, *self.flags(backend, sanitize), str(source), *self.prepared(backend, sanitize), "-o",
+                   str(binary), *libraries]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return (binary, "") if done.returncode == 0 else (None, done.stderr)
+
+    def run(self, binary, only=None, limit=400):
+        """(exit status, output); fresh memory is filled with large numbers, not zeros."""
+        environment = {**os.environ, "MALLOC_PERTURB_": "128", "OMP_WAIT_POLICY": "passive",
+                       "TMPDIR": str(self.scratch), "ASAN_OPTIONS": "max_malloc_fill_size=1000000000"}
+        command = [str(binary)] + ([str(only)] if only is not None else [])
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  errors="replace", timeout=limit, env=environment, check=False)
+            return done.returncode, done.stdout
+        except subprocess.TimeoutExpired as late:
+            return -1, (late.stdout or b"").decode(errors="replace") + "\nhangs"
+
+    @staticmethod
+    def command(backend, name):
+        """What a reader types, from the root of the repository, in lines of a comment."""
+        extra = " -DTANDEM_ONEDNN=1 -fopenmp" if backend == "onednn" else ""
+        library = " -ldnnl" if backend == "onednn" else ""
+        return [f"  g++ -std=c++20 -O0 -Iinclude -Itest -Itest/support{extra}",
+                f"    test/fuzz/strategies/cases/{name}.cpp -o {name} -pthread{library}"]
+
+
+class Result:
+    """Of one program: pairs that agreed, that were refused, and for each that failed its number and why."""
+
+    def __init__(self, status, output):
+        last = re.search(r"^agreed (\d+) refused (\d+) failed (\d+)$", output, re.M)
+        self.agreed, self.refused = (int(last[1]), int(last[2])) if last else (0, 0)
+        self.failures = [(int(n), why) for n, why in re.findall(r"^FAILED (\d+): (.*)$", output, re.M)]
+        if last is None:  # it ended in the middle of a pair
+            begun = re.findall(r"^pair (\d+):", output, re.M)
+            self.agreed = max(len(begun) - 1 - len(self.failures), 0)
+            said = output[output.rfind("pair "):][:3000]
+            self.failures.append((int(begun[-1]) if begun else 0, f"ended with {status}: {said}"))
+
+
+def attempt(builder, program, name, sanitize=False, only=None):
+    """Compiles and runs a program; a Result."""
+    binary, errors = builder.compile(programs.to_cpp(program), program["backend"], sanitize, name)
+    if binary is None:
+        sentences = re.findall(r"error: (.*)", errors)
+        if any("would wait for each other forever" in sentence for sentence in sentences):
+            result = Result(0, "agreed 0 refused 0 failed 0\n")
+            result.refused = len(program["pairs"])
+            return result
+        return Result(1, "does not compile: " + "; ".join(sentences)[:1500])
+    result = Result(*builder.run(binary, only))
+    binary.unlink()
+    return result

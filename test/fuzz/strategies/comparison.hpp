@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What a pair trains on, what comes of it, and whether two outcomes are equal.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <tandem/train/checkpoint.hpp>
+
+#include <tiny_network.hpp>
+
+#include "contender.hpp"
+
+namespace tandem::fuzz {
+
+/// Bit for bit, or within what rounding explains.
+enum class Agree { bits, bound };
+
+/// Entry `many` trained with `rows` against entry `one` with so many microbatches.
+struct Pair {
+  int one = 0;
+  int many = 0;
+  int microbatches = 1;   ///< of all replicas
+  char const* rows = "";  ///< a table of `many`; "": its own
+  Agree agree = Agree::bits;
+  std::vector<int> sizes{};  ///< of the batches
+  int saved = 0;             ///< behind so many steps, and loaded by others; 0: not
+  int evaluated = 7;         ///< samples
+  int settings = 0;          ///< those of equal number train alike: one run of `one` serves them
+  TrainerOptions options{};  ///< batch and rows are set from the rest
+  std::uint64_t tardy = 0;   ///< of messages; 0: none is late
+};
+
+namespace detail {
+
+struct Task {
+  Shape input;
+  int classes;
+  bool same_kernels;  ///< under all strategies, so that equal parameters give equal bits
+};
+
+template <class T>
+using Values = std::vector<std::vector<T>>;
+
+/// A parameter's value, then its states.
+template <class T>
+Values<T> values_of(std::vector<NamedParameter<T>> const& parameters) {
+  Values<T> values;
+  for (NamedParameter<T> const& own : parameters) {
+    values.emplace_back(own.value.begin(), own.value.end());
+    for (std::span<T> const state : own.states) {
+      values.emplace_back(state.begin(), state.end());
+    }
+  }
+  return values;
+}
+
+template <class T>
+struct Outcome {
+  std::vector<float> first_predictions;
+  std::vector<StepResult> steps;
+  Values<T> values;
+  Evaluation evaluation;
+  std::vector<float> predictions;
+};
+
+template <class T>
+using Runs = std::map<std::string, Outcome<T>>;
+
+/// Largest difference that rounding explains.
+struct Bound {
+  double loss;
+  double values;       ///< relative to the largest of a tensor
+  double predictions;  ///< floats, whatever was computed in
+};
+
+/// Some ten thousand roundings: of sums of as many numbers, in another order.
+template <class T>
+constexpr Bound least_bound() {
+  constexpr double rounding = std::numeric_limits<T>::epsilon();
+  return {4096 * rounding, 16384 * rounding, sizeof(T) == 4 ? 16384 * rounding : 1e-6};
+}
+
+inline TrainerOptions options_of(Pair const& pair) {
+  TrainerOptions options = pair.options;
+  options.batch = *std::max_element(pair.sizes.begin(), pair.sizes.end());
+  options.timeout = std::chrono::seconds{60};
+  return options;
+}
+
+/// All that a run of `one` depends on.
+inline std::string key_of(Pair const& pair) {
+  return std::to_string(pair.one) + " " + std::to_string(pair.microbatches) + " " +
+         std::to_string(pair.settings);
+}
+
+/// Step s is of samples that s alone decides.
+/// @param saved_path  where to save behind pair.saved steps; "": do not
+/// @param first       step to go on from
+template <class T>
+Outcome<T> train(Contender<T>& contender, Pair const& pair, Task const& task, bool only_trains,
+                 std::string const& saved_path, int first = 0) {
+  Outcome<T> outcome;
+  Data const data = test::dataset(task.input, task.classes, pair.evaluated, pair.options.seed);
+  if (!only_trains && first == 0) {
+    outcome.first_predictions = contender.predict(data);
+  }
+  outcome.steps.resize(static_cast<std::size_t>(first));
+  for (int s = first; s < static_cast<int>(pair.sizes.size()); ++s) {
+    test::Samples<T> const samples{task.input, task.classes,
+                                   pair.sizes[static_cast<std::size_t>(s)],
+                                   pair.options.seed + static_cast<std::uint64_t>(s)};
+    outcome.steps.push_back(contender.step(samples.x, samples.y));
+    if (s + 1 == pair.saved && !saved_path.empty() && !only_trains) {
+      contender.save(saved_path);
+    }
+  }
+  outcome.values = values_of<T>(contender.parameters(0, 0));
+  if (!only_trains) {
+    outcome.evaluation = contender.evaluate(data);
+    outcome.predictions = contender.predict(data);
+  }
+  return outcome;
+}
+
+/// Every first parameter times 1 + u, |u| <= @p size.
+template <class T>
+void perturb(Contender<T>& contender, double size, std::string const& path) {
+  std::uint64_t at = 0;
+  for (NamedParameter<T> const& own : contender.parameters(0, 0)) {
+    for (T& value : own.value) {
+      double const u = 2.0 * uniform(philox(99, RandomUse::user, ++at, 2).word[0]) - 1.0;
+      value *= static_cast<T>(1.0 + size * u);
+    }
+  }
+  contender.save(path);
+  contender.load(path);
+  std::remove(path.c_str());
+}
+
+/// 64 times the rounding of one operation.
+template <class T>
+inline constexpr double perturbation_of = 64.0 * std::numeric_limits<T>::epsilon();
+
+template <class A>
+double largest_difference(std::vector<A> const& a, std::vector<A> const& b, double& largest) {
+  double worst = a.size() == b.size() ? 0.0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    double const off = std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    largest = std::max(largest, std::fabs(static_cast<double>(b[i])));
+    worst = off <= worst ? worst : std::isfinite(off) ? off : INFINITY;
+  }
+  return worst;
+}
+
+template <class A>
+double relative_difference(std::vector<A> const& a, std::vector<A> const& b) {
+  double largest = 0.0;
+  double const worst = largest_difference(a, b, largest);
+  return worst == 0.0 ? 0.0 : worst / (largest + 1e-6);
+}
+
+/// 64 times what a perturbation of 64 roundings does, beside the least bound.
+template <class T>
+Bound bound_from(Outcome<T> const& perturbed, Outcome<T> const& wanted) {
+  Bound bound = least_bound<T>();
+  for (std::size_t s = 0; s < wanted.steps.size(); ++s) {
+    double const off = std::fabs(perturbed.steps[s].loss - wanted.steps[s].loss);
+    bound.loss = std::max(bound.loss, 64.0 * off / wanted.steps[s].loss);
+  }
+  for (std::size_t p = 0; p < wanted.values.size(); ++p) {
+    bound.values =
+        std::max(bound.values, 64.0 * relative_difference(perturbed.values[p], wanted.values[p]));
+  }
+  bound.predictions = std::max(
+      bound.predictions, 64.0 * relative_difference(perturbed.predictions, wanted.predictions));
+  return bound;
+}
+
+inline std::string number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+template <class A>
+bool same_bits(std::vector<A> const& a, std::vector<A> const& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0);
+}
+
+template <class T>
+std::string difference_of(Values<T> const& got, Values<T> const& wanted, Agree agree,
+                          double bound) {
+  if (got.size() != wanted.size()) {
+    return "other numbers of parameters";
+  }
+  for (std::size_t p = 0; p < got.size(); ++p) {
+    if (agree == Agree::bits && !same_bits(got[p], wanted[p])) {
+      return "array " + std::to_string(p) + " of the parameters has other bits, off by " +
+             number(relative_difference(got[p], wanted[p]));
+    }
+    if (double const off = relative_difference(got[p], wanted[p]); !(off <= bound)) {
+      return "array " + std::to_string(p) + " of the parameters is off by " + number(off) +
+             ", more than " + number(bound);
+    }
+  }
+  return "";
+}
+
+inline std::string difference_of(std::vector<float> const& got, std::vector<float> const& wanted,
+                                 Agree agree, double bound, char const* what) {
+  if (agree == Agree::bits ? same_bits(got, wanted) : relative_difference(got, wanted) <= bound) {
+    return "";
+  }
+  return std::string{what} + " is off by " + number(relative_difference(got, wanted));
+}
+
+/// "" if the outcomes are equal from @p first_step on.
+template <class T>
+std::string difference_of(Outcome<T> const& got, Outcome<T> const& wanted, Pair const& pair,
+                          Task const& task, Bound const& bound, int first_step) {
+  std::string why;
+  if (first_step == 0) {  // the parameters are the same, and no sum over samples is made
+    bool const exact = pair.agree == Agree::bits || task.same_kernels;
+    why = difference_of(got.first_predictions, wanted.first_predictions,
+                        exact ? Agree::bits : Agree::bound, bound.predictions,
+                        "the first prediction");
+  }
+  for (std::size_t s = static_cast<std::size_t>(first_step); s < wanted.steps.size() && why.empty();
+       ++s) {
+    double const loss = wanted.steps[s].loss;
+    double const off = std::fabs(got.steps[s].loss - loss);
+    bool const exact = pair.agree == Agree::bits || (s == 0 && task.same_kernels);
+    if (exact ? got.steps[s].loss != loss : !(off <= bound.loss * loss)) {
+      why = "the loss of step " + std::to_string(s) + " is " + number(got.steps[s].loss) +
+            ", but " + number(loss) + " on one device";
+    }
+    double const norm = wanted.steps[s].gradient_norm;
+    double const norm_off = std::fabs(got.steps[s].gradient_norm - norm);
+    if (why.empty() &&
+        (pair.agree == Agree::bits ? norm_off != 0.0 : !(norm_off <= 4.0 * bound.values * norm))) {
+      why = "the gradient's norm of step " + std::to_string(s) + " is " +
+            number(got.steps[s].gradient_norm) + ", but " + number(norm) + " on one device";
+    }
+  }
+  why = why.empty() ? difference_of(got.values, wanted.values, pair.agree, bound.values) : why;
+  if (why.empty() && wanted.evaluation.samples > 0) {
+    double const off = std::fabs(got.evaluation.loss - wanted.evaluation.loss);
+    if (!(off <=
+          4.0 * std::max(bound.loss, bound.values) * std::max(wanted.evaluation.loss, 1.0))) {
+      why = "the evaluated loss is " + number(got.evaluation.loss) + ", but " +
+            number(wanted.evaluation.loss) + " on one device";
+    }
+  }
+  return why.empty() ? difference_of(got.predictions, wanted.predictions, pair.agree,
+                                     bound.predictions, "the last prediction")
+                     : why;
+}
+
+}  // namespace detail
+
+}  // namespace tandem::fuzz

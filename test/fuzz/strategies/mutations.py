@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks a copy of the library on purpose, in one place at a time, and sees that the fuzzer finds it.
+
+  mutations.py [--seconds 180] [--jobs 2] [--shrink-seconds 0] [NAME ...]
+
+A mutation is one edit of one header; the text must stand there exactly once.
+"""
+import argparse
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+INCLUDE = HERE.parents[2] / "include"
+
+# name: (header, what stands there, what is to stand there)
+MUTATIONS = {
+    "send_not_awaited": (  # what was sent is overwritten
+        "engine/rank_links.hpp", "wait.rule.before == before &&",
+        "wait.rule.before == before && before == ActionKind::backward &&"),
+    "gradient_send_not_awaited": (
+        "engine/rank_links.hpp", "wait.rule.before == before &&",
+        "wait.rule.before == before && before != ActionKind::backward &&"),
+    "receive_not_awaited": (
+        "engine/link.hpp", "                            label);\n    });\n    await(device);",
+        "                            label);\n    });"),
+    "bucket_not_awaited": (  # an update by gradients that are not yet summed
+        "engine/gradient_reduction.hpp", "      device.await(marks_[static_cast<std::size_t>(bucket)]);", "      ;"),
+    "bucket_reduced_early": (  # behind the first leaf
+        "engine/gradient_reduction.hpp", "overlaps_ && leaf == leaves_ - 1", "overlaps_ && leaf == 0"),
+    "leaf_ends_early": (  # behind its first microbatch
+        "engine/microbatches.hpp", "(m + 1) % leaf_ == 0 ? leaf : -1", "m % leaf_ == 0 ? leaf : -1"),
+    "recomputed_over_gradients": (  # as in 0.1
+        "engine/arenas.hpp", "return !plan_.between_gradients && deferred_ == 0;",
+        "return plan_.recomputed_bytes == 0 && deferred_ == 0;"),
+    "received_over_message": (  # as in 0.1: the next message comes where one is still being sent
+        "engine/rank_links.hpp", "        await(device, action.kind, action.stage, training);\n", ""),
+    "slot_shared": (  # one live microbatch less than there are
+        "engine/arenas.hpp", "slot(table, own.first_microbatch, own.live)",
+        "slot(table, own.first_microbatch, own.live > 1 ? own.live - 1 : 1)"),
+    "deferred_slot_shared": (  # gradients that wait for their weight gradients, likewise
+        "engine/arenas.hpp", "slot(table, task_.stages.front().first_microbatch, deferred_)", "0"),
+    "overwritten_in_place": (  # though another node reads it later
+        "engine/memory_plan.hpp", "m != n && (m > n || later)", "m != n && later"),
+    "value_ends_early": (
+        "engine/memory_plan.hpp", "transient.place(size, n, last[r])",
+        "transient.place(size, n, last[r] > n ? last[r] - 1 : n)"),
+    "loss_by_microbatches": (  # right where all microbatches are of one size
+        "engine/rank_passes.hpp", "1.0 / samples_of(own)",
+        "1.0 / (own.size * plan_.batching.all_microbatches())"),
+    "dropout_of_shard": (  # samples counted from the replica's first, not from the batch's
+        "engine/rank_passes.hpp", ".first_sample = own.first,",
+        ".first_sample = own.first - static_cast<int>(microbatches_.begin()),"),
+    "statistics_by_microbatches": (
+        "engine/rank_passes.hpp", "static_cast<double>(own.size) / samples_of(own)",
+        "1.0 / plan_.batching.all_microbatches()"),
+    "fork_dropped": (
+        "engine/stage.hpp", "forks, uses.of[I], table.gradient[I], elements)",
+        "forks, uses.of[I] - 1, table.gradient[I], elements)"),
+    "recomputed_without_first": (  # a checkpointed run that begins one node late
+        "engine/stage.hpp", "forward_nodes<begin, End>", "forward_nodes<begin + (End - begin > 1 ? 1 : 0), End>"),
+    "empty_microbatch_adds": (  # to the gradients of the last step
+        "engine/microbatches.hpp", "adds = adds || size > 0;", "adds = true;"),
+    "twin_dropped": (  # the middle device of two models sums one of them
+        "engine/gradient_reduction.hpp", "          add_twin(device, memory, b);\n", ""),
+    "position_not_loaded": (  # the steps of a checkpoint count anew
+        "train/trainer.hpp", "    options_.seed = static_cast<std::uint64_t>(position_.seed);\n",
+        "    position_ = {.seed = position_.seed};\n"),
+}
+
+
+def stale():
+    """Mutations whose text the library no longer has once."""
+    return [name for name, (header, old, _) in MUTATIONS.items()
+            if (INCLUDE / "tandem" / header).read_text().count(old) != 1]
+
+
+def mutated_include(name, scratch):
+    header, old, new = MUTATIONS[name]
+    include = scratch / "include"
+    shutil.copytree(INCLUDE, include)
+    path = include / "tandem" / header
+    text = path.read_text()
+    if text.count(old) != 1:
+        sys.exit(f"mutation {name}: '{old}' stands {text.count(old)} times in {header}; write the mutation anew")
+    path.write_text(text.replace(old, new))
+    return include
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--seconds", type=float, default=180)
+    parser.add_argument("--jobs", default="2")
+    parser.add_argument("--shrink-seconds", default="0")
+    options = parser.parse_args()
+    missed = []
+    shared = tempfile.TemporaryDirectory(prefix="tandem-kernels-")  # mutations leave kernels as they are
+    print("| mutation | seconds | of a CPU | pairs | found as |\n| --- | --- | --- | --- | --- |", flush=True)
+    for name in options.names or MUTATIONS:
+        with tempfile.TemporaryDirectory(prefix=f"tandem-{name}-") as folder:
+            scratch = pathlib.Path(folder)
+            command = [sys.executable, HERE / "run.py", "--no-cases", "--seconds", str(options.seconds), "--jobs",
+                       options.jobs, "--include", mutated_include(name, scratch), "--scratch", scratch / "build",
+                       "--shrink-seconds", options.shrink_seconds, "--seed", "mutations", "--pairs", "24",
+                       "--kernels", shared.name]
+            begin, before = time.monotonic(), cpu_seconds()
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            seconds, of_cpu = time.monotonic() - begin, cpu_seconds() - before
+        pairs = re.search(r"^(\d+) pairs", done.stdout, re.M)
+        why = re.search(r"^seed .*?, pair \d+: (.*)$", done.stdout, re.M)
+        if options.shrink_seconds != "0":
+            print(done.stdout)
+        if done.returncode == 0:
+            missed.append(name)
+        print(f"| `{name}` | {seconds:.0f} | {of_cpu:.0f} | {pairs[1] if pairs else '?'} | "
+              f"{'missed' if done.returncode == 0 else why[1][:90] if why else done.stderr[-300:]} |", flush=True)
+    if missed:
+        sys.exit(f"not found: {', '.join(missed)}")
+
+
+if __name__ == "__main__":
+    main()

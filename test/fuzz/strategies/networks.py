@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random networks as trees of dictionaries, with the shapes that the library must give them.
+
+A part is {"kind": ..., options...}; composites have "parts". shape_of() is the library's inference written again,
+so that a generated network is valid by construction and a shrunk one can be asked.
+"""
+import copy
+
+LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample")
+COMPOSITES = ("seq", "concat", "residual", "frozen")
+
+
+def positions(extent, window):
+    sizes = []
+    for axis in (0, 1):
+        room = extent[axis] + 2 * window["padding"][axis] - window["kernel"][axis]
+        sizes.append(0 if room < 0 else room // window["stride"][axis] + 1)
+    return tuple(sizes)
+
+
+def shape_of(part, shape):
+    """What `part` makes of (C, H, W) or (N,); None where it refuses."""
+    kind = part["kind"]
+    image = len(shape) == 3
+    if kind in ("relu", "dropout"):
+        return shape
+    if kind == "bn":
+        return shape if image else None
+    if kind == "flatten":
+        return shape if not image else (shape[0] * shape[1] * shape[2],)
+    if kind == "gap":
+        return (shape[0],) if image else None
+    if kind == "linear":
+        return (part["out"],) if not image else None
+    if kind in ("conv", "maxpool", "avgpool"):
+        if not image:
+            return None
+        rows, columns = positions(shape[1:], part)
+        if rows < 1 or columns < 1:
+            return None
+        if kind == "conv":
+            fits = shape[0] % part["groups"] == 0 and part["out"] % part["groups"] == 0
+            return (part["out"], rows, columns) if fits else None
+        halves = all(2 * p <= k for p, k in zip(part["padding"], part["kernel"]))
+        return (shape[0], rows, columns) if halves else None
+    if kind == "subsample":
+        step = part["step"]
+        if not image or shape[0] > part["out"]:
+            return None
+        return (part["out"], (shape[1] + step - 1) // step, (shape[2] + step - 1) // step)
+    if kind in ("seq", "frozen"):
+        for child in part["parts"]:
+            shape = shape_of(child, shape)
+            if shape is None:
+                return None
+        return shape
+    outs = [shape_of(child, shape) for child in part["parts"]]
+    if None in outs:
+        return None
+    if kind == "residual":
+        return outs[0] if outs[0] == outs[1] else None
+    if any(out[1:] != outs[0][1:] or len(out) != len(outs[0]) for out in outs):
+        return None
+    return (sum(out[0] for out in outs),) + tuple(outs[0][1:])
+
+
+def has_batch_norm_of_one_pixel(part, shape):
+    """A microbatch of one sample would have no variance there."""
+    kind = part["kind"]
+    if kind == "bn":
+        return shape[1] * shape[2] == 1
+    if kind in ("seq", "frozen"):
+        for child in part["parts"]:
+            if has_batch_norm_of_one_pixel(child, shape):
+                return True
+            shape = shape_of(child, shape)
+        return False
+    return any(has_batch_norm_of_one_pixel(child, shape) for child in part.get("parts", ()))
+
+
+def kinds_in(part):
+    kinds = {part["kind"]}
+    for child in part.get("parts", ()):
+        kinds |= kinds_in(child)
+    return kinds
+
+
+def count_layers(part):
+    return sum(count_layers(child) for child in part["parts"]) if "parts" in part else 1
+
+
+def trains(part):
+    """Whether it has parameters that are not frozen."""
+    if part["kind"] == "frozen":
+        return False
+    return part["kind"] in ("conv", "bn", "linear") or any(trains(child) for child in part.get("parts", ()))
+
+
+# ---- C++ ------------------------------------------------------------------------------------------------------------
+
+
+def pair_text(name, pair, default):
+    if pair == default:
+        return []
+    return [f"{name}<{pair[0]}>" if pair[0] == pair[1] else f"{name}<{pair[0]}, {pair[1]}>"]
+
+
+def window_text(part, stride):
+    return (pair_text("Kernel", part["kernel"], (1, 1)) + pair_text("Stride", part["stride"], stride) +
+            pair_text("Padding", part["padding"], (0, 0)))
+
+
+def spelled(name, arguments):
+    return f"{name}<{', '.join(arguments)}>"
+
+
+def cpp(part):
+    kind = part["kind"]
+    if kind == "conv":
+        options = window_text(part, (1, 1))
+        options += [f"Groups<{part['groups']}>"] if part["groups"] > 1 else []
+        options += [] if part["bias"] else ["NoBias"]
+        return spelled("Conv2d", [str(part["out"])] + options)
+    if kind in ("maxpool", "avgpool"):
+        options = window_text(part, part["kernel"])
+        options += ["ExcludePadding"] if part.get("exclude") else []
+        return spelled("MaxPool2d" if kind == "maxpool" else "AvgPool2d", options)
+    if kind == "linear":
+        return spelled("Linear", [str(part["out"])] + ([] if part["bias"] else ["NoBias"]))
+    if kind == "dropout":
+        return f"Dropout<Percent<{part['percent']}>>"
+    if kind == "subsample":
+        return f"Subsample2d<{part['out']}, {part['step']}>"
+    if kind in ("bn", "relu", "gap", "flatten"):
+        return {"bn": "BatchNorm2d<>", "relu": "ReLU", "gap": "GlobalAvgPool", "flatten": "Flatten"}[kind]
+    name = {"seq": "Sequential", "concat": "Concat", "residual": "Residual", "frozen": "Frozen"}[kind]
+    parts = [cpp(child) for child in part["parts"]]
+    if kind == "residual" and parts[1] == "Sequential<>":
+        parts = parts[:1]
+    return spelled(name, parts)
+
+
+def input_cpp(shape):
+    return spelled("Image" if len(shape) == 3 else "Vector", [str(extent) for extent in shape])
+
+
+def shape_cpp(shape):
+    return f"image_shape({shape[0]}, {shape[1]}, {shape[2]})" if len(shape) == 3 else f"vector_shape({shape[0]})"
+
+
+# ---- random ---------------------------------------------------------------------------------------------------------
+
+
+def seq(parts):
+    return {"kind": "seq", "parts": parts}
+
+
+def random_window(r, kind):
+    kernel = (r.choice((1, 1, 2, 3, 3)), r.choice((1, 2, 3, 3))) if r.random() < 0.4 else (r.choice((1, 2, 3, 3)),) * 2
+    stride = (r.choice((1, 1, 2)),) * 2 if r.random() < 0.7 else (r.choice((1, 2)), r.choice((1, 2, 3)))
+    if kind == "conv":
+        padding = tuple(r.choice((0, k // 2, k // 2, k - 1)) for k in kernel)
+    else:
+        padding = tuple(r.choice((0, k // 2)) for k in kernel)
+    return {"kernel": kernel, "stride": stride, "padding": padding}
+
+
+def random_layer(r, shape):
+    """A layer that may stand behind `shape`, or None: the caller tries again."""
+    image = len(shape) == 3
+    kind = r.choice(("conv", "conv", "conv", "bn", "bn", "relu", "relu", "maxpool", "avgpool", "dropout", "subsample",
+                     "gap", "flatten") if image else
+                    ("linear", "linear", "linear", "relu", "relu", "dropout", "flatten"))
+    part = {"kind": kind}
+    if kind == "conv":
+        part.update(random_window(r, kind))
+        groups = r.choice([g for g in (1, 1, 1, 2, 3) if shape[0] % g == 0])
+        part.update(out=groups * r.randint(1, 4), groups=groups, bias=r.random() < 0.7)
+    elif kind in ("maxpool", "avgpool"):
+        part.update(random_window(r, kind))
+        if r.random() < 0.4:
+            part["stride"] = part["kernel"]
+        if kind == "avgpool":
+            part["exclude"] = r.random() < 0.3
+    elif kind == "linear":
+        part.update(out=r.choice((1, 2, 3, 4, 5, 8)), bias=r.random() < 0.7)
+    elif kind == "dropout":
+        part["percent"] = r.choice((0, 10, 25, 50, 80))
+    elif kind == "subsample":
+        part.update(out=shape[0] + r.choice((0, 1, 2)), step=r.choice((1, 2)))
+    return part if shape_of(part, shape) is not None else None
+
+
+def keeping_shape(r, shape):
+    """A body whose output has the shape of its input, for a Residual."""
+    if len(shape) == 1:
+        parts = [{"kind": "linear", "out": shape[0], "bias": r.random() < 0.5}]
+    else:
+        kernel = (r.choice((1, 3)), r.choice((1, 3)))
+        parts = [{"kind": "conv", "out": shape[0], "groups": 1, "bias": r.random() < 0.5, "kernel": kernel,
+                  "stride": (1, 1), "padding": (kernel[0] // 2, kernel[1] // 2)}]
+        if r.random() < 0.4:
+            parts.append({"kind": "bn"})
+    if r.random() < 0.3:
+        parts.insert(0, {"kind": "relu"})
+    if r.random() < 0.3:
+        parts.append({"kind": "relu"})
+    return parts[0] if len(parts) == 1 and r.random() < 0.5 else seq(parts)
+
+
+def random_branch(r, shape, rest):
+    """A branch of a Concat that keeps height and width."""
+    if len(shape) == 1:
+        branch = r.choice(({"kind": "linear", "out": r.randint(1, 4), "bias": True}, {"kind": "relu"}, seq([])))
+    else:
+        k = r.choice((1, 1, 3))
+        same = {"kernel": (k, k), "stride": (1, 1), "padding": (k // 2, k // 2)}
+        branch = r.choice(({"kind": "conv", "out": r.randint(1, 3), "groups": 1, "bias": r.random() < 0.6, **same},
+                           {"kind": "conv", "out": r.randint(1, 3), "groups": 1, "bias": r.random() < 0.6, **same},
+                           {"kind": r.choice(("maxpool", "avgpool")), "kernel": (3, 3), "stride": (1, 1),
+                            "padding": (1, 1)}, {"kind": "bn"}, seq([])))
+    if rest > 0 and r.random() < 0.4:
+        between = shape_of(branch, shape)
+        behind = r.choice(({"kind": "relu"}, {"kind": "dropout", "percent": 30}, keeping_shape(r, between)))
+        nested = {"kind": "residual", "parts": [keeping_shape(r, between), seq([])]}
+        return seq([branch, nested if r.random() < 0.4 else behind])
+    return branch
+
+
+def random_block(r, shape, depth):
+    """A composite on `shape`; None where it came out wrong."""
+    kind = r.choice(("concat", "residual", "residual", "frozen", "seq"))
+    if kind == "residual":
+        body = keeping_shape(r, shape)
+        if depth > 0 and r.random() < 0.3:
+            body = seq([body, {"kind": "residual", "parts": [keeping_shape(r, shape), seq([])]}])
+        shortcut = seq([])
+        if r.random() < 0.3:
+            out = {"kind": "linear", "out": r.randint(1, 4), "bias": False} if len(shape) == 1 else {
+                "kind": "conv", "out": r.randint(1, 4), "groups": 1, "bias": False, "kernel": (1, 1),
+                "stride": (1, 1), "padding": (0, 0)}
+            body = seq([body, copy.deepcopy(out)])
+            shortcut = out
+        return {"kind": "residual", "parts": [body, shortcut]}
+    if kind == "concat":
+        return {"kind": "concat", "parts": [random_branch(r, shape, depth) for _ in range(r.choice((2, 2, 3)))]}
+    if kind == "frozen":
+        inner = random_layer(r, shape) if r.random() < 0.6 else random_block(r, shape, 0)
+        return inner and {"kind": "frozen", "parts": [inner]}
+    parts = []
+    for _ in range(r.choice((2, 3))):
+        part = random_layer(r, shape) or {"kind": "relu"}
+        parts.append(part)
+        shape = shape_of(part, shape)
+    return seq(parts)
+
+
+def random_network(r, largest=20):
+    """{"input": shape, "body": a seq, "classes": n}: 6 to 20 layers that end in a vector of 2 to 5."""
+    while True:
+        shape = (r.choice((1, 2, 3, 4)), r.randint(1, 9), r.randint(1, 9)) if r.random() < 0.8 else (r.randint(1, 9),)
+        network = {"input": shape}
+        wanted = r.randint(6, largest) - 2
+        parts = []
+        tries = 0
+        while sum(count_layers(part) for part in parts) < wanted and tries < 200:
+            tries += 1
+            blocks = sum(1 for part in parts if "parts" in part)
+            part = random_block(r, shape, 2) if r.random() < 0.22 and blocks < 4 else random_layer(r, shape)
+            out = part and shape_of(part, shape)
+            leaves_image = out and len(shape) == 3 and len(out) == 1
+            if not out or (leaves_image and len(parts) < wanted // 2):
+                continue
+            if out[0] > 24 or (len(out) == 1 and out[0] > 300):
+                continue
+            parts.append(part)
+            shape = out
+        if len(shape) == 3:
+            parts.append({"kind": r.choice(("gap", "flatten"))})
+        classes = r.randint(2, 5)
+        parts.append({"kind": "linear", "out": classes, "bias": True})
+        network.update(body=seq(parts), classes=classes)
+        layers = count_layers(network["body"])
+        if 6 <= layers <= largest and shape_of(network["body"], network["input"]) == (classes,):
+            return network
+
+
+# ---- smaller ones ---------------------------------------------------------------------------------------------------
+
+
+def smaller_parts(part):
+    """Parts that say less, the smallest first."""
+    kind = part["kind"]
+    children = part.get("parts", [])
+    if kind != "seq":
+        yield from children
+    for i, child in enumerate(children):
+        if kind == "seq" or (kind == "concat" and len(children) > 2):
+            yield {**part, "parts": children[:i] + children[i + 1:]}
+        for less in smaller_parts(child):
+            yield {**part, "parts": children[:i] + [less] + children[i + 1:]}
+    if kind == "conv":
+        for change in ({"groups": 1}, {"stride": (1, 1)}, {"kernel": (1, 1), "padding": (0, 0)}, {"out": 1}, {"out": 2},
+                       {"out": 3}, {"bias": False}):
+            if any(part[key] != value for key, value in change.items()):
+                yield {**part, **change}
+    if kind in ("maxpool", "avgpool") and part["padding"] != (0, 0):
+        yield {**part, "padding": (0, 0)}
+    if kind == "linear" and part["out"] > 2:
+        yield {**part, "out": 2}
+
+
+def smaller_networks(network):
+    """Valid networks that say less, with the place of the top-level part that went, or None."""
+    parts = network["body"]["parts"]
+    candidates = [(i, parts[:i] + parts[i + 1:]) for i in range(len(parts) - 1)]
+    for i, part in enumerate(parts):
+        candidates += [(None, parts[:i] + [less] + parts[i + 1:]) for less in smaller_parts(part)]
+    inputs = [network["input"]]
+    for axis, extent in enumerate(network["input"]):
+        for less in (1, 2, 4):
+            if less < extent:
+                inputs.append(tuple(less if a == axis else e for a, e in enumerate(network["input"])))
+    for shape in inputs[1:]:
+        candidates.append((None, parts))
+        out = shape_of(seq(parts), shape)
+        if out and len(out) == 1 and out[0] >= 2:
+            yield None, {"input": shape, "body": seq(parts), "classes": out[0]}
+    for gone, fewer in candidates:
+        out = fewer and shape_of(seq(fewer), network["input"])
+        if out and len(out) == 1 and out[0] >= 2:
+            yield gone, {"input": network["input"], "body": seq(fewer), "classes": out[0]}

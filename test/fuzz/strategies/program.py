@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program: one network, some strategies, and the pairs that compare them; random ones, and as C++.
+
+{"network", "backend", "strategies": [...], "pairs": [...]}; a pair names its strategy by index and has "rows",
+"microbatches" (of a replica), "settings" and what follows from them.
+"""
+import random
+
+import networks
+import strategies
+
+FORMS = ("data", "model", "pipeline", "pipeline", "placed", "cross", "model", "pipeline", "late", "data")
+BACKENDS = {"double": "BasicHost<Portable, Fp64>", "float": "BasicHost<Portable>", "onednn": "BasicHost<OneDnn>",
+            "emulated": "BasicCuda<Portable, Fp64>"}
+OPTIMIZERS = ("Sgd{.learning_rate = 0.05F}", "Sgd{.learning_rate = 0.03F, .momentum = 0.9F, .weight_decay = 1e-3F}",
+              "Sgd{.learning_rate = 0.02F, .momentum = 0.8F, .nesterov = true}",
+              "Adam{.learning_rate = 0.01F, .epsilon = 1e-2F}", "AdamW{.learning_rate = 0.01F, .epsilon = 1e-2F}")
+
+
+def random_settings(r, all_microbatches, one_pixel, plain_sgd=False):
+    """How both sides of a pair train."""
+    least = all_microbatches * (2 if one_pixel else 1)
+    sizes = [least + r.choice((0, 1, 2, 3, 5, 7)) for _ in range(r.choice((2, 3, 3)))]
+    return {"sizes": sizes, "optimizer": OPTIMIZERS[0] if plain_sgd else r.choice(OPTIMIZERS),
+            "clip": r.choice((0.0, 0.0, 0.5)), "groups": r.random() < 0.3, "seed": r.randrange(1, 10 ** 6),
+            "threads": r.choice((1, 1, 1, 2)), "evaluated": r.choice((1, 3, 7, max(sizes) + 1))}
+
+
+def random_pair(r, program, index, number, settings_of):
+    """The number-th pair of a strategy: the first has its own table."""
+    s = program["strategies"][index]
+    network = program["network"]
+    tops = len(network["body"]["parts"])
+    one_pixel = networks.has_batch_norm_of_one_pixel(network["body"], network["input"])
+    m, rows = s["microbatches"], ""
+    # Emulated ranks share a GPU, and a sum over them waits on the host: not every table of two copies can run.
+    fixed = program["backend"] == "emulated" and strategies.copies_of(s) == 2
+    if number > 0 and strategies.takes_rows(s) and not fixed:
+        choices = [k for k in (1, 2, 3, 4, 5, 6, 8) if strategies.is_valid({**s, "schedule": None} if s.get(
+            "schedule") == "Interleaved" else s, tops, k)] if strategies.CHUNKS.get(s.get("schedule"), 1) == 1 else [
+            k for k in (1, 2, 3, 4, 5, 6, 8) if leaves_fit(s, k)]
+        if not choices:
+            return None
+        m = r.choice(choices)
+        if s["form"] == "data":
+            rows = strategies.sequential_row(m)
+        else:
+            rows = strategies.random_rows(r, s, m, s.get("schedule") == "ZeroBubbleH1")
+    total = m * strategies.replicas_of(s)
+    if total > 16:
+        return None
+    two_models = s.get("rule") == "AverageWeights<1>"
+    key = (total, r.randrange(2), two_models, s["form"] == "late")
+    if key not in settings_of:
+        made = random_settings(r, total, one_pixel, two_models)
+        if two_models:  # halves of one size, and no clipping
+            made.update(sizes=[size + (-size) % (2 * total) for size in made["sizes"]], clip=0.0)
+        if s["form"] == "late":
+            made.update(clip=0.0, sizes=(made["sizes"] * 3)[:7])
+        made["number"] = len(settings_of)
+        settings_of[key] = made
+    settings = settings_of[key]
+    if s.get("schedule") == "WeightPrediction" and "momentum" not in settings["optimizer"]:
+        settings = {**settings, "optimizer": OPTIMIZERS[1], "number": 1000 + settings["number"]}
+    bits = s["leaves"] is not None or s["form"] == "late"
+    return {"strategy": index, "rows": rows, "microbatches": m, "settings": settings, "bits": bits,
+            "saved": r.choice((0, 1, 1)) if s["form"] != "late" else 0,
+            "tardy": r.choice((0, 1)) * r.randrange(1, 10 ** 6)}
+
+
+def leaves_fit(s, k):
+    leaves = strategies.leaves_in(s, k)
+    if leaves is None:
+        return True
+    own = leaves // strategies.replicas_of(s)
+    return strategies.power_of_two(leaves) and strategies.power_of_two(own) and k % own == 0
+
+
+def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20):
+    """Deterministic in its arguments."""
+    r = random.Random(f"{seed} {backend}")
+    while True:
+        program = try_random_program(r, seed, backend, pairs_each, kinds, largest)
+        if program["pairs"]:
+            return program
+
+
+def try_random_program(r, seed, backend, pairs_each, kinds, largest):
+    if backend == "emulated":  # a minute a strategy to compile, and kernels a thread at a time
+        kinds, pairs_each = 2, 6
+    program = {"seed": str(seed), "backend": backend, "network": networks.random_network(r, largest),
+               "strategies": [], "pairs": []}
+    forms = list(FORMS)
+    r.shuffle(forms)
+    for form in forms:
+        if len(program["strategies"]) == kinds:
+            break
+        has_late = any(s["form"] == "late" for s in program["strategies"])  # its equation takes long to compile
+        if form == "late" and (backend in ("onednn", "emulated") or has_late):
+            continue
+        s = strategies.random_strategy(r, program["network"], form)
+        exact = s is not None and (s["leaves"] is not None or form == "late")
+        if exact or (s is not None and (backend in ("double", "emulated") or r.random() < 0.3)):
+            program["strategies"].append(s)
+    settings_of = {}
+    for index, s in enumerate(program["strategies"]):
+        seen = set()
+        for number in range(pairs_each):
+            pair = random_pair(r, program, index, number, settings_of)
+            text = str(pair)
+            if pair is not None and text not in seen:
+                seen.add(text)
+                program["pairs"].append(pair)
+    return program
+
+
+# ---- C++ ------------------------------------------------------------------------------------------------------------
+
+
+def table_name(index):
+    return f"table_{index}"
+
+
+def late_equation(s):
+    """The equation of an asynchronous pipeline, and a synchronous one that is cut alike."""
+    cut = {**s, "form": "pipeline", "schedule": "GPipe", "checkpoint": None}
+    return strategies.cpp(cut), f"test::{strategies.LATE[s['schedule']]}"
+
+
+def pair_cpp(pair, one):
+    settings = pair["settings"]
+    options = [f".optimizer = {settings['optimizer']}"]
+    options += [f".clip_norm = {settings['clip']}"] if settings["clip"] else []
+    options += ['.groups = {{"*.bias", 0.5F, 0.0F}}'] if settings["groups"] else []
+    options += [f".seed = {settings['seed']}", f".threads_per_device = {settings['threads']}"]
+    fields = [f".one = {one}", f".many = {pair['many']}", f".microbatches = {pair['total']}"]
+    fields += [f'.rows = "{pair["rows"]}"'] if pair["rows"] else []
+    fields += [f".agree = Agree::{'bits' if pair['bits'] else 'bound'}",
+               f".sizes = {{{', '.join(map(str, settings['sizes']))}}}"]
+    fields += [f".saved = {pair['saved']}"] if pair["saved"] else []
+    fields += [f".evaluated = {settings['evaluated']}", f".settings = {settings['number']}",
+               f".options = {{{', '.join(options)}}}"]
+    fields += [f".tardy = {pair['tardy']}"] if pair["tardy"] else []
+    return "{" + ", ".join(fields) + "}"
+
+
+def to_cpp(program, name="made", comment=()):
+    """The whole program, in a namespace `name`; run_pairs() takes it from there."""
+    network, backend = program["network"], BACKENDS[program["backend"]]
+    lines = ["// SPDX-License-Identifier: Apache-2.0", *(f"// {line}".rstrip() for line in comment),
+             "#include <fuzz/strategies/pairs.hpp>", "", f"namespace tandem::fuzz::{name} {{", "",
+             f"struct Net : Network<{networks.input_cpp(network['input'])},",
+             f"                     {networks.cpp(network['body'])}> {{}};",
+             f"using Backend = {backend};",
+             f"static_assert(graph<Net>.output().out == vector_shape({network['classes']}));"]
+    entries, of_strategy = [], {}
+
+    def entry(text):
+        if text not in entries:
+            entries.append(text)
+        return entries.index(text)
+
+    for index, s in enumerate(program["strategies"]):
+        table = table_name(index)
+        if s["form"] == "placed":
+            places = ", ".join(f'{{"{path}", {device}}}' for path, device in s["places"])
+            lines.append(f"inline constexpr auto {table} = place<Net>({{{places}}});")
+        spelled = strategies.cpp(s, table)
+        of_strategy[index] = entry(f'entry<Net, {spelled}, Backend>("{spelled}")')
+    pairs = []
+    for pair in program["pairs"]:
+        s = program["strategies"][pair["strategy"]]
+        if s["form"] == "late":
+            cut, equation = late_equation(s)
+            one = entry(f'equation<Net, {cut}, Backend, {equation}>("{equation}")')
+        else:
+            reference = strategies.reference_cpp(s, pair["microbatches"])
+            one = entry(f'entry<Net, {reference}, Backend>("{reference}")')
+        total = pair["microbatches"] * strategies.replicas_of(s)
+        pairs.append(pair_cpp({**pair, "many": of_strategy[pair["strategy"]], "total": total}, one))
+    lines += ["", "inline int run(int argc, char** argv) {",
+              "  std::vector<Entry<Backend::Master>> const entries{"]
+    lines += [f"      {text}," for text in entries]
+    lines += ["  };", "  std::vector<Pair> const pairs{"]
+    lines += [f"      {text}," for text in pairs]
+    lines += ["  };", f"  return run_pairs<Backend::Master>(entries, Net::input::shape, {network['classes']}, "
+              f"{'true' if program['backend'] in ('double', 'float') else 'false'}, pairs, argc, argv);", "}", "",
+              f"}}  // namespace tandem::fuzz::{name}", "", "#if !defined(TANDEM_FUZZ_CASES)",
+              f"int main(int argc, char** argv) {{ return tandem::fuzz::{name}::run(argc, argv); }}", "#endif", ""]
+    return "\n".join(lines)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the generator that need no compiler; that shapes are the library's, each program asserts itself."""
+import json
+import random
+
+import mutations
+import networks
+import program as programs
+import shrink
+import strategies
+
+
+def check(condition, what):
+    if not condition:
+        raise SystemExit(f"self-test of the generator: {what}")
+
+
+def legal_rows(s, microbatches, rows):
+    """Executes the rows with one message in flight a link: whether all passes are reached."""
+    devices, copies, parts = strategies.devices_of(s), strategies.copies_of(s), strategies.parts_of(s)
+    row = [line.split(",") for line in rows.split("\\n") if line]
+    done, at, moved = set(), [0] * devices, True
+    while moved:
+        moved = False
+        for d in range(devices):
+            while at[d] < len(row[d]):
+                text = row[d][at[d]]
+                kind = text.lstrip("0123456789")[0]
+                stage, m = (int(n) for n in text.split(kind))
+                k = stage % parts
+                if kind == "F":
+                    ready = k == 0 or (stage - 1, "F", m) in done
+                elif kind == "W":
+                    ready = (stage, "I", m) in done
+                else:
+                    ready = (stage, "F", m) in done and (k == parts - 1 or (stage + 1, "B", m) in done or
+                                                         (stage + 1, "I", m) in done)
+                if not ready or (stage, kind, m) in done:
+                    break
+                done.add((stage, kind, m))
+                at[d] += 1
+                moved = True
+    share = microbatches // copies
+    forward = {(stage, "F", m) for stage in range(parts * copies)
+               for m in range(stage // parts * share, (stage // parts + 1) * share)}
+    back = {(stage, m) for stage, kind, m in done if kind in "BW"}
+    return forward <= done and back == {(stage, m) for stage, _, m in forward}
+
+
+def run(programs_checked=120):
+    check(not mutations.stale(), f"write these mutations anew, their places have changed: {mutations.stale()}")
+    kinds, forms, schedules, options = set(), set(), set(), set()
+    for number in range(programs_checked):
+        backend = ("double", "float", "onednn")[number % 3]
+        program = programs.random_program(f"self-test-{number}", backend)
+        network = program["network"]
+        again = programs.random_program(f"self-test-{number}", backend)
+        check(json.dumps(program, sort_keys=True) == json.dumps(again, sort_keys=True), "a seed gives two programs")
+        check(networks.shape_of(network["body"], network["input"]) == (network["classes"],), "a shape is wrong")
+        check(6 <= networks.count_layers(network["body"]) <= 20, "a network has too few or too many layers")
+        check(program["pairs"], "a program has no pairs")
+        kinds |= networks.kinds_in(network["body"])
+        for s in program["strategies"]:
+            check(s["form"] == "placed" or strategies.is_valid(s, len(network["body"]["parts"])), f"not valid: {s}")
+            forms.add(s["form"])
+            schedules.add(s.get("schedule"))
+            options |= {key for key in ("weights", "checkpoint", "buckets") if s.get(key)}
+            options |= {"leaves"} if s["leaves"] is not None else set()
+        for pair in program["pairs"]:
+            s = program["strategies"][pair["strategy"]]
+            if pair["rows"] and s["form"] != "data":
+                check(legal_rows(s, pair["microbatches"], pair["rows"]), f"rows that cannot run: {pair['rows']}")
+        text = programs.to_cpp(program)
+        check(text.count("entry<Net") >= len(program["strategies"]), "a strategy is missing in the program")
+        if number < 12:
+            one = shrink.only_pair(program, random.Random(number).randrange(len(program["pairs"])))
+            check(shrink.is_sound(one), f"a pair is not sound by itself: {one['strategies']} {one['pairs']}")
+            for less in shrink.smaller(one):
+                body = less["network"]["body"]
+                out = networks.shape_of(body, less["network"]["input"])
+                check(out == (less["network"]["classes"],), "a smaller network has another shape")
+                if shrink.is_sound(less):
+                    programs.to_cpp(less)
+    check(kinds == set(networks.LAYERS + networks.COMPOSITES), f"layers: only {sorted(kinds)}")
+    check(forms == set(programs.FORMS), f"strategies: only {sorted(forms)}")
+    check(schedules >= set(strategies.SYNCHRONOUS) | set(strategies.LATE), f"schedules: only {schedules}")
+    check(options == {"weights", "checkpoint", "buckets", "leaves"}, f"options: only {sorted(options)}")
+    print(f"{programs_checked} programs: every kind of layer, strategy, schedule and option; rows can run")
+    return 0
