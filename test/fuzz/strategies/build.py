@@ -46,13 +46,13 @@ class Builder:
                                  *flags[2:], "-isystem", f"{self.cuda}/include", "-isystem",
                                  f"{self.cuda}/include/cccl"]
         flags += ["-pthread"] + (["-DTANDEM_ONEDNN=1", "-fopenmp"] if backend == "onednn" else [])
-        return flags + (["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g1"] if sanitize else [])
+        return flags + ([f"-fsanitize={sanitize}", "-fno-sanitize-recover=all", "-g1"] if sanitize else [])
 
     def prepared(self, backend, sanitize):
         """Flags that bring the optimised kernels and, with clang, the precompiled header."""
         if backend == "emulated":
             return []
-        kind = ("onednn" if backend == "onednn" else "plain") + ("-asan" if sanitize else "")
+        kind = ("onednn" if backend == "onednn" else "plain") + (f"-{sanitize.split(',')[0]}" if sanitize else "")
         header, kernels = self.scratch / f"{kind}.pch", self.kernels / f"{kind}.o"
         flags = [*self.flags(backend, sanitize), "-DTANDEM_FUZZ_KERNELS"]
         precompiles = "clang" in pathlib.Path(self.compiler).name
@@ -83,7 +83,8 @@ class Builder:
     def run(self, binary, only=None, limit=400):
         """(exit status, output); fresh memory is filled with large numbers, not zeros."""
         environment = {**os.environ, "MALLOC_PERTURB_": "128", "OMP_WAIT_POLICY": "passive",
-                       "TMPDIR": str(self.scratch), "ASAN_OPTIONS": "max_malloc_fill_size=1000000000"}
+                       "TMPDIR": str(self.scratch), "ASAN_OPTIONS": "max_malloc_fill_size=1000000000",
+                       "TSAN_OPTIONS": "halt_on_error=1"}
         command = [str(binary)] + ([str(only)] if only is not None else [])
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -113,10 +114,12 @@ class Result:
             self.agreed = max(len(begun) - 1 - len(self.failures), 0)
             said = output[output.rfind("pair "):][:3000]
             self.failures.append((int(begun[-1]) if begun else 0, f"ended with {status}: {said}"))
+        elif status != 0 and not self.failures:
+            self.failures.append((0, f"ended with {status} behind its last pair: {output[last.end():][:3000]}"))
 
 
-def attempt(builder, program, name, sanitize=False, only=None):
-    """Compiles and runs a program; a Result."""
+def attempt(builder, program, name, sanitize="", only=None):
+    """Compiles and runs a program; a Result. `sanitize` is what -fsanitize= takes, or ""."""
     binary, errors = builder.compile(programs.to_cpp(program), program["backend"], sanitize, name)
     if binary is None:
         sentences = re.findall(r"error: (.*)", errors)

@@ -119,7 +119,7 @@ class PairRun {
       std::int64_t const most = many_.bound(options_of(pair_), device).total();
       MemoryReport const report = contender.memory(device);
       std::int64_t const tensors = report.total() - report.scratch - report.weights - report.wire -
-                                   report.feed - report.tables;
+                                   report.feed - report.tables - report.messages;
       if (tensors > most) {
         return "device " + std::to_string(device) + " has " + std::to_string(tensors) +
                " bytes of tensors, but fits<> says " + std::to_string(most) + " at most";

@@ -3,7 +3,7 @@
 """Trains random networks under random strategies and on one device, and compares the numbers.
 
   run.py [--seconds 180] [--seed TEXT] [--jobs 2] [--programs N] [--include FOLDER] [--scratch FOLDER]
-         [--no-cases] [--keep] [--backends double,float,onednn] [--asan-every 8]
+         [--no-cases] [--keep] [--backends double,float,onednn] [--sanitize-every 8]
   run.py --self-test          of the generator, without a compiler
   run.py --only N --seed TEXT the N-th program of a seed
 
@@ -87,11 +87,16 @@ class Fuzzer:
         """Double mostly, since there rounding hides least."""
         return self.backends[0] if i % 5 < 3 else self.backends[i % len(self.backends)]
 
+    def sanitizers_of(self, i):
+        """Of every so many programs, in turns."""
+        kinds, every = self.options.sanitizers.split("+"), self.options.sanitize_every
+        return kinds[i // every % len(kinds)] if every > 0 and i % every == every - 1 else ""
+
     def is_over(self):
         return bool(self.failures) or time.monotonic() > self.ends
 
     def one(self, i):
-        sanitize = self.options.asan_every > 0 and i % self.options.asan_every == self.options.asan_every - 1
+        sanitize = self.sanitizers_of(i)
         backend = "double" if sanitize else self.backend_of(i)
         program = programs.random_program(f"{self.options.seed}-{i}", backend, self.options.pairs)
         result = build.attempt(self.builder, program, f"program-{i}", sanitize)
@@ -100,7 +105,7 @@ class Fuzzer:
             self.pairs += result.agreed + len(result.failures)
             self.refused += result.refused
             self.coverage.add(program, result.agreed)
-            print(f"program {i}: {backend}{', sanitizers' if sanitize else ''}, {result.agreed} pairs agree",
+            print(f"program {i}: {', '.join(filter(None, (backend, sanitize)))}, {result.agreed} pairs agree",
                   flush=True)
             self.failures += [(i, program, sanitize, number, why) for number, why in result.failures[:1]]
 
@@ -150,7 +155,7 @@ class Fuzzer:
         text += "int main() {\n  int failed = 0;\n  char* none[] = {nullptr};\n"
         text += "".join(f"  failed += tandem::fuzz::{case.stem}::run(1, none);\n" for case in cases)
         text += "  return failed == 0 ? 0 : 1;\n}\n"
-        binary, errors = self.builder.compile(text, "double", False, "cases")
+        binary, errors = self.builder.compile(text, "double", "", "cases")
         status, output = self.builder.run(binary) if binary else (1, errors)
         print(f"{len(cases)} kept cases: " + ("agree" if status == 0 else output), flush=True)
         return status == 0
@@ -171,7 +176,8 @@ def main():
     parser.add_argument("--kernels", metavar="FOLDER", help="of optimised kernels that runs with equal ones share")
     parser.add_argument("--emulator", metavar="LIBRARY", help="libcuda_emulator.a, for emulated GPUs, too")
     parser.add_argument("--cuda", default="/usr/local/cuda", help="the toolkit, for its headers")
-    parser.add_argument("--asan-every", type=int, default=8, help="every so many programs under sanitizers; 0: none")
+    parser.add_argument("--sanitize-every", type=int, default=8, help="every so many programs; 0: none")
+    parser.add_argument("--sanitizers", default="address,undefined+thread", help="what such programs have in turns")
     parser.add_argument("--shrink-seconds", type=float, default=180)
     parser.add_argument("--no-cases", action="store_true")
     parser.add_argument("--keep", action="store_true")
