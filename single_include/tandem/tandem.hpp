@@ -21373,8 +21373,8 @@ struct DataParallel<N, Options...>
 ///
 /// Gradients of activations are placed as an engine places them. Values have memory of their own,
 /// though an engine lets some share; only a ReLU takes that of the batch norm before it. Left out
-/// is what only a backend knows: scratch memory, packed weights, batches on their way, and what
-/// layers of the user's own save; the start-up plan (MemoryReport) has all of it.
+/// is what only a backend knows: scratch memory, packed weights, batches and messages on their way,
+/// and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
 
 // ---- tandem/strategy/gradient_bound.hpp
 
