@@ -41,7 +41,11 @@ TEST_CASE("a checkpoint has the tensors of the golden one, which PyTorch has gon
 
   Safetensors const own = Safetensors::read(path);
   Safetensors const committed = Safetensors::read(test::golden_path("residual_checkpoint"));
-  CHECK(own.metadata() == committed.metadata());
+  SafetensorsMetadata metadata = own.metadata();
+  // The golden one is of before there were checksums.
+  std::erase_if(metadata, [](auto const& entry) { return entry.first.starts_with("xxh64"); });
+  CHECK(metadata == committed.metadata());
+  CHECK(own.metadata().size() == metadata.size() + own.tensors().size() + 1);
   REQUIRE(own.tensors().size() == committed.tensors().size());
   test::Golden const values{"residual_checkpoint"};
   for (TensorView const& tensor : own.tensors()) {
