@@ -9556,7 +9556,7 @@ struct RankPlan {
   std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
   Action last_forward{};           ///< of a training step
   bool sums_early = false;     ///< in training the losses are summed behind it, as an action says
-  bool ends_from_last = true;  ///< later parts of the model end their backward before others
+  bool ends_from_last = true;  ///< on all devices later parts of the model end before others
   std::vector<StageLife> stages{};
 };
 
@@ -9642,6 +9642,19 @@ bool ends_from_last(Table const& table, StageMapView const& map, int device) {
   return true;
 }
 
+/// Whether all devices do: only then may each reduce a part when it ends, since two copies of a
+/// part are on two devices, and one that waited for the other's row to end could keep it from
+/// ending.
+template <class Table>
+bool all_end_from_last(Table const& table, StageMapView const& map) {
+  for (int device = 0; device < map.devices; ++device) {
+    if (!ends_from_last(table, map, device)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /// Writes the rows of a device.
 template <class = void>
 class RankPlanner {
@@ -9650,7 +9663,7 @@ class RankPlanner {
 
   RankPlan plan(Batching const& batching) {
     plan_.batching = batching;
-    plan_.ends_from_last = ends_from_last(table_, task_.map, task_.device);
+    plan_.ends_from_last = task_.map.copies == 1 || all_end_from_last(table_, task_.map);
     plan_.sums_early = updates_early();
     ActionSpan const row = row_of(table_, task_.device);
     for (int i = 0; i < row.size; ++i) {
@@ -9699,11 +9712,8 @@ class RankPlanner {
   // Whether stages are updated as they end: all losses are known by then, no gradient of replicas
   // is on its way, and the two ends of an exchange begin them in one order.
   [[nodiscard]] bool updates_early() const {
-    bool early = keeps_two() && task_.gradient_replicas == 1 && goes_forward_first(table_);
-    for (int device = 0; device < task_.map.devices; ++device) {
-      early = early && ends_from_last(table_, task_.map, device);
-    }
-    return early;
+    return keeps_two() && task_.gradient_replicas == 1 && goes_forward_first(table_) &&
+           plan_.ends_from_last;
   }
   [[nodiscard]] bool keeps_two() const { return task_.averaging.keeps_two(); }
   [[nodiscard]] int first_stage() const { return task_.stages[0].id; }

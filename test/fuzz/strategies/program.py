@@ -33,9 +33,7 @@ def random_pair(r, program, index, number, settings_of):
     tops = len(network["body"]["parts"])
     one_pixel = networks.has_batch_norm_of_one_pixel(network["body"], network["input"])
     m, rows = s["microbatches"], ""
-    # Emulated ranks share a GPU, and a sum over them waits on the host: not every table of two copies can run.
-    fixed = program["backend"] == "emulated" and strategies.copies_of(s) == 2
-    if number > 0 and strategies.takes_rows(s) and not fixed:
+    if number > 0 and strategies.takes_rows(s):
         choices = [k for k in (1, 2, 3, 4, 5, 6, 8) if strategies.is_valid({**s, "schedule": None} if s.get(
             "schedule") == "Interleaved" else s, tops, k)] if strategies.CHUNKS.get(s.get("schedule"), 1) == 1 else [
             k for k in (1, 2, 3, 4, 5, 6, 8) if leaves_fit(s, k)]

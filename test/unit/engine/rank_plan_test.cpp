@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -139,6 +141,35 @@ TEST_CASE("two models: with gradients of replicas, or losses to come, updates wa
   CHECK_FALSE(own.sums_early);
   std::string const row = text(own.training);
   CHECK(row.ends_with(" 0B1 0REDUCE_LOSS 3U 0U 3X 0X 0END"));
+}
+
+struct ThreeLayers : Network<Vector<4>, Sequential<Linear<3>, Linear<3>, Linear<2>>> {};
+using Crossed = Program<ThreeLayers, CrossPipeline<4, AverageGradients, Auto<3>>, 4>;
+
+template <int D>
+bool ends_from_last(ActionRows const& rows) {
+  return make_rank_plan(rank_plan_task<typename Crossed::template Device<D>>(), rows,
+                        Crossed::batching)
+      .ends_from_last;
+}
+
+// Device 2 could reduce the last part on its way, but the part's other copy is on device 0, whose
+// row ends with it, and waits for what device 2 computes in between.
+TEST_CASE("two copies: gradients are reduced on the way if all devices end from the last part") {
+  CHECK(ends_from_last<0>(rows_of(Crossed::table)));
+  CHECK(ends_from_last<2>(rows_of(Crossed::table)));
+  auto const in_order = [](std::initializer_list<int> stages) {
+    std::vector<Action> row;
+    for (int const stage : stages) {
+      for (ActionKind const kind : {ActionKind::forward, ActionKind::backward}) {
+        row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage)});
+      }
+    }
+    return row;
+  };
+  ActionRows const rows{in_order({0, 5}), in_order({1, 4}), in_order({2, 3})};
+  CHECK_FALSE(ends_from_last<0>(rows));
+  CHECK_FALSE(ends_from_last<2>(rows));
 }
 
 }  // namespace rank_plan_test
