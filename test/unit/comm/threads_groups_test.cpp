@@ -203,9 +203,12 @@ TEST_CASE("a time-out in one group ends the waiting in all, also when two come a
       }
       stream.synchronize();
     });
-    std::string const texts[] = {
+    std::string const boundary =
         "boundary 1-0, backward: rank 1 did not send message #1, which rank 0 waits to receive "
-        "(1RECV_B 3) within 20 ms; it was last in no call of this group, rank 1 at action 7",
+        "(1RECV_B 3) within 20 ms; it was last in no call of this group, rank 1 at action 7";
+    std::string const texts[] = {
+        boundary,
+        boundary + "; rank 0 waits for it, rank 2 for rank 0",  // of rank 2, where 0 waits by then
         "stage 0: rank 0 did not reach all-reduce #1 (bucket 4) within 20 ms; it was last in no "
         "call of this group, rank 0 at action 0",
         "stage 1: rank 1 did not reach barrier #1 within 20 ms; it was last in no call of this "
