@@ -166,11 +166,11 @@ TEST_CASE("ten processes meet beside peers that say a byte now and then") {
   Watchdog const watchdog{"slow peers"};
   Meeting const meeting;
   Child zero{[&] { return meeting.meet(11, 0, "secret"); }};
-  Beside const slow{[&meeting](std::atomic<bool> const& stop) {
-    std::vector<detail::Descriptor> sockets;
-    for (int i = 0; i < 5; ++i) {
-      sockets.push_back(say(meeting.address, "1"));
-    }
+  std::vector<detail::Descriptor> sockets;  // before the others, with whom process 0 has done
+  for (int i = 0; i < 5; ++i) {
+    sockets.push_back(say(meeting.address, "1"));
+  }
+  Beside const slow{[&sockets](std::atomic<bool> const& stop) {
     while (!stop) {
       for (auto const& socket : sockets) {
         send_text(socket, "2");

@@ -132,7 +132,8 @@ inline bool contains(std::string const& text, std::string const& part) {
   return found;
 }
 
-/// A connection to 127.0.0.1, as soon as somebody listens there, on which @p bytes were said.
+/// A connection to 127.0.0.1 on which @p bytes were said, as soon as somebody listens there: waits
+/// for ever for a process 0 that has met all the others.
 inline detail::Descriptor say(std::string const& address, std::string_view bytes) {
   ::sockaddr_in to{};
   to.sin_family = AF_INET;
