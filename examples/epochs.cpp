@@ -5,9 +5,9 @@
 // Prints each run as it ends, a table, the critical-batch law and the flag for `plan`. The JSON is
 // for bench/train/epochs_plot.py.
 
+#include <tandem/measure/epochs/measure_epochs.hpp>
+#include <tandem/measure/epochs/report.hpp>
 #include <tandem/tandem.hpp>
-#include <tandem/train/measure_epochs.hpp>
-#include <tandem/train/measure_epochs_report.hpp>
 
 #include <cstdio>
 #include <fstream>

@@ -8,9 +8,9 @@
 
 #include <cstdio>
 
-#include <tandem/plan/place.hpp>
-#include <tandem/plan/placement_report.hpp>
-#include <tandem/plan/search_report.hpp>
+#include <tandem/plan/place/place.hpp>
+#include <tandem/plan/place/report.hpp>
+#include <tandem/plan/search/report.hpp>
 
 #include "plan_arguments.hpp"
 #include "plan_command_line.hpp"

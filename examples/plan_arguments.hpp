@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <tandem/plan/epochs.hpp>
-#include <tandem/plan/machine.hpp>
+#include <tandem/plan/epochs/epochs.hpp>
+#include <tandem/plan/machine/machine.hpp>
 
 /// What plan is asked to do. As bits, since a flag may go with several.
 enum PlanMode : unsigned { searching = 1, placing = 2, partitioning = 4, simulating = 8 };

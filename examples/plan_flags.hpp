@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/plan/epochs.hpp>
+#include <tandem/plan/epochs/epochs.hpp>
 
 #include "plan_arguments.hpp"
 #include "plan_values.hpp"

@@ -9,11 +9,11 @@
 #include <stdexcept>
 #include <string>
 
-#include <tandem/plan/search_report.hpp>
-#include <tandem/plan/simulator_placement.hpp>
-#include <tandem/plan/simulator_svg.hpp>
-#include <tandem/plan/simulator_trace.hpp>
-#include <tandem/plan/simulator_worker.hpp>
+#include <tandem/plan/search/report.hpp>
+#include <tandem/plan/search/simulate_worker.hpp>
+#include <tandem/plan/simulate/placement.hpp>
+#include <tandem/plan/simulate/svg.hpp>
+#include <tandem/plan/simulate/trace.hpp>
 
 #include "plan_arguments.hpp"
 #include "plan_inputs.hpp"

@@ -11,17 +11,17 @@
 #include <string_view>
 #include <vector>
 
-#include <tandem/data/file.hpp>
-#include <tandem/plan/cost_graph.hpp>
-#include <tandem/plan/machine.hpp>
-#include <tandem/plan/simulator.hpp>
-#include <tandem/plan/simulator_report.hpp>
-#include <tandem/plan/simulator_worker.hpp>
-#include <tandem/strategy/action.hpp>
-#include <tandem/strategy/asynchrony.hpp>
-#include <tandem/strategy/make_schedule.hpp>
-#include <tandem/strategy/table_check.hpp>
-#include <tandem/strategy/table_csv_reader.hpp>
+#include <tandem/io/file.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/search/simulate_worker.hpp>
+#include <tandem/plan/simulate/report.hpp>
+#include <tandem/plan/simulate/simulator.hpp>
+#include <tandem/schedule/csv/check.hpp>
+#include <tandem/schedule/csv/reader.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/rules/asynchrony.hpp>
+#include <tandem/schedule/table/action.hpp>
 
 #include "plan_arguments.hpp"
 #include "plan_inputs.hpp"

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/plan/machine.hpp>
+#include <tandem/plan/machine/machine.hpp>
 
 struct FlagValue {
   std::string_view flag;

@@ -5,12 +5,12 @@
 
 #include <cstdio>
 
-#include <tandem/strategy/makespan.hpp>
-#include <tandem/strategy/schedule_summary.hpp>
-#include <tandem/strategy/schedule_svg.hpp>
-#include <tandem/strategy/table_check.hpp>
-#include <tandem/strategy/table_csv.hpp>
-#include <tandem/strategy/table_updates.hpp>
+#include <tandem/schedule/csv/check.hpp>
+#include <tandem/schedule/csv/writer.hpp>
+#include <tandem/schedule/picture/schedule_svg.hpp>
+#include <tandem/schedule/table/updates.hpp>
+#include <tandem/schedule/time/simulate.hpp>
+#include <tandem/schedule/time/summary.hpp>
 
 #include "schedule_arguments.hpp"
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include <tandem/data/file.hpp>
-#include <tandem/strategy/make_schedule.hpp>
-#include <tandem/strategy/timeline.hpp>
+#include <tandem/io/file.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/time/timeline.hpp>
 
 inline constexpr char const* schedule_help =
     R"(usage: schedule --schedule NAME --stages P --microbatches M [OPTION ...]

@@ -16,7 +16,7 @@
 
 #include <tandem/comm/self.hpp>
 #include <tandem/core/config.hpp>
-#include <tandem/engine/rank.hpp>
+#include <tandem/engine/rank/rank.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/ops/null.hpp>

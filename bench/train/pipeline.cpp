@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include <tandem/strategy/makespan.hpp>
+#include <tandem/schedule/time/simulate.hpp>
 #include <tandem/tandem.hpp>
 
 #include "flags.hpp"

@@ -5,7 +5,7 @@
 
 #include "pictures.hpp"
 
-#include <tandem/strategy/asynchronous_pipeline.hpp>
+#include <tandem/strategy/types/asynchronous_pipeline.hpp>
 
 namespace tandem::drawings {
 

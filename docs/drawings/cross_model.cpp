@@ -5,7 +5,7 @@
 
 #include "pictures.hpp"
 
-#include <tandem/strategy/cross_model_parallel.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
 
 namespace tandem::drawings {
 

@@ -11,8 +11,8 @@
 
 #include <tandem/graph/network.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/schedule/picture/strategy_svg.hpp>
 #include <tandem/strategy/program.hpp>
-#include <tandem/strategy/strategy_svg.hpp>
 
 namespace tandem::drawings {
 

@@ -7,7 +7,7 @@
 
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/linear.hpp>
-#include <tandem/strategy/placed.hpp>
+#include <tandem/strategy/cut/placed.hpp>
 
 namespace tandem::drawings {
 

@@ -14,11 +14,11 @@
 #else
 
 #include <tandem/comm/cuda_virtual/transport.cuh>
-#include <tandem/engine/cuda/feed.cuh>
-#include <tandem/engine/cuda/mirror.hpp>
-#include <tandem/engine/cuda/step_runner.hpp>
-#include <tandem/engine/cuda/step_sums.cuh>
-#include <tandem/engine/cuda/update.cuh>
+#include <tandem/engine/memory/cuda/mirror.hpp>
+#include <tandem/engine/step/cuda/feed.cuh>
+#include <tandem/engine/step/cuda/runner.hpp>
+#include <tandem/engine/step/cuda/sums.cuh>
+#include <tandem/engine/step/cuda/update.cuh>
 #include <tandem/ops/cuda/activation.cuh>
 #include <tandem/ops/cuda/batch_norm.cuh>
 #include <tandem/ops/cuda/convolution.cuh>
@@ -36,10 +36,10 @@
 #include <tandem/ops/cuda/convolution_cudnn.cuh>
 #endif
 #if defined(TANDEM_NCCL)
-#include <tandem/comm/cuda_ordered.cuh>
-#include <tandem/train/cuda/nccl_by_default.cuh>
+#include <tandem/comm/cuda/ordered.cuh>
+#include <tandem/train/options/cuda/nccl_by_default.cuh>
 #else
-#include <tandem/train/cuda/one_gpu_by_default.cuh>
+#include <tandem/train/options/cuda/one_gpu_by_default.cuh>
 #endif
 
 #endif

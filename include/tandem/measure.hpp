@@ -5,6 +5,6 @@
 /// What the planner can be told of this machine and of real data: the times of a network's nodes,
 /// and the epochs that training takes by batch.
 
-#include <tandem/train/measure_epochs.hpp>
-#include <tandem/train/measure_epochs_report.hpp>
-#include <tandem/train/profile.hpp>
+#include <tandem/measure/epochs/measure_epochs.hpp>
+#include <tandem/measure/epochs/report.hpp>
+#include <tandem/measure/profile/profile.hpp>

@@ -4,7 +4,7 @@
 /// @file
 /// The whole library for plain C++: networks, strategies, the Host backend, data and training.
 
-#include <tandem/comm/transport.hpp>
+#include <tandem/comm/threads/transport.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/core/shape.hpp>
@@ -14,7 +14,7 @@
 #include <tandem/data/loader.hpp>
 #include <tandem/data/mnist.hpp>
 #include <tandem/data/tensor_dataset.hpp>
-#include <tandem/engine/rank.hpp>
+#include <tandem/engine/rank/rank.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
@@ -34,15 +34,15 @@
 #include <tandem/ops/host/all.hpp>
 #include <tandem/ops/null.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
-#include <tandem/strategy/asynchronous_pipeline.hpp>
-#include <tandem/strategy/cross_model_parallel.hpp>
-#include <tandem/strategy/data_parallel.hpp>
 #include <tandem/strategy/fits.hpp>
-#include <tandem/strategy/hybrid.hpp>
-#include <tandem/strategy/model_parallel.hpp>
-#include <tandem/strategy/pipeline.hpp>
+#include <tandem/strategy/types/asynchronous_pipeline.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
+#include <tandem/strategy/types/hybrid.hpp>
+#include <tandem/strategy/types/model_parallel.hpp>
+#include <tandem/strategy/types/pipeline.hpp>
+#include <tandem/train/ranks/world.hpp>
 #include <tandem/train/trainer.hpp>
-#include <tandem/train/world.hpp>
 
 #if defined(TANDEM_ONEDNN)
 #include <tandem/ops/onednn/all.hpp>

@@ -49,7 +49,7 @@
 /// @file
 /// The whole library for plain C++: networks, strategies, the Host backend, data and training.
 
-// ---- tandem/comm/transport.hpp
+// ---- tandem/comm/threads/transport.hpp
 
 /// @file
 /// Transports: the communicators of the ranks of one process, chosen by type.
@@ -392,6 +392,16 @@ template <class C>
 concept Barriers = RankGroup<C> && requires(C& comm, typename C::Stream& stream) {
   { comm.barrier(stream) } -> std::same_as<void>;
 };
+
+/// Whether a communicator's calls can be recorded: not if the host takes part in them.
+template <class C>
+inline constexpr bool is_capturable = [] {
+  if constexpr (requires { C::capturable; }) {
+    return bool{C::capturable};
+  } else {
+    return false;
+  }
+}();
 
 }  // namespace tandem
 
@@ -1049,7 +1059,7 @@ class Queue {
 namespace tandem {
 
 /// How bytes are copied in the order of a stream: `queue(stream, from, to, bytes)`. Specialised for
-/// each backend's Stream; comm/cuda_copy.hpp has that of CUDA.
+/// each backend's Stream; comm/cuda/copy.hpp has that of CUDA.
 template <class Stream>
 struct StreamCopy;
 
@@ -1145,7 +1155,7 @@ using SelfCommunicator = BasicSelfCommunicator<host::Queue>;
 
 }  // namespace tandem
 
-// ---- tandem/comm/threads.hpp
+// ---- tandem/comm/threads/communicator.hpp
 
 /// @file
 /// ThreadsCommunicator: collectives and messages between ranks that are threads of one process.
@@ -1244,7 +1254,7 @@ void reduce_in_tree(std::span<T const* const> inputs, std::size_t begin, std::si
 
 }  // namespace tandem
 
-// ---- tandem/comm/threads_call.hpp
+// ---- tandem/comm/threads/call.hpp
 
 /// @file
 /// detail::Call: what one thread-rank brings to a collective, and the words for it.
@@ -1301,7 +1311,7 @@ inline std::string to_string(Call const& call) {
 
 }  // namespace tandem::detail
 
-// ---- tandem/comm/threads_group.hpp
+// ---- tandem/comm/threads/group.hpp
 
 /// @file
 /// ThreadsGroup: where the ranks that are threads of one process meet.
@@ -1314,7 +1324,7 @@ inline std::string to_string(Call const& call) {
 /// Ranks that are some of a larger group's may have a group of their own. It fails with the larger
 /// one, and the larger one with it, so that nobody waits for a rank that has gone.
 
-// ---- tandem/comm/threads_mail.hpp
+// ---- tandem/comm/threads/mail.hpp
 
 /// @file
 /// detail::Mail: the messages between ranks that are threads of one process.
@@ -1322,7 +1332,7 @@ inline std::string to_string(Call const& call) {
 /// Each pair of ranks has boxes for each direction, with room for one message each, which they take
 /// in turns: a sender waits only until the next box is free, a receiver until it is full.
 
-// ---- tandem/comm/threads_wait.hpp
+// ---- tandem/comm/threads/wait.hpp
 
 /// @file
 /// detail::GroupWait: how ranks that are threads wait for each other; detail::SharedFailure: what
@@ -1331,7 +1341,7 @@ inline std::string to_string(Call const& call) {
 /// Each group has a mutex and a condition of its own, so that no rank is woken by what happens in
 /// another group; only a failure is common to all groups of a program.
 
-// ---- tandem/comm/threads_chain.hpp
+// ---- tandem/comm/threads/chain.hpp
 
 /// @file
 /// detail::sentence_for(): when a rank has waited too long, the one at the other end of the chain
@@ -1840,7 +1850,7 @@ class Mail {
 
 }  // namespace tandem::detail
 
-// ---- tandem/comm/threads_options.hpp
+// ---- tandem/comm/threads/options.hpp
 
 /// @file
 /// ThreadsOptions: how ranks that are threads of one process wait for each other.
@@ -1855,12 +1865,13 @@ class Mail {
 /// @file
 /// World: the processes of one program, and which ranks live in each.
 ///
-/// A plain value; train/world.hpp reads it from what mpirun, srun or torchrun leaves in the
+/// A plain value; train/ranks/world.hpp reads it from what mpirun, srun or torchrun leaves in the
 /// environment, and a program may fill it in itself.
 
 namespace tandem {
 
-/// Where the processes of a world meet for the first time; see rendezvous() in comm/rendezvous.hpp.
+/// Where the processes of a world meet for the first time; see rendezvous() in
+/// comm/rendezvous/rendezvous.hpp.
 struct Rendezvous {
   /// "host:port", at which process 0 listens, or "file:PATH", where all processes may make files.
   std::string address{};
@@ -1987,7 +1998,7 @@ inline ThreadsOptions threads_options(TransportOptions const& options) {
 
 }  // namespace tandem
 
-// ---- tandem/comm/threads_words.hpp
+// ---- tandem/comm/threads/words.hpp
 
 /// @file
 /// detail::ThreadsSlot and detail::ThreadsWords: what a ThreadsGroup knows of each of its ranks,
@@ -3189,7 +3200,7 @@ template <class D, class... Ts>
 /// nothing but records. Source: Krizhevsky, "Learning multiple layers of features from tiny
 /// images", 2009; binary version
 
-// ---- tandem/data/file.hpp
+// ---- tandem/io/file.hpp
 
 /// @file
 /// Whole files into memory, with one sentence for each way in which that fails, and the largest
@@ -4141,149 +4152,6 @@ Loader(D const&, LoaderOptions) -> Loader<D>;
 /// @file
 /// Mnist and FashionMnist: the two splits of a folder of four IDX files, plain or gzipped.
 
-// ---- tandem/data/gzip.hpp
-
-/// @file
-/// Inflate: how this program reads .gz files, with zlib or not at all; and files that may be .gz.
-///
-/// tandem needs no library. A program that defines TANDEM_ZLIB=1 and links -lz reads .gz files; any
-/// other is told what to do. The macro chooses what an alias names, never the body of a function.
-
-// ---- tandem/data/zlib.hpp
-
-/// @file
-/// Zlib: inflates gzip buffers; there only if the program defines TANDEM_ZLIB=1 and links -lz.
-
-#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
-
-#include <zlib.h>
-
-namespace tandem {
-
-namespace detail {
-
-/// A zlib stream that is freed on every path.
-class InflateStream {
- public:
-  explicit InflateStream(std::string const& name) {
-    if (inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {  // 16: a gzip header, not a zlib one
-      throw FileError{name, "zlib cannot start: no memory, or zlib.h is not of the linked library"};
-    }
-  }
-  ~InflateStream() { static_cast<void>(inflateEnd(&stream_)); }
-  InflateStream(InflateStream const&) = delete;
-  InflateStream& operator=(InflateStream const&) = delete;
-
-  z_stream* operator->() noexcept { return &stream_; }
-  z_stream* get() noexcept { return &stream_; }
-
- private:
-  z_stream stream_{};
-};
-
-}  // namespace detail
-
-/// Inflates with zlib; a model of Inflater (gzip.hpp).
-struct Zlib {
-  /// The content of the gzip buffer @p packed, all its members one after the other, checked against
-  /// their checksums. Memory never exceeds twice @p limit, whatever the buffer says.
-  /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
-                                                         std::string const& name,
-                                                         std::size_t limit) {
-    constexpr std::size_t largest_chunk = std::size_t{1} << 30;
-    detail::InflateStream stream{name};
-    std::vector<std::uint8_t> bytes;
-    std::size_t read = 0;
-    std::size_t used = 0;
-    for (;;) {
-      if (used == bytes.size()) {
-        std::size_t const room =
-            limit - used;  // and one byte more, which shows that it is too long
-        std::size_t const more = used < 65536 ? 65536 : used;
-        bytes.resize(used + (more <= room ? more : room + 1));
-      }
-      std::size_t const in =
-          packed.size() - read < largest_chunk ? packed.size() - read : largest_chunk;
-      std::size_t const out =
-          bytes.size() - used < largest_chunk ? bytes.size() - used : largest_chunk;
-      stream->next_in = const_cast<Bytef*>(packed.data() + read);  // zlib only reads it
-      stream->avail_in = static_cast<uInt>(in);
-      stream->next_out = bytes.data() + used;
-      stream->avail_out = static_cast<uInt>(out);
-      int const status = ::inflate(stream.get(), Z_NO_FLUSH);
-      read += in - stream->avail_in;
-      used += out - stream->avail_out;
-      if (used > limit) {
-        throw FileError{name, "the unpacked content is larger than the limit of " +
-                                  std::to_string(limit) + " bytes for files of its kind"};
-      }
-      if (status == Z_STREAM_END) {
-        if (read == packed.size()) {
-          bytes.resize(used);
-          return bytes;
-        }
-        static_cast<void>(inflateReset(stream.get()));  // another member follows
-      } else if (status == Z_BUF_ERROR && read == packed.size()) {
-        throw FileError{name, "the gzip file is truncated: it ends after " +
-                                  std::to_string(packed.size()) + " bytes, within its content"};
-      } else if (status != Z_OK) {
-        throw FileError{name, std::string{"the gzip file is damaged: "} +
-                                  (stream->msg != nullptr ? stream->msg : zError(status)) +
-                                  " near byte " + std::to_string(read)};
-      }
-    }
-  }
-};
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
-
-/// What inflates a gzip buffer to at most @p limit bytes; the name is for messages.
-template <class I>
-concept Inflater = requires(std::span<std::uint8_t const> packed, std::string const& name,
-                            std::size_t limit) {
-  { I::inflate(packed, name, limit) } -> std::same_as<std::vector<std::uint8_t>>;
-};
-
-/// The Inflater of a program without zlib.
-struct NoZlib {
-  /// @throws FileError  always: it says how to get along
-  [[noreturn]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const>,
-                                                        std::string const& name, std::size_t) {
-    throw FileError{name,
-                    "this program was compiled without zlib and cannot read gzip files; define "
-                    "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
-  }
-};
-
-#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
-using Inflate = Zlib;
-#else
-using Inflate = NoZlib;
-#endif
-
-/// The content of @p path, or if there is no such file, of the gzip file of that name with ".gz".
-/// @throws FileError  neither is there, or one cannot be read, or is larger than @p limit bytes
-template <Inflater I>
-[[nodiscard]] std::vector<std::uint8_t> read_plain_or_gzip(std::string const& path,
-                                                           std::size_t limit = default_file_limit) {
-  if (path_exists(path)) {
-    return read_file(path, limit);
-  }
-  std::string const packed_path = path + ".gz";
-  if (!path_exists(packed_path)) {
-    throw FileError{path, "neither this file nor one of this name with '.gz' is there"};
-  }
-  return I::inflate(read_file(packed_path, limit), packed_path, limit);
-}
-
-}  // namespace tandem
-
 // ---- tandem/data/idx.hpp
 
 /// @file
@@ -4436,6 +4304,149 @@ class IdxSplit {
 
 }  // namespace tandem
 
+// ---- tandem/io/gzip.hpp
+
+/// @file
+/// Inflate: how this program reads .gz files, with zlib or not at all; and files that may be .gz.
+///
+/// tandem needs no library. A program that defines TANDEM_ZLIB=1 and links -lz reads .gz files; any
+/// other is told what to do. The macro chooses what an alias names, never the body of a function.
+
+// ---- tandem/io/zlib.hpp
+
+/// @file
+/// Zlib: inflates gzip buffers; there only if the program defines TANDEM_ZLIB=1 and links -lz.
+
+#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
+
+#include <zlib.h>
+
+namespace tandem {
+
+namespace detail {
+
+/// A zlib stream that is freed on every path.
+class InflateStream {
+ public:
+  explicit InflateStream(std::string const& name) {
+    if (inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {  // 16: a gzip header, not a zlib one
+      throw FileError{name, "zlib cannot start: no memory, or zlib.h is not of the linked library"};
+    }
+  }
+  ~InflateStream() { static_cast<void>(inflateEnd(&stream_)); }
+  InflateStream(InflateStream const&) = delete;
+  InflateStream& operator=(InflateStream const&) = delete;
+
+  z_stream* operator->() noexcept { return &stream_; }
+  z_stream* get() noexcept { return &stream_; }
+
+ private:
+  z_stream stream_{};
+};
+
+}  // namespace detail
+
+/// Inflates with zlib; a model of Inflater (gzip.hpp).
+struct Zlib {
+  /// The content of the gzip buffer @p packed, all its members one after the other, checked against
+  /// their checksums. Memory never exceeds twice @p limit, whatever the buffer says.
+  /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
+                                                         std::string const& name,
+                                                         std::size_t limit) {
+    constexpr std::size_t largest_chunk = std::size_t{1} << 30;
+    detail::InflateStream stream{name};
+    std::vector<std::uint8_t> bytes;
+    std::size_t read = 0;
+    std::size_t used = 0;
+    for (;;) {
+      if (used == bytes.size()) {
+        std::size_t const room =
+            limit - used;  // and one byte more, which shows that it is too long
+        std::size_t const more = used < 65536 ? 65536 : used;
+        bytes.resize(used + (more <= room ? more : room + 1));
+      }
+      std::size_t const in =
+          packed.size() - read < largest_chunk ? packed.size() - read : largest_chunk;
+      std::size_t const out =
+          bytes.size() - used < largest_chunk ? bytes.size() - used : largest_chunk;
+      stream->next_in = const_cast<Bytef*>(packed.data() + read);  // zlib only reads it
+      stream->avail_in = static_cast<uInt>(in);
+      stream->next_out = bytes.data() + used;
+      stream->avail_out = static_cast<uInt>(out);
+      int const status = ::inflate(stream.get(), Z_NO_FLUSH);
+      read += in - stream->avail_in;
+      used += out - stream->avail_out;
+      if (used > limit) {
+        throw FileError{name, "the unpacked content is larger than the limit of " +
+                                  std::to_string(limit) + " bytes for files of its kind"};
+      }
+      if (status == Z_STREAM_END) {
+        if (read == packed.size()) {
+          bytes.resize(used);
+          return bytes;
+        }
+        static_cast<void>(inflateReset(stream.get()));  // another member follows
+      } else if (status == Z_BUF_ERROR && read == packed.size()) {
+        throw FileError{name, "the gzip file is truncated: it ends after " +
+                                  std::to_string(packed.size()) + " bytes, within its content"};
+      } else if (status != Z_OK) {
+        throw FileError{name, std::string{"the gzip file is damaged: "} +
+                                  (stream->msg != nullptr ? stream->msg : zError(status)) +
+                                  " near byte " + std::to_string(read)};
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// What inflates a gzip buffer to at most @p limit bytes; the name is for messages.
+template <class I>
+concept Inflater = requires(std::span<std::uint8_t const> packed, std::string const& name,
+                            std::size_t limit) {
+  { I::inflate(packed, name, limit) } -> std::same_as<std::vector<std::uint8_t>>;
+};
+
+/// The Inflater of a program without zlib.
+struct NoZlib {
+  /// @throws FileError  always: it says how to get along
+  [[noreturn]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const>,
+                                                        std::string const& name, std::size_t) {
+    throw FileError{name,
+                    "this program was compiled without zlib and cannot read gzip files; define "
+                    "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
+  }
+};
+
+#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
+using Inflate = Zlib;
+#else
+using Inflate = NoZlib;
+#endif
+
+/// The content of @p path, or if there is no such file, of the gzip file of that name with ".gz".
+/// @throws FileError  neither is there, or one cannot be read, or is larger than @p limit bytes
+template <Inflater I>
+[[nodiscard]] std::vector<std::uint8_t> read_plain_or_gzip(std::string const& path,
+                                                           std::size_t limit = default_file_limit) {
+  if (path_exists(path)) {
+    return read_file(path, limit);
+  }
+  std::string const packed_path = path + ".gz";
+  if (!path_exists(packed_path)) {
+    throw FileError{path, "neither this file nor one of this name with '.gz' is there"};
+  }
+  return I::inflate(read_file(packed_path, limit), packed_path, limit);
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// A folder with `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte` and
@@ -4548,7 +4559,7 @@ class TensorDataset<T> {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank.hpp
+// ---- tandem/engine/rank/rank.hpp
 
 /// @file
 /// Rank: one device's program, a loop over its row of actions. All memory is allocated by the
@@ -4556,16 +4567,928 @@ class TensorDataset<T> {
 /// nothing, looks up nothing and calls nothing virtually. Libraries do as they like: each run of a
 /// oneDNN primitive makes some small objects (193 a step of SmallCnn), and so may OpenMP.
 
-// ---- tandem/engine/mirror.hpp
+// ---- tandem/engine/links/model_exchange.hpp
 
 /// @file
-/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
-/// write, in the layout of the network as the user wrote it.
+/// ModelExchange: how the ranks that have the same parts of two models average them.
 
-// ---- tandem/engine/parameter_memory.hpp
+// ---- tandem/engine/links/rank_groups.hpp
 
 /// @file
-/// ParameterMemory: the parameters, gradients and optimizer states of one rank.
+/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
+/// ranks that have it, for each link and direction its two ends, and where two models are averaged
+/// the two ranks that have the same parts of them.
+
+// ---- tandem/schedule/table/stage_map_view.hpp
+
+/// @file
+/// StageMapView: what an algorithm reads of a StageMap, or of one that was made at run time.
+///
+/// A view keeps pointers: the map must live as long as it.
+
+// ---- tandem/core/scratch.hpp
+
+/// @file
+/// Scratch: memory of an algorithm that runs at compile time and at run time.
+///
+/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
+/// std::vector.
+
+namespace tandem::detail {
+
+/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
+/// machine.
+inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
+
+template <class T>
+class Scratch {
+ public:
+  /// @p size elements, each T{}; a product is to be one of 64 bits
+  /// @throws ContractError  they would take more than most_scratch_bytes
+  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
+  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
+    for (std::int64_t i = 0; i < size; ++i) {
+      data_[i] = value;
+    }
+  }
+  Scratch(Scratch const&) = delete;
+  Scratch& operator=(Scratch const&) = delete;
+  constexpr ~Scratch() { delete[] data_; }
+
+  /// In a long evaluation, take this once: an access through it costs the compiler no call.
+  constexpr T* data() { return data_; }
+  constexpr T const* data() const { return data_; }
+  constexpr T& operator[](std::int64_t i) { return data_[i]; }
+  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
+
+ private:
+  static constexpr T* make(std::int64_t size) {
+    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
+            "an action table is too large: its stages times its microbatches, or links times "
+            "depth, would take more than 1 GiB; give smaller numbers");
+    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
+  }
+
+  T* data_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/schedule/table/stage_map.hpp
+
+/// @file
+/// StageMap: which device of a model replica has which stage, and between which stages tensors go.
+
+namespace tandem {
+
+/// Outputs of stage `from` are inputs of stage `to`. If both are on one device nothing is sent;
+/// else one message a microbatch goes over `link`, and its gradient comes back over the same one.
+/// Messages of a link and a direction arrive in the order in which they were sent.
+struct StageEdge {
+  std::int16_t from = 0;
+  std::int16_t to = 0;
+  std::int16_t link = 0;
+};
+
+/// The stages of one replica of a model. Every edge leads from a lower stage to a higher one.
+///
+/// A stage's copies (Chimera has two, in opposite directions) are stages of their own: with
+/// `copies` of `parts` stages each, stage c * parts + k is copy c of part k. Copy c trains on the
+/// c-th of `copies` equal runs of the replica's microbatches.
+/// @tparam Stages, Edges  of all copies
+template <int Stages, int Edges>
+struct StageMap {
+  static constexpr int stages = Stages;
+  static constexpr int edges = Edges;
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::int16_t device[Stages] = {};
+  StageEdge edge[Edges > 0 ? Edges : 1] = {};
+
+  [[nodiscard]] constexpr int parts() const { return Stages / copies; }
+};
+
+/// `Devices * Chunks` stages in a chain, stage k on device k modulo Devices.
+template <int Devices, int Chunks = 1>
+constexpr auto chain_map() {
+  constexpr int stages = Devices * Chunks;
+  StageMap<stages, stages - 1> map{.devices = Devices};
+  for (int s = 0; s < stages; ++s) {
+    map.device[s] = static_cast<std::int16_t>(s % Devices);
+    if (s > 0) {
+      map.edge[s - 1] = {static_cast<std::int16_t>(s - 1), static_cast<std::int16_t>(s),
+                         static_cast<std::int16_t>(s - 1)};
+    }
+  }
+  map.links = stages - 1;
+  return map;
+}
+
+/// Two chains in opposite directions: stage k on device k, its copy on device Devices - 1 - k.
+template <int Devices>
+constexpr auto bidirectional_map() {
+  StageMap<2 * Devices, 2 * (Devices - 1)> map{.devices = Devices, .copies = 2};
+  for (int s = 0; s < Devices; ++s) {
+    map.device[s] = static_cast<std::int16_t>(s);
+    map.device[Devices + s] = static_cast<std::int16_t>(Devices - 1 - s);
+  }
+  for (int copy = 0; copy < 2; ++copy) {
+    for (int s = 1; s < Devices; ++s) {
+      int const to = copy * Devices + s;
+      map.edge[map.links] = {static_cast<std::int16_t>(to - 1), static_cast<std::int16_t>(to),
+                             static_cast<std::int16_t>(map.links)};
+      ++map.links;
+    }
+  }
+  return map;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+struct StageMapView {
+  int stages = 0;
+  int edges = 0;
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::int16_t const* device = nullptr;  ///< of each stage
+  StageEdge const* edge = nullptr;
+
+  constexpr StageMapView() = default;
+
+  template <int Stages, int Edges>
+  constexpr StageMapView(StageMap<Stages, Edges> const& map)
+      : stages{Stages},
+        edges{Edges},
+        devices{map.devices},
+        copies{map.copies},
+        links{map.links},
+        device{map.device},
+        edge{map.edge} {}
+
+  [[nodiscard]] constexpr int parts() const { return stages / copies; }
+
+  /// Whether messages go over this edge: its stages are on two devices.
+  [[nodiscard]] constexpr bool crosses(int e) const {
+    return device[edge[e].from] != device[edge[e].to];
+  }
+
+  /// The first of the replica's microbatches that a stage's copy trains on.
+  [[nodiscard]] constexpr int first_microbatch(int stage, int microbatches) const {
+    return stage / parts() * (microbatches / copies);
+  }
+};
+
+/// A StageMap whose size is known at run time only.
+struct RuntimeMap {
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::vector<std::int16_t> device;
+  std::vector<StageEdge> edge;
+
+  RuntimeMap() = default;
+
+  template <int Stages, int Edges>
+  explicit RuntimeMap(StageMap<Stages, Edges> const& map)
+      : devices{map.devices},
+        copies{map.copies},
+        links{map.links},
+        device(map.device, map.device + Stages),
+        edge(map.edge, map.edge + Edges) {}
+
+  operator StageMapView() const {
+    StageMapView view;
+    view.stages = static_cast<int>(device.size());
+    view.edges = static_cast<int>(edge.size());
+    view.devices = devices;
+    view.copies = copies;
+    view.links = links;
+    view.device = device.data();
+    view.edge = edge.data();
+    return view;
+  }
+};
+
+/// Whether stages are on devices that exist, edges lead upwards inside a copy, and all edges of a
+/// link lead from one device to one other.
+constexpr bool is_sound(StageMapView const& map) {
+  constexpr int most = 32'767;  // stages, devices and links have numbers of 16 bits
+  if (map.stages < 1 || map.devices < 1 || map.copies < 1 || map.stages % map.copies != 0 ||
+      map.links < 0 || map.stages > most + 1 || map.devices > most + 1 || map.links > most + 1) {
+    return false;
+  }
+  for (int s = 0; s < map.stages; ++s) {
+    if (map.device[s] < 0 || map.device[s] >= map.devices) {
+      return false;
+    }
+  }
+  detail::Scratch<int> ends_of_link{map.links, -1};
+  for (int e = 0; e < map.edges; ++e) {
+    StageEdge const edge = map.edge[e];
+    if (edge.from < 0 || edge.from >= edge.to || edge.to >= map.stages ||
+        edge.from / map.parts() != edge.to / map.parts()) {
+      return false;
+    }
+    if (!map.crosses(e)) {
+      continue;
+    }
+    if (edge.link < 0 || edge.link >= map.links) {
+      return false;
+    }
+    int const ends = map.device[edge.from] * map.devices + map.device[edge.to];
+    if (ends_of_link[edge.link] >= 0 && ends_of_link[edge.link] != ends) {
+      return false;
+    }
+    ends_of_link[edge.link] = ends;
+  }
+  return true;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/cut/local_stage.hpp
+
+/// @file
+/// LocalStages: which nodes of a device's graph each of its stages has.
+
+// ---- tandem/graph/graph.hpp
+
+/// @file
+/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
+///
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
+/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
+/// limits.
+
+// ---- tandem/graph/layer.hpp
+
+/// @file
+/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
+///
+/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
+/// (ops/ has them), so that planners and tables need no machine.
+
+namespace tandem {
+
+/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
+enum class Role : std::uint8_t { weight, statistic };
+
+/// Initial values of one parameter.
+struct Init {
+  enum class Law : std::uint8_t { constant, uniform_fan_in };
+  Law law = Law::constant;
+  float value = 0.0F;       ///< constant: every element
+  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
+
+  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
+  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
+    return {Law::uniform_fan_in, 0.0F, fan_in};
+  }
+};
+
+/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
+struct Parameter {
+  char const* name = "";
+  Shape shape{};
+  Init init{};
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
+};
+
+/// The parameters of a layer, in the order in which its op sees them; at most four.
+struct Parameters {
+  int count = 0;
+  Parameter item[4] = {};
+
+  constexpr Parameters() = default;
+
+  template <std::same_as<Parameter>... Items>
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
+  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
+};
+
+/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
+enum class Fault : std::uint8_t {
+  none,
+  reported,          ///< its sentence stands where the type is
+  no_input,          ///< the network's input has no elements
+  rejected,          ///< the layer's output(shape) is no shape
+  not_an_image,      ///< wants (C, H, W)
+  not_a_vector,      ///< wants (N)
+  window_too_large,  ///< kernel larger than the padded input
+  groups,            ///< channels are no multiple of the groups
+  padding,           ///< a pool's padding exceeds half of its kernel
+  concat_shapes,     ///< branches differ in height or width
+  residual_shapes,   ///< body and shortcut differ in shape
+  channels,          ///< a shortcut that would drop channels
+};
+
+/// What a rewrite of a graph must know a layer to be.
+enum class LayerKind : std::uint8_t { other, batch_norm, relu, dropout, flatten, pool, pointwise };
+
+/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
+/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
+/// and `kind`.
+template <class L>
+concept Layer = requires(Shape in) {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(in) } -> std::same_as<Shape>;
+};
+
+template <class L>
+constexpr Parameters parameters_of(Shape in) {
+  if constexpr (requires { L::parameters(in); }) {
+    return L::parameters(in);
+  } else {
+    return {};
+  }
+}
+
+/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
+template <class L>
+constexpr std::int64_t macs_of(Shape in) {
+  if constexpr (requires { L::macs(in); }) {
+    return L::macs(in);
+  } else {
+    return 0;
+  }
+}
+
+template <class L>
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
+    }
+  }
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
+}
+
+template <class L>
+constexpr LayerKind kind_of() {
+  if constexpr (requires { L::kind; }) {
+    return L::kind;
+  } else {
+    return LayerKind::other;
+  }
+}
+
+template <class L>
+inline constexpr bool is_view = [] {
+  if constexpr (requires { L::is_view; }) {
+    return bool{L::is_view};
+  } else {
+    return false;
+  }
+}();
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
+/// comes from there.
+enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
+
+/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
+struct Path {
+  static constexpr int body = -1;
+  static constexpr int shortcut = -2;
+  static constexpr int most = 12;
+  int depth = 0;
+  std::int16_t part[most] = {};
+
+  constexpr void push(int index) {
+    expects(depth < most, "a network may be nested at most 12 deep");
+    part[depth++] = static_cast<std::int16_t>(index);
+  }
+  constexpr void pop() { --depth; }
+};
+
+/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
+/// of a transfer.
+struct Node {
+  NodeKind kind = NodeKind::input;
+  LayerKind layer = LayerKind::other;
+  bool frozen = false;          ///< its parameters are constants
+  bool needs_gradient = false;  ///< something at or before it is trained
+  bool view = false;            ///< output is the input's memory under another shape
+  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
+  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
+  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
+  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
+  bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
+  int leaf = -1;                ///< which layer type, in the order of the leaves
+  int origin = 0;               ///< index of the node in the network's graph
+  int stage = 0;                ///< whose pass it is part of
+  int peer = -1;                ///< of a transfer: the stage at its other end
+  int top = 0;                  ///< index of its top-level part, what Split counts
+  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
+  int edges = 0;
+  int first_parameter = 0;
+  int parameters = 0;
+  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
+  int first_channel = 0;  ///< of that slice
+  int width = 0;          ///< channels of its own memory, where they are more than out's
+  Shape in{};             ///< of the first input
+  Shape out{};
+  std::int64_t macs = 0;  ///< of one sample's forward pass
+  std::string_view name{};
+  Path path{};
+
+  /// Whether it has an op.
+  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
+  /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
+  [[nodiscard]] constexpr bool is_end() const {
+    return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
+  }
+};
+
+/// A parameter, the node it belongs to, and whether it is trained.
+struct GraphParameter {
+  Parameter parameter{};
+  int node = 0;
+  bool frozen = false;
+  int origin = 0;  ///< index of the parameter in the network's graph
+};
+
+/// Sizes of a Graph.
+struct GraphSize {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+};
+
+/// A network's dataflow graph, or that of the part of it that one device has. In a network's, node
+/// 0 is the input and the last node gives the output.
+template <GraphSize Size>
+struct Graph {
+  static constexpr GraphSize size = Size;
+  static constexpr int nodes = Size.nodes;
+  static constexpr int edges = Size.edges;
+  static constexpr int parameters = Size.parameters;
+
+  Node node[Size.nodes] = {};
+  int source[Size.edges > 0 ? Size.edges : 1] =
+      {};  ///< of an edge: the node whose output it carries
+  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
+  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
+  int tops = 0;                 ///< top-level parts
+  int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
+  Fault fault = Fault::none;
+  int fault_node = 0;
+  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
+  int fault_b = 0;
+
+  [[nodiscard]] constexpr Node const& output() const { return node[result]; }
+
+  /// Elements of all weights (statistics are not counted).
+  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
+    std::int64_t sum = 0;
+    for (int p = 0; p < parameters; ++p) {
+      sum +=
+          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
+    }
+    return sum;
+  }
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    std::int64_t sum = 0;
+    for (int n = 0; n < nodes; ++n) {
+      sum += node[n].macs;
+    }
+    return sum;
+  }
+
+  /// Elements of all the nodes' outputs for one sample; views count once.
+  [[nodiscard]] constexpr std::int64_t activation_elements() const {
+    std::int64_t sum = 0;
+    for (int n = 1; n < nodes; ++n) {
+      sum += node[n].view ? 0 : node[n].out.elements();
+    }
+    return sum;
+  }
+
+  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
+    return activation_elements() * element_bytes;
+  }
+};
+
+/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
+/// theirs on in place; below the first trained layer none is wanted.
+template <GraphSize Size>
+constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool wanted = false;
+  for (int e = 0; e < node.edges; ++e) {
+    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
+  }
+  return wanted && node.kind != NodeKind::add && node.computes();
+}
+
+/// A flag for each node of a graph.
+template <int Nodes>
+struct NodeFlags {
+  bool of[Nodes] = {};
+};
+
+/// The same of all nodes.
+template <GraphSize Size>
+constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
+  NodeFlags<Size.nodes> flags;
+  for (int n = 0; n < Size.nodes; ++n) {
+    flags.of[n] = gives_input_gradient(graph, n);
+  }
+  return flags;
+}
+
+/// "2.0.1", "4.body.0"; "" for the input.
+inline std::string to_string(Path const& path) {
+  std::string text;
+  for (int i = 0; i < path.depth; ++i) {
+    text += i > 0 ? "." : "";
+    text += path.part[i] == Path::body       ? "body"
+            : path.part[i] == Path::shortcut ? "shortcut"
+                                             : std::to_string(path.part[i]);
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One of a device's stages: nodes [first, last) of its graph.
+struct LocalStage {
+  int id = 0;  ///< in the StageMap
+  int first = 0;
+  int last = 0;
+  int copy = 0;                 ///< which of the model's copies it is part of
+  int part = 0;                 ///< which part of the model it is
+  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
+  bool has_input = false;       ///< it reads the network's input
+  bool has_result = false;      ///< it gives the network's output
+};
+
+/// The stages of a device, in the order of its graph.
+template <int Count>
+struct LocalStages {
+  static constexpr int count = Count;
+  LocalStage stage[Count] = {};
+};
+
+/// Which of a device's stages has this number in the StageMap.
+template <int Count>
+constexpr int local_stage(LocalStages<Count> const& stages, int id) {
+  int local = 0;
+  while (stages.stage[local].id != id) {
+    ++local;
+  }
+  return local;
+}
+
+namespace detail {
+
+template <GraphSize Size>
+constexpr int count_stages(Graph<Size> const& graph) {
+  int count = 1;
+  for (int n = 1; n < Size.nodes; ++n) {
+    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size>
+constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
+  LocalStages<Count> stages;
+  int next = 0;
+  for (int n = 0; n < Size.nodes; ++n) {
+    int const id = graph.node[n].stage;
+    if (n == 0 || id != graph.node[n - 1].stage) {
+      stages.stage[next++] = {
+          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
+    }
+    LocalStage& stage = stages.stage[next - 1];
+    stage.last = n + 1;
+    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
+    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
+    stage.has_result = stage.has_result || n == graph.result;
+  }
+  return stages;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The same on every rank. Group -1 is that of all ranks.
+template <class Program>
+class RankGroups {
+ public:
+  static constexpr int all = -1;
+
+  template <class = void>  // compiled where it is called, not by every include
+  static std::vector<RankSet> list() {
+    std::vector<RankSet> groups;
+    for (int stage = 0; stage < reduced(); ++stage) {
+      RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
+      for (int replica = 0; replica < replicas(); ++replica) {
+        for (int s = stage; s < map().stages; s += reduced()) {
+          int const rank = rank_of(replica, s);
+          if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
+            set.ranks.push_back(rank);
+          }
+        }
+      }
+      groups.push_back(set);
+    }
+    for (int replica = 0; replica < replicas(); ++replica) {
+      for (int link = 0; link < map().links; ++link) {
+        StageEdge const& edge = first_edge(link);
+        int const from = rank_of(replica, edge.from);
+        int const to = rank_of(replica, edge.to);
+        std::string const name =
+            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
+        groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
+        groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
+      }
+    }
+    for (int replica = 0; replica < replicas(); ++replica) {
+      for (int pair = 0; pair < pairs(); ++pair) {
+        int const first = replica * Program::devices + pair;
+        int const second = (replica + 1) * Program::devices - 1 - pair;
+        groups.push_back({.ranks = {first, second}, .name = "models " + std::to_string(pair)});
+      }
+    }
+    return groups;
+  }
+
+  /// Of the ranks over which the gradients of this stage are summed.
+  static int of_stage(int stage) {
+    constexpr int groups = reduced();
+    if constexpr (groups > 0) {
+      return stage % groups;
+    } else {
+      return all;
+    }
+  }
+  /// The ends of these groups for a device's stages, by connect(group).
+  template <int Count, class Connect>
+  static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
+    std::vector<decltype(connect(all))> ends;
+    for (LocalStage const& stage : stages.stage) {
+      ends.push_back(connect(of_stage(stage.id)));
+    }
+    return ends;
+  }
+
+  /// Of the ends of a link; the sender is its first rank.
+  static int of_link(int replica, int link, bool forward) {
+    return reduced() + 2 * (replica * map().links + link) + (forward ? 0 : 1);
+  }
+  /// The end of (link, forward) of a replica, by connect(group), which outlives this.
+  template <class Connect>
+  static auto connect_links(int replica, Connect const& connect) {
+    return [replica, &connect](int link, bool forward) {
+      return connect(of_link(replica, link, forward));
+    };
+  }
+
+  /// Of device @p device and the one that has the same parts of the other model; `all` stands for
+  /// none, also of the one in the middle, which has both.
+  static int of_pair(int replica, int device) {
+    int const pair = device < pairs() ? device : Program::devices - 1 - device;
+    return pair < pairs() ? reduced() + 2 * replicas() * map().links + replica * pairs() + pair
+                          : all;
+  }
+
+ private:
+  static constexpr StageMapView map() { return Program::map; }
+  static constexpr int replicas() { return Program::batching.replicas; }
+  static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
+  // Stages whose gradients have a group each. Where each device has the whole model, its group is
+  // that of all.
+  static constexpr int reduced() {
+    bool const reduces = replicas() * (keeps_two() ? 1 : map().copies) > 1;
+    return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
+  }
+  static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
+  static constexpr int rank_of(int replica, int stage) {
+    return replica * Program::devices + map().device[stage];
+  }
+  static StageEdge const& first_edge(int link) {
+    int e = 0;
+    while (Program::map.edge[e].link != link || !map().crosses(e)) {
+      ++e;
+    }
+    return Program::map.edge[e];
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/tracer.hpp
+
+/// @file
+/// Tracer: when each action and each collective of one step of a rank began and ended.
+
+// ---- tandem/schedule/table/action.hpp
+
+/// @file
+/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
+///
+/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
+/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
+/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
+/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update, "0X" awaits the average of the
+/// stage's weights with those of its other copy. "0F3@2" reads weights that have had two updates,
+/// in asynchronous pipelines. Every action has a name, so that an error can say which one was not
+/// reached.
+
+namespace tandem {
+
+enum class ActionKind : std::uint8_t {
+  forward,
+  backward,
+  input_gradient,
+  weight_gradient,
+  send_forward,
+  receive_forward,
+  send_backward,
+  receive_backward,
+  reduce_gradient,
+  reduce_loss,
+  reduce_norm,
+  update,
+  exchange,
+  end,  ///< stands behind a row, so that a rank need not count
+};
+
+/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
+/// Eight bytes without a gap, so that a rank reports one with a single store.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  std::uint8_t version = 0;  ///< updates that the weights have had, 0 in synchronous strategies
+  std::int16_t stage = 0;
+  std::int32_t index = 0;
+
+  friend constexpr bool operator==(Action const&, Action const&) = default;
+};
+
+/// How an action is written, and whether a number stands behind it.
+struct ActionName {
+  char const* text;
+  bool numbered;
+};
+
+constexpr ActionName name_of(ActionKind kind) {
+  constexpr ActionName names[] = {{"F", true},
+                                  {"B", true},
+                                  {"I", true},
+                                  {"W", true},
+                                  {"SEND_F", true},
+                                  {"RECV_F", true},
+                                  {"SEND_B", true},
+                                  {"RECV_B", true},
+                                  {"REDUCE_GRAD", true},
+                                  {"REDUCE_LOSS", false},
+                                  {"REDUCE_NORM", false},
+                                  {"U", false},
+                                  {"X", false},
+                                  {"END", false}};
+  return names[static_cast<int>(kind)];
+}
+
+/// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
+inline std::string to_string(Action const& action) {
+  ActionName const name = name_of(action.kind);
+  return std::to_string(action.stage) + name.text +
+         (name.numbered ? std::to_string(action.index) : std::string{}) +
+         (action.version > 0 ? "@" + std::to_string(action.version) : std::string{});
+}
+
+/// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
+/// at when it is at none.
+inline std::string in_words(Action const& action) {
+  if (action.kind == ActionKind::end) {
+    return {};
+  }
+  bool const bucket = action.kind == ActionKind::reduce_gradient;
+  return to_string(action) +
+         (name_of(action.kind).numbered
+              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
+              : std::string{});
+}
+
+/// An action in one word, for a progress board that other threads read.
+constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
+
+/// A rank that is at none of its actions, and one that waits for the program to bring a step.
+inline constexpr std::uint64_t at_no_action = pack({.kind = ActionKind::end});
+inline constexpr std::uint64_t awaiting_a_step = pack({.kind = ActionKind::end, .index = 1});
+
+constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What runs side by side on one rank.
+enum class Lane { compute, communication };
+
+/// One bar of a trace, in microseconds since the step began.
+struct TraceEvent {
+  std::string name{};
+  int rank = 0;
+  Lane lane = Lane::compute;
+  double begin_us = 0.0;
+  double end_us = 0.0;
+};
+
+/// Sets stamps around what a rank queues; where they are is the device's business, so that a GPU
+/// stamps its own streams. Off at first, and then it costs one test a collective.
+template <class Device>
+class Tracer {
+ public:
+  using Stamp = typename Device::Stamp;
+
+  [[nodiscard]] bool on() const { return on_; }
+
+  void begin(Device& device) {
+    entries_.clear();
+    on_ = true;
+    device.stamp(origin_.emplace(device.make_stamp()));
+  }
+
+  template <class F>
+  void action(Device& device, Action action, F const& f) {
+    Entry& entry = open(device, to_string(action), Lane::compute);
+    device.stamp(entry.begin);
+    f();
+    device.stamp(entry.end);
+  }
+
+  template <class F>
+  void collective(Device& device, Label label, F const& f) {
+    on_stream(device, device.communication, label, f);
+  }
+
+  /// The same for what @p f queues on a stream of communication.
+  template <class Stream, class F>
+  void on_stream(Device& device, Stream& stream, Label label, F const& f) {
+    if (!on_) {
+      f();
+      return;
+    }
+    Entry& entry = open(device, to_string(label), Lane::communication);
+    device.stamp_on(stream, entry.begin);
+    f();
+    device.stamp_on(stream, entry.end);
+  }
+
+  /// Turns it off again; what has been stamped stays for events().
+  void end() { on_ = false; }
+
+  /// @pre everything that was queued is done
+  std::vector<TraceEvent> events(Device& device, int rank) {
+    std::vector<TraceEvent> events;
+    for (Entry const& entry : entries_) {
+      events.push_back({.name = entry.name,
+                        .rank = rank,
+                        .lane = entry.lane,
+                        .begin_us = device.microseconds(*origin_, entry.begin),
+                        .end_us = device.microseconds(*origin_, entry.end)});
+    }
+    entries_.clear();
+    return events;
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    Lane lane;
+    Stamp begin;
+    Stamp end;
+  };
+
+  Entry& open(Device& device, std::string name, Lane lane) {
+    entries_.push_back({std::move(name), lane, device.make_stamp(), device.make_stamp()});
+    return entries_.back();
+  }
+
+  bool on_ = false;
+  std::optional<Stamp> origin_;
+  std::deque<Entry> entries_;  // stamps keep their addresses
+};
+
+}  // namespace tandem
 
 // ---- tandem/ops/verbs.hpp
 
@@ -5427,320 +6350,10 @@ struct Fp64 {
 
 }  // namespace tandem
 
-// ---- tandem/graph/rewrite.hpp
+// ---- tandem/graph/rewrites.hpp
 
 /// @file
-/// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
-///
-/// They keep every node, its index, its parameters and its edges, so that names, random numbers and
-/// buckets are those of the network as the user wrote it; only what a node's op does, and where its
-/// output stands, changes.
-
-// ---- tandem/graph/graph.hpp
-
-/// @file
-/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
-///
-/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
-/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
-/// limits.
-
-// ---- tandem/graph/layer.hpp
-
-/// @file
-/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
-///
-/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
-/// (ops/ has them), so that planners and tables need no machine.
-
-namespace tandem {
-
-/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
-enum class Role : std::uint8_t { weight, statistic };
-
-/// Initial values of one parameter.
-struct Init {
-  enum class Law : std::uint8_t { constant, uniform_fan_in };
-  Law law = Law::constant;
-  float value = 0.0F;       ///< constant: every element
-  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
-
-  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
-  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
-    return {Law::uniform_fan_in, 0.0F, fan_in};
-  }
-};
-
-/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
-struct Parameter {
-  char const* name = "";
-  Shape shape{};
-  Init init{};
-  Role role = Role::weight;
-  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
-};
-
-/// The parameters of a layer, in the order in which its op sees them; at most four.
-struct Parameters {
-  int count = 0;
-  Parameter item[4] = {};
-
-  constexpr Parameters() = default;
-
-  template <std::same_as<Parameter>... Items>
-    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
-  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
-};
-
-/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
-enum class Fault : std::uint8_t {
-  none,
-  reported,          ///< its sentence stands where the type is
-  no_input,          ///< the network's input has no elements
-  rejected,          ///< the layer's output(shape) is no shape
-  not_an_image,      ///< wants (C, H, W)
-  not_a_vector,      ///< wants (N)
-  window_too_large,  ///< kernel larger than the padded input
-  groups,            ///< channels are no multiple of the groups
-  padding,           ///< a pool's padding exceeds half of its kernel
-  concat_shapes,     ///< branches differ in height or width
-  residual_shapes,   ///< body and shortcut differ in shape
-  channels,          ///< a shortcut that would drop channels
-};
-
-/// What a rewrite of a graph must know a layer to be.
-enum class LayerKind : std::uint8_t { other, batch_norm, relu, dropout, flatten, pool, pointwise };
-
-/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
-/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
-/// and `kind`.
-template <class L>
-concept Layer = requires(Shape in) {
-  { L::name } -> std::convertible_to<std::string_view>;
-  { L::output(in) } -> std::same_as<Shape>;
-};
-
-template <class L>
-constexpr Parameters parameters_of(Shape in) {
-  if constexpr (requires { L::parameters(in); }) {
-    return L::parameters(in);
-  } else {
-    return {};
-  }
-}
-
-/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
-template <class L>
-constexpr std::int64_t macs_of(Shape in) {
-  if constexpr (requires { L::macs(in); }) {
-    return L::macs(in);
-  } else {
-    return 0;
-  }
-}
-
-template <class L>
-constexpr Fault fault_of(Shape in) {
-  if constexpr (requires { L::fault(in); }) {
-    if (L::fault(in) != Fault::none) {
-      return L::fault(in);
-    }
-  }
-  return L::output(in).valid() ? Fault::none : Fault::rejected;
-}
-
-template <class L>
-constexpr LayerKind kind_of() {
-  if constexpr (requires { L::kind; }) {
-    return L::kind;
-  } else {
-    return LayerKind::other;
-  }
-}
-
-template <class L>
-inline constexpr bool is_view = [] {
-  if constexpr (requires { L::is_view; }) {
-    return bool{L::is_view};
-  } else {
-    return false;
-  }
-}();
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
-/// comes from there.
-enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
-
-/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
-struct Path {
-  static constexpr int body = -1;
-  static constexpr int shortcut = -2;
-  static constexpr int most = 12;
-  int depth = 0;
-  std::int16_t part[most] = {};
-
-  constexpr void push(int index) {
-    expects(depth < most, "a network may be nested at most 12 deep");
-    part[depth++] = static_cast<std::int16_t>(index);
-  }
-  constexpr void pop() { --depth; }
-};
-
-/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
-/// of a transfer.
-struct Node {
-  NodeKind kind = NodeKind::input;
-  LayerKind layer = LayerKind::other;
-  bool frozen = false;          ///< its parameters are constants
-  bool needs_gradient = false;  ///< something at or before it is trained
-  bool view = false;            ///< output is the input's memory under another shape
-  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
-  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
-  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
-  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
-  bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
-  int leaf = -1;                ///< which layer type, in the order of the leaves
-  int origin = 0;               ///< index of the node in the network's graph
-  int stage = 0;                ///< whose pass it is part of
-  int peer = -1;                ///< of a transfer: the stage at its other end
-  int top = 0;                  ///< index of its top-level part, what Split counts
-  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
-  int edges = 0;
-  int first_parameter = 0;
-  int parameters = 0;
-  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
-  int first_channel = 0;  ///< of that slice
-  int width = 0;          ///< channels of its own memory, where they are more than out's
-  Shape in{};             ///< of the first input
-  Shape out{};
-  std::int64_t macs = 0;  ///< of one sample's forward pass
-  std::string_view name{};
-  Path path{};
-
-  /// Whether it has an op.
-  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
-  /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
-  [[nodiscard]] constexpr bool is_end() const {
-    return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
-  }
-};
-
-/// A parameter, the node it belongs to, and whether it is trained.
-struct GraphParameter {
-  Parameter parameter{};
-  int node = 0;
-  bool frozen = false;
-  int origin = 0;  ///< index of the parameter in the network's graph
-};
-
-/// Sizes of a Graph.
-struct GraphSize {
-  int nodes = 0;
-  int edges = 0;
-  int parameters = 0;
-};
-
-/// A network's dataflow graph, or that of the part of it that one device has. In a network's, node
-/// 0 is the input and the last node gives the output.
-template <GraphSize Size>
-struct Graph {
-  static constexpr GraphSize size = Size;
-  static constexpr int nodes = Size.nodes;
-  static constexpr int edges = Size.edges;
-  static constexpr int parameters = Size.parameters;
-
-  Node node[Size.nodes] = {};
-  int source[Size.edges > 0 ? Size.edges : 1] =
-      {};  ///< of an edge: the node whose output it carries
-  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
-  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
-  int tops = 0;                 ///< top-level parts
-  int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
-  Fault fault = Fault::none;
-  int fault_node = 0;
-  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
-  int fault_b = 0;
-
-  [[nodiscard]] constexpr Node const& output() const { return node[result]; }
-
-  /// Elements of all weights (statistics are not counted).
-  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
-    std::int64_t sum = 0;
-    for (int p = 0; p < parameters; ++p) {
-      sum +=
-          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
-    }
-    return sum;
-  }
-
-  /// Multiply-accumulates of one sample's forward pass.
-  [[nodiscard]] constexpr std::int64_t macs() const {
-    std::int64_t sum = 0;
-    for (int n = 0; n < nodes; ++n) {
-      sum += node[n].macs;
-    }
-    return sum;
-  }
-
-  /// Elements of all the nodes' outputs for one sample; views count once.
-  [[nodiscard]] constexpr std::int64_t activation_elements() const {
-    std::int64_t sum = 0;
-    for (int n = 1; n < nodes; ++n) {
-      sum += node[n].view ? 0 : node[n].out.elements();
-    }
-    return sum;
-  }
-
-  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
-    return activation_elements() * element_bytes;
-  }
-};
-
-/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
-/// theirs on in place; below the first trained layer none is wanted.
-template <GraphSize Size>
-constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
-  Node const& node = graph.node[n];
-  bool wanted = false;
-  for (int e = 0; e < node.edges; ++e) {
-    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
-  }
-  return wanted && node.kind != NodeKind::add && node.computes();
-}
-
-/// A flag for each node of a graph.
-template <int Nodes>
-struct NodeFlags {
-  bool of[Nodes] = {};
-};
-
-/// The same of all nodes.
-template <GraphSize Size>
-constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
-  NodeFlags<Size.nodes> flags;
-  for (int n = 0; n < Size.nodes; ++n) {
-    flags.of[n] = gives_input_gradient(graph, n);
-  }
-  return flags;
-}
-
-/// "2.0.1", "4.body.0"; "" for the input.
-inline std::string to_string(Path const& path) {
-  std::string text;
-  for (int i = 0; i < path.depth; ++i) {
-    text += i > 0 ? "." : "";
-    text += path.part[i] == Path::body       ? "body"
-            : path.part[i] == Path::shortcut ? "shortcut"
-                                             : std::to_string(path.part[i]);
-  }
-  return text;
-}
-
-}  // namespace tandem
+/// Rewrites: what a backend says of the graphs that suit its kernels.
 
 namespace tandem {
 
@@ -5751,201 +6364,6 @@ struct Rewrites {
   bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
 };
-
-/// Whether a Flatten would change the order of elements in memory where channels come last: (H, W,
-/// C) is not (C, H, W) where there are several channels and several pixels.
-constexpr bool flatten_reorders(Node const& node) {
-  return node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
-         node.in[1] * node.in[2] > 1;
-}
-
-/// Convolutions that become one, at most.
-inline constexpr int most_merged = 8;
-
-namespace detail {
-
-/// For each node, how many edges carry its output, and the node that the last of them leads to.
-template <GraphSize Size>
-struct Readers {
-  int count[Size.nodes] = {};
-  int last[Size.nodes] = {};
-
-  constexpr explicit Readers(Graph<Size> const& graph) {
-    for (int n = 0; n < Size.nodes; ++n) {
-      for (int e = 0; e < graph.node[n].edges; ++e) {
-        int const source = graph.source[graph.node[n].first_edge + e];
-        ++count[source];
-        last[source] = n;
-      }
-    }
-  }
-};
-
-// Of the rewrites below: @p graph has nodes, their number and the sources of edges; @p readers is
-// as Readers. Each gives whether it has changed anything.
-
-template <class AnyGraph, class AnyReaders>
-constexpr bool fuse_relu_in(AnyGraph& graph, AnyReaders const& readers) {
-  bool any = false;
-  for (int n = 1; n < graph.nodes; ++n) {
-    if (graph.node[n].layer != LayerKind::relu) {
-      continue;
-    }
-    int const source = graph.source[graph.node[n].first_edge];
-    Node& before = graph.node[source];
-    if (before.layer == LayerKind::batch_norm && readers.count[source] == 1) {
-      before.relu = true;
-      graph.node[n].view = true;
-      any = true;
-    }
-  }
-  return any;
-}
-
-template <class AnyGraph>
-constexpr bool materialise_flatten_in(AnyGraph& graph) {
-  bool any = false;
-  for (int n = 1; n < graph.nodes; ++n) {
-    if (flatten_reorders(graph.node[n])) {
-      graph.node[n].view = false;
-      any = true;
-    }
-  }
-  return any;
-}
-
-template <class AnyGraph, class AnyReaders>
-constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, int most) {
-  auto const fits = [&](int n) {
-    Node const& node = graph.node[n];
-    return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
-           readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
-  };
-  bool any = false;
-  for (int first = 1; first < graph.nodes; ++first) {
-    if (!fits(first)) {
-      continue;
-    }
-    Node& leader = graph.node[first];
-    int const input = graph.source[leader.first_edge];
-    int width = leader.out[0];
-    int count = 1;
-    for (int n = first + 1; n <= readers.last[input] && count < most; ++n) {
-      Node& node = graph.node[n];
-      if (fits(n) && graph.source[node.first_edge] == input &&
-          node.parameters == leader.parameters && node.frozen == leader.frozen &&
-          node.stage == leader.stage) {
-        node.merged = true;
-        node.home = first;
-        node.first_channel = width;
-        width += node.out[0];
-        ++count;
-      }
-    }
-    leader.width = count > 1 ? width : 0;
-    any = any || count > 1;
-  }
-  return any;
-}
-
-template <class AnyGraph, class AnyReaders>
-constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
-  // The node that writes the output of n, or -1.
-  auto const writer = [&](int n) {
-    for (; graph.node[n].view; n = graph.source[graph.node[n].first_edge]) {
-      if (readers.count[n] != 1) {
-        return -1;
-      }
-    }
-    Node const& node = graph.node[n];
-    bool const writes_slices =
-        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
-    return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
-  };
-  bool any = false;
-  for (int n = 1; n < graph.nodes; ++n) {
-    Node& join = graph.node[n];
-    bool all = join.kind == NodeKind::concat && join.out.rank == 3;
-    for (int e = 0; all && e < join.edges; ++e) {
-      all = writer(graph.source[join.first_edge + e]) >= 0;
-    }
-    if (!all) {
-      continue;
-    }
-    join.placed = true;
-    any = true;
-    int channel = 0;
-    for (int e = 0; e < join.edges; ++e) {
-      Node& node = graph.node[writer(graph.source[join.first_edge + e])];
-      node.home = n;
-      node.first_channel = channel;
-      channel += node.out[0];
-    }
-  }
-  return any;
-}
-
-}  // namespace detail
-
-/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
-template <GraphSize Size>
-constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
-  detail::fuse_relu_in(graph, detail::Readers<Size>{graph});
-  return graph;
-}
-
-/// Makes each Flatten a copy that would change the order of elements in memory.
-template <GraphSize Size>
-constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
-  detail::materialise_flatten_in(graph);
-  return graph;
-}
-
-/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
-/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
-/// is what reads slices.
-/// @param most  convolutions that become one
-template <GraphSize Size>
-constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = most_merged) {
-  detail::merge_pointwise_in(graph, detail::Readers<Size>{graph}, most);
-  return graph;
-}
-
-/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
-/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
-template <GraphSize Size>
-constexpr Graph<Size> place_concat(Graph<Size> graph) {
-  detail::place_concat_in(graph, detail::Readers<Size>{graph});
-  return graph;
-}
-
-/// All that @p rewrites asks for.
-template <GraphSize Size>
-constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
-  if (rewrites.fuse_relu) {
-    graph = fuse_relu(graph);
-  }
-  if (rewrites.channels_last) {
-    graph = materialise_flatten(graph);
-  }
-  if (rewrites.merge_pointwise) {
-    graph = merge_pointwise(graph);
-  }
-  if (rewrites.place_concat) {
-    graph = place_concat(graph);
-  }
-  return graph;
-}
-
-/// The rewrites of a backend: its member `rewrites`, or none.
-template <class Backend>
-constexpr Rewrites rewrites_of() {
-  if constexpr (requires { Backend::rewrites; }) {
-    return Backend::rewrites;
-  } else {
-    return {};
-  }
-}
 
 }  // namespace tandem
 
@@ -6254,1098 +6672,7 @@ struct Verbs<BasicHost<Kernels, Precision>> {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/options.hpp
-
-/// @file
-/// Options of strategies as types, and Batching, the value that they are lowered to.
-///
-/// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
-
-// ---- tandem/core/float16.hpp
-
-/// @file
-/// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
-
-namespace tandem {
-
-/// 1 sign bit, 5 exponent bits, 10 fraction bits; the same bits as CUDA's __half.
-struct Float16 {
-  std::uint16_t bits = 0;
-
-  Float16() = default;
-  /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
-  /// one.
-  TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
-  /// The same of a double, rounded once.
-  template <std::same_as<double> Double>
-  TANDEM_HOST_DEVICE explicit constexpr Float16(Double value) : Float16{round_to_odd(value)} {}
-  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
-    std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-    std::uint32_t const exponent = (bits >> 10) & 0x1FU;
-    std::uint32_t const fraction = bits & 0x3FFU;
-    if (exponent == 0) {  // zero or subnormal: fraction times 2⁻²⁴, exact
-      float const magnitude = static_cast<float>(fraction) * 0x1p-24F;
-      return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, magnitude) | sign);
-    }
-    std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
-    return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
-  }
-  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
-    return static_cast<double>(static_cast<float>(*this));
-  }
-
-  /// One rounding; what reductions of 16-bit messages need.
-  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
-    return Float16{static_cast<float>(a) + static_cast<float>(b)};
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
-    return static_cast<float>(a) > static_cast<float>(b);
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
-    return static_cast<float>(a) == static_cast<float>(b);
-  }
-
- private:
-  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
-    auto const word = __builtin_bit_cast(std::uint32_t, value);
-    std::uint32_t const sign = (word >> 16) & 0x8000U;
-    std::uint32_t const magnitude = word & 0x7FFFFFFFU;
-    std::uint32_t result = 0;
-    if (magnitude > 0x7F800000U) {  // a NaN: quiet, with the upper bits of its payload
-      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
-    } else if (magnitude >= 0x47800000U) {  // 2¹⁶ and above
-      result = 0x7C00U;
-    } else if (magnitude >= 0x38800000U) {  // normal, from 2⁻¹⁴ on; may carry into infinity
-      std::uint32_t const rebiased = magnitude - (112U << 23);
-      result = (rebiased + 0xFFFU + ((rebiased >> 13) & 1U)) >> 13;
-    } else if (magnitude >= 0x33000000U) {  // from 2⁻²⁵ on, half the smallest subnormal
-      std::uint32_t const significand = (magnitude & 0x7FFFFFU) | 0x800000U;
-      std::uint32_t const shift = 126U - (magnitude >> 23);  // to units of 2⁻²⁴
-      std::uint32_t const half = 1U << (shift - 1);
-      result = (significand + half - 1 + ((significand >> shift) & 1U)) >> shift;
-    }
-    return static_cast<std::uint16_t>(sign | result);
-  }
-};
-
-static_assert(sizeof(Float16) == 2);
-
-}  // namespace tandem
-
-namespace tandem {
-
-// In these types the sentence stands last: clang drops the members behind one that fails.
-
-namespace detail {
-
-template <int Count>
-struct MicrobatchesIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
-};
-
-}  // namespace detail
-
-/// Each replica takes its shard of the batch in Count parts, one after another (gradient
-/// accumulation). The microbatch is the unit of batch-norm statistics.
-template <int Count>
-struct Microbatches {
-  static constexpr int microbatches = Count >= 1 ? Count : 1;
-  static_assert(detail::MicrobatchesIsSound<Count>::value);
-};
-
-/// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
-template <int... Weights>
-struct Weighted {
-  static constexpr int count = sizeof...(Weights);
-  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
-  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
-                    (0 + ... + Weights) > 0,
-                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
-};
-
-/// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
-/// fixes. A leaf is a run of consecutive microbatches; Leaves is how many the whole batch has, by
-/// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
-template <int Leaves = 0>
-struct Reproducible {
-  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
-  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
-};
-
-/// Sizes of the gradient buckets: the first small, so that reduction begins early.
-template <std::int64_t First, std::int64_t Rest>
-struct BucketBytes {
-  static constexpr std::int64_t first_bucket = First;
-  static constexpr std::int64_t bucket = Rest;
-  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
-};
-
-/// Gradients as they are sent: exact, or rounded to 16 bits.
-enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
-
-/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
-/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
-/// Float16 has fewer bits below 6e-5 and none below 6e-8, and it ends at 65,504.
-template <class E>
-struct Wire {
-  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
-                                     : std::same_as<E, Float16> ? WireFormat::float16
-                                                                : WireFormat::exact;
-  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
-                "Wire<E>: E must be BFloat16 or Float16");
-};
-
-/// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
-/// `microbatches` consecutive ones from r * microbatches.
-struct Batching {
-  int replicas = 1;
-  int microbatches = 1;  ///< of one replica
-  int shards = 0;        ///< weighted shards; 0: all microbatches alike
-  int weight[64] = {};
-  bool reproducible = false;
-  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
-  WireFormat wire = WireFormat::exact;
-  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
-  std::int64_t bucket_bytes = std::int64_t{25} << 20;
-
-  [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
-  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
-  /// one.
-  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
-    return leaves > copies ? leaves / copies : 1;
-  }
-  /// Microbatches of a leaf.
-  [[nodiscard]] constexpr int leaf(int copies) const {
-    return microbatches / copies / leaves_of_copy(copies);
-  }
-};
-
-template <class Option>
-concept BatchingOption = requires {
-  Option::microbatches;
-}
-|| requires { Option::weights; }
-|| requires { Option::leaves; }
-|| requires { Option::first_bucket; }
-|| requires { Option::wire; };
-
-namespace detail {
-
-template <class Option>
-constexpr void apply_batching_option(Batching& batching, int& leaves) {
-  if constexpr (requires { Option::microbatches; }) {
-    batching.microbatches = Option::microbatches;
-  } else if constexpr (requires { Option::weights; }) {
-    batching.shards = Option::count;
-    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
-      batching.weight[shard] = Option::weights[shard];
-    }
-  } else if constexpr (requires { Option::leaves; }) {
-    batching.reproducible = true;
-    leaves = Option::leaves;
-  } else if constexpr (requires { Option::wire; }) {
-    batching.wire = Option::wire;
-  } else {
-    batching.first_bucket_bytes = Option::first_bucket;
-    batching.bucket_bytes = Option::bucket;
-  }
-}
-
-// The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
-// Options of other kinds are for others.
-template <int Replicas, class... Options>
-constexpr Batching gather_batching(int microbatches = 1) {
-  Batching batching{.replicas = Replicas, .microbatches = microbatches};
-  int leaves = 0;
-  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
-    if constexpr (BatchingOption<Option>) {
-      apply_batching_option<Option>(batching, leaves);
-    }
-  };
-  (take(static_cast<Options const*>(nullptr)), ...);
-  if (batching.reproducible) {
-    int const all = leaves > 0 ? leaves : batching.all_microbatches();
-    batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
-  }
-  return batching;
-}
-
-constexpr bool leaves_fit(Batching const& b) {
-  bool const power_of_two = b.leaves > 0 && (b.leaves & (b.leaves - 1)) == 0;
-  return power_of_two && b.microbatches % b.leaves == 0;
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-// ---- tandem/strategy/weight_places.hpp
-
-/// @file
-/// WeightPlaces: the copies of a stage's weights that an asynchronous pipeline has, and which of
-/// them each pass reads.
-
-// ---- tandem/strategy/asynchrony.hpp
-
-/// @file
-/// Asynchrony: how an asynchronous pipeline trains, as a value.
-///
-/// Microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k of p
-/// does F(g), and then, if g - delay(k) is one, B(g - delay(k)); behind the last B of a step stands
-/// its update. So a gradient is late: docs/strategies.md has each rule as an equation.
-
-namespace tandem {
-
-/// Which weights a stage's passes read. A version is the number of updates that they have had.
-enum class WeightRule : std::uint8_t {
-  stashed,          ///< F the current ones, B those that its F has read: PipeDream
-  vertical,         ///< F and B those that the first stage has for the microbatch: vertical sync
-  double_buffered,  ///< F and B those of the step before the last whole one: PipeDream-2BW
-  predicted,        ///< F a prediction of those that B will have, B the current ones: SpecTrain
-  replayed,         ///< F the current ones; B, too, and computes the forward pass again with them
-};
-
-struct Asynchrony {
-  int devices = 0;  ///< 0: synchronous
-  int microbatches = 1;
-  WeightRule weights = WeightRule::stashed;
-  int delays = 1;  ///< microbatches by which each stage is later than the next
-
-  [[nodiscard]] constexpr bool on() const { return devices > 0; }
-
-  /// Microbatches that go forward between one's F and its B.
-  [[nodiscard]] constexpr int delay(int stage) const { return delays * (devices - 1 - stage); }
-
-  /// Steps by which the last update of a stage is behind its last forward pass.
-  [[nodiscard]] constexpr int late_steps(int stage) const {
-    return (delay(stage) + microbatches - 1) / microbatches;
-  }
-
-  /// Versions that a stage keeps, of which version v has slot v modulo this number.
-  [[nodiscard]] constexpr int versions(int stage) const {
-    switch (weights) {
-      case WeightRule::stashed:
-        return delay(stage) + 1;
-      case WeightRule::vertical:
-        return delay(0) + 1;
-      case WeightRule::double_buffered:
-        return 2;
-      default:
-        return 1;
-    }
-  }
-
-  /// The version that F(g) reads, or, where predicted, predicts from. Below 0 stands for the
-  /// weights of the beginning.
-  [[nodiscard]] constexpr std::int64_t forward_version(int stage, std::int64_t g) const {
-    switch (weights) {
-      case WeightRule::vertical:
-        return g - delay(0);
-      case WeightRule::double_buffered:
-        return g / microbatches - 1;
-      default:
-        return g - delay(stage);
-    }
-  }
-  /// The version that B(g) reads.
-  [[nodiscard]] constexpr std::int64_t backward_version(int stage, std::int64_t g) const {
-    return weights == WeightRule::predicted || weights == WeightRule::replayed
-               ? g
-               : forward_version(stage, g);
-  }
-
-  friend constexpr bool operator==(Asynchrony const&, Asynchrony const&) = default;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Places 0 to versions() - 1 are a ring: version v has place v modulo their number. Where weights
-/// are predicted, the prediction has the place behind them. A synchronous stage has one place.
-struct WeightPlaces {
-  Asynchrony rule{};
-  int stage = 0;
-
-  [[nodiscard]] constexpr int versions() const { return rule.on() ? rule.versions(stage) : 1; }
-
-  /// The last stage has nothing to predict: its gradients are not late.
-  [[nodiscard]] constexpr bool predicts() const {
-    return rule.on() && rule.weights == WeightRule::predicted && rule.delay(stage) > 0;
-  }
-  [[nodiscard]] constexpr int prediction() const { return versions(); }
-  [[nodiscard]] constexpr int count() const { return versions() + (predicts() ? 1 : 0); }
-
-  /// Versions below 0 are the weights of the beginning, which every place has then.
-  [[nodiscard]] constexpr int of_version(std::int64_t version) const {
-    std::int64_t const ring = versions();
-    return static_cast<int>((version % ring + ring) % ring);
-  }
-  /// What F(g) and B(g) read; both are periodic in g with tables().
-  [[nodiscard]] constexpr int forward(std::int64_t g) const {
-    return predicts() ? prediction() : of_version(rule.forward_version(stage, g));
-  }
-  [[nodiscard]] constexpr int backward(std::int64_t g) const {
-    return of_version(rule.backward_version(stage, g));
-  }
-
-  /// Microbatches from the arrival of one's input to the end of its B.
-  [[nodiscard]] constexpr int live() const { return rule.delay(stage) + 1; }
-  /// So many tables of pointers that each always has the same memory and the same weights:
-  /// microbatch g has table g modulo this number.
-  [[nodiscard]] constexpr int tables() const {
-    return std::lcm(live(), versions() > 1 ? versions() * rule.microbatches : 1);
-  }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Whether a backend's ops keep parameters in layouts of their own.
-template <class Backend>
-inline constexpr bool packs_weights = [] {
-  if constexpr (requires { Backend::packs_weights; }) {
-    return bool{Backend::packs_weights};
-  } else {
-    return false;
-  }
-}();
-
-/// Flat arrays in the order of the device's ParameterLayout.
-template <class Program, class Backend>
-class ParameterMemory {
- public:
-  using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Buffer = typename Backend::Buffer;
-  using Device = typename Backend::Device;
-  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
-  /// them.
-  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr auto const& places = Program::places;
-  static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
-
-  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
-  ParameterMemory(Device& device, int states, int leaves)
-      : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
-        parameters_{device, bytes(layout.elements)},
-        versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
-        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
-        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
-        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
-
-  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
-  /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
-  [[nodiscard]] P* version(int place) const {
-    return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
-  }
-  /// Frozen parameters have no versions.
-  [[nodiscard]] P* parameter(int p, int place) const {
-    return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
-  }
-  /// The same as products read it; null where ops pack it.
-  [[nodiscard]] T const* weight(int p, int place) const {
-    if constexpr (std::is_same_v<T, P>) {
-      return parameter(p, place);
-    } else {
-      return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
-    }
-  }
-  void copy_version(Device& device, int from, int to) const {
-    Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
-  }
-  /// The parameters as products read them; where the types agree, the parameters themselves. Null
-  /// where ops pack them.
-  [[nodiscard]] T* weights() const {
-    if constexpr (mixed) {
-      return weights_.template as<T>();
-    } else if constexpr (std::is_same_v<T, P>) {
-      return parameters();
-    } else {
-      return nullptr;
-    }
-  }
-  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
-  [[nodiscard]] P* gradients(int buffer = 0) const {
-    return gradients_.template as<P>() + buffer * layout.trained;
-  }
-  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
-  /// Sums of finished leaves that wait for their sibling in the tree.
-  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
-
- protected:
-  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
-  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
-  [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
-  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
-  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
-  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
-
- private:
-  static std::size_t bytes(std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * sizeof(P);
-  }
-
-  int waiting_leaves_;
-  Buffer parameters_;
-  Buffer versions_;
-  Buffer weights_;
-  Buffer gradients_;
-  Buffer states_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The primary template is for devices whose memory is the host's: the mirror is the memory.
-template <class Program, class Backend>
-class ParameterMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-
-  explicit ParameterMirror(int /*states*/) {}
-
-  /// Brings the mirror up to date; until the next step or upload it stays so.
-  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
-  /// Gives the device what the mirror has.
-  void upload(Device& /*device*/, Memory const& /*memory*/) {}
-
-  /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
-  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
-  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
-
- private:
-  Memory const* memory_ = nullptr;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/model_exchange.hpp
-
-/// @file
-/// ModelExchange: how the ranks that have the same parts of two models average them.
-
-// ---- tandem/engine/rank_groups.hpp
-
-/// @file
-/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
-/// ranks that have it, for each link and direction its two ends, and where two models are averaged
-/// the two ranks that have the same parts of them.
-
-// ---- tandem/strategy/local_stage.hpp
-
-/// @file
-/// LocalStages: which nodes of a device's graph each of its stages has.
-
-namespace tandem {
-
-/// One of a device's stages: nodes [first, last) of its graph.
-struct LocalStage {
-  int id = 0;  ///< in the StageMap
-  int first = 0;
-  int last = 0;
-  int copy = 0;                 ///< which of the model's copies it is part of
-  int part = 0;                 ///< which part of the model it is
-  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
-  bool has_input = false;       ///< it reads the network's input
-  bool has_result = false;      ///< it gives the network's output
-};
-
-/// The stages of a device, in the order of its graph.
-template <int Count>
-struct LocalStages {
-  static constexpr int count = Count;
-  LocalStage stage[Count] = {};
-};
-
-/// Which of a device's stages has this number in the StageMap.
-template <int Count>
-constexpr int local_stage(LocalStages<Count> const& stages, int id) {
-  int local = 0;
-  while (stages.stage[local].id != id) {
-    ++local;
-  }
-  return local;
-}
-
-namespace detail {
-
-template <GraphSize Size>
-constexpr int count_stages(Graph<Size> const& graph) {
-  int count = 1;
-  for (int n = 1; n < Size.nodes; ++n) {
-    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
-  }
-  return count;
-}
-
-template <int Count, GraphSize Size>
-constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
-  LocalStages<Count> stages;
-  int next = 0;
-  for (int n = 0; n < Size.nodes; ++n) {
-    int const id = graph.node[n].stage;
-    if (n == 0 || id != graph.node[n - 1].stage) {
-      stages.stage[next++] = {
-          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
-    }
-    LocalStage& stage = stages.stage[next - 1];
-    stage.last = n + 1;
-    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
-    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
-    stage.has_result = stage.has_result || n == graph.result;
-  }
-  return stages;
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-// ---- tandem/strategy/stage_map_view.hpp
-
-/// @file
-/// StageMapView: what an algorithm reads of a StageMap, or of one that was made at run time.
-///
-/// A view keeps pointers: the map must live as long as it.
-
-// ---- tandem/strategy/scratch.hpp
-
-/// @file
-/// Scratch: memory of an algorithm that runs at compile time and at run time.
-///
-/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
-/// std::vector.
-
-namespace tandem::detail {
-
-/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
-/// machine.
-inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
-
-template <class T>
-class Scratch {
- public:
-  /// @p size elements, each T{}; a product is to be one of 64 bits
-  /// @throws ContractError  they would take more than most_scratch_bytes
-  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
-  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
-    for (std::int64_t i = 0; i < size; ++i) {
-      data_[i] = value;
-    }
-  }
-  Scratch(Scratch const&) = delete;
-  Scratch& operator=(Scratch const&) = delete;
-  constexpr ~Scratch() { delete[] data_; }
-
-  /// In a long evaluation, take this once: an access through it costs the compiler no call.
-  constexpr T* data() { return data_; }
-  constexpr T const* data() const { return data_; }
-  constexpr T& operator[](std::int64_t i) { return data_[i]; }
-  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
-
- private:
-  static constexpr T* make(std::int64_t size) {
-    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
-            "an action table is too large: its stages times its microbatches, or links times "
-            "depth, would take more than 1 GiB; give smaller numbers");
-    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
-  }
-
-  T* data_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/strategy/stage_map.hpp
-
-/// @file
-/// StageMap: which device of a model replica has which stage, and between which stages tensors go.
-
-namespace tandem {
-
-/// Outputs of stage `from` are inputs of stage `to`. If both are on one device nothing is sent;
-/// else one message a microbatch goes over `link`, and its gradient comes back over the same one.
-/// Messages of a link and a direction arrive in the order in which they were sent.
-struct StageEdge {
-  std::int16_t from = 0;
-  std::int16_t to = 0;
-  std::int16_t link = 0;
-};
-
-/// The stages of one replica of a model. Every edge leads from a lower stage to a higher one.
-///
-/// A stage's copies (Chimera has two, in opposite directions) are stages of their own: with
-/// `copies` of `parts` stages each, stage c * parts + k is copy c of part k. Copy c trains on the
-/// c-th of `copies` equal runs of the replica's microbatches.
-/// @tparam Stages, Edges  of all copies
-template <int Stages, int Edges>
-struct StageMap {
-  static constexpr int stages = Stages;
-  static constexpr int edges = Edges;
-  int devices = 1;
-  int copies = 1;
-  int links = 0;
-  std::int16_t device[Stages] = {};
-  StageEdge edge[Edges > 0 ? Edges : 1] = {};
-
-  [[nodiscard]] constexpr int parts() const { return Stages / copies; }
-};
-
-/// `Devices * Chunks` stages in a chain, stage k on device k modulo Devices.
-template <int Devices, int Chunks = 1>
-constexpr auto chain_map() {
-  constexpr int stages = Devices * Chunks;
-  StageMap<stages, stages - 1> map{.devices = Devices};
-  for (int s = 0; s < stages; ++s) {
-    map.device[s] = static_cast<std::int16_t>(s % Devices);
-    if (s > 0) {
-      map.edge[s - 1] = {static_cast<std::int16_t>(s - 1), static_cast<std::int16_t>(s),
-                         static_cast<std::int16_t>(s - 1)};
-    }
-  }
-  map.links = stages - 1;
-  return map;
-}
-
-/// Two chains in opposite directions: stage k on device k, its copy on device Devices - 1 - k.
-template <int Devices>
-constexpr auto bidirectional_map() {
-  StageMap<2 * Devices, 2 * (Devices - 1)> map{.devices = Devices, .copies = 2};
-  for (int s = 0; s < Devices; ++s) {
-    map.device[s] = static_cast<std::int16_t>(s);
-    map.device[Devices + s] = static_cast<std::int16_t>(Devices - 1 - s);
-  }
-  for (int copy = 0; copy < 2; ++copy) {
-    for (int s = 1; s < Devices; ++s) {
-      int const to = copy * Devices + s;
-      map.edge[map.links] = {static_cast<std::int16_t>(to - 1), static_cast<std::int16_t>(to),
-                             static_cast<std::int16_t>(map.links)};
-      ++map.links;
-    }
-  }
-  return map;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-struct StageMapView {
-  int stages = 0;
-  int edges = 0;
-  int devices = 1;
-  int copies = 1;
-  int links = 0;
-  std::int16_t const* device = nullptr;  ///< of each stage
-  StageEdge const* edge = nullptr;
-
-  constexpr StageMapView() = default;
-
-  template <int Stages, int Edges>
-  constexpr StageMapView(StageMap<Stages, Edges> const& map)
-      : stages{Stages},
-        edges{Edges},
-        devices{map.devices},
-        copies{map.copies},
-        links{map.links},
-        device{map.device},
-        edge{map.edge} {}
-
-  [[nodiscard]] constexpr int parts() const { return stages / copies; }
-
-  /// Whether messages go over this edge: its stages are on two devices.
-  [[nodiscard]] constexpr bool crosses(int e) const {
-    return device[edge[e].from] != device[edge[e].to];
-  }
-
-  /// The first of the replica's microbatches that a stage's copy trains on.
-  [[nodiscard]] constexpr int first_microbatch(int stage, int microbatches) const {
-    return stage / parts() * (microbatches / copies);
-  }
-};
-
-/// A StageMap whose size is known at run time only.
-struct RuntimeMap {
-  int devices = 1;
-  int copies = 1;
-  int links = 0;
-  std::vector<std::int16_t> device;
-  std::vector<StageEdge> edge;
-
-  RuntimeMap() = default;
-
-  template <int Stages, int Edges>
-  explicit RuntimeMap(StageMap<Stages, Edges> const& map)
-      : devices{map.devices},
-        copies{map.copies},
-        links{map.links},
-        device(map.device, map.device + Stages),
-        edge(map.edge, map.edge + Edges) {}
-
-  operator StageMapView() const {
-    StageMapView view;
-    view.stages = static_cast<int>(device.size());
-    view.edges = static_cast<int>(edge.size());
-    view.devices = devices;
-    view.copies = copies;
-    view.links = links;
-    view.device = device.data();
-    view.edge = edge.data();
-    return view;
-  }
-};
-
-/// Whether stages are on devices that exist, edges lead upwards inside a copy, and all edges of a
-/// link lead from one device to one other.
-constexpr bool is_sound(StageMapView const& map) {
-  constexpr int most = 32'767;  // stages, devices and links have numbers of 16 bits
-  if (map.stages < 1 || map.devices < 1 || map.copies < 1 || map.stages % map.copies != 0 ||
-      map.links < 0 || map.stages > most + 1 || map.devices > most + 1 || map.links > most + 1) {
-    return false;
-  }
-  for (int s = 0; s < map.stages; ++s) {
-    if (map.device[s] < 0 || map.device[s] >= map.devices) {
-      return false;
-    }
-  }
-  detail::Scratch<int> ends_of_link{map.links, -1};
-  for (int e = 0; e < map.edges; ++e) {
-    StageEdge const edge = map.edge[e];
-    if (edge.from < 0 || edge.from >= edge.to || edge.to >= map.stages ||
-        edge.from / map.parts() != edge.to / map.parts()) {
-      return false;
-    }
-    if (!map.crosses(e)) {
-      continue;
-    }
-    if (edge.link < 0 || edge.link >= map.links) {
-      return false;
-    }
-    int const ends = map.device[edge.from] * map.devices + map.device[edge.to];
-    if (ends_of_link[edge.link] >= 0 && ends_of_link[edge.link] != ends) {
-      return false;
-    }
-    ends_of_link[edge.link] = ends;
-  }
-  return true;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The same on every rank. Group -1 is that of all ranks.
-template <class Program>
-class RankGroups {
- public:
-  static constexpr int all = -1;
-
-  template <class = void>  // compiled where it is called, not by every include
-  static std::vector<RankSet> list() {
-    std::vector<RankSet> groups;
-    for (int stage = 0; stage < reduced(); ++stage) {
-      RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
-      for (int replica = 0; replica < replicas(); ++replica) {
-        for (int s = stage; s < map().stages; s += reduced()) {
-          int const rank = rank_of(replica, s);
-          if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
-            set.ranks.push_back(rank);
-          }
-        }
-      }
-      groups.push_back(set);
-    }
-    for (int replica = 0; replica < replicas(); ++replica) {
-      for (int link = 0; link < map().links; ++link) {
-        StageEdge const& edge = first_edge(link);
-        int const from = rank_of(replica, edge.from);
-        int const to = rank_of(replica, edge.to);
-        std::string const name =
-            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
-        groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
-        groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
-      }
-    }
-    for (int replica = 0; replica < replicas(); ++replica) {
-      for (int pair = 0; pair < pairs(); ++pair) {
-        int const first = replica * Program::devices + pair;
-        int const second = (replica + 1) * Program::devices - 1 - pair;
-        groups.push_back({.ranks = {first, second}, .name = "models " + std::to_string(pair)});
-      }
-    }
-    return groups;
-  }
-
-  /// Of the ranks over which the gradients of this stage are summed.
-  static int of_stage(int stage) {
-    constexpr int groups = reduced();
-    if constexpr (groups > 0) {
-      return stage % groups;
-    } else {
-      return all;
-    }
-  }
-  /// The ends of these groups for a device's stages, by connect(group).
-  template <int Count, class Connect>
-  static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
-    std::vector<decltype(connect(all))> ends;
-    for (LocalStage const& stage : stages.stage) {
-      ends.push_back(connect(of_stage(stage.id)));
-    }
-    return ends;
-  }
-
-  /// Of the ends of a link; the sender is its first rank.
-  static int of_link(int replica, int link, bool forward) {
-    return reduced() + 2 * (replica * map().links + link) + (forward ? 0 : 1);
-  }
-  /// The end of (link, forward) of a replica, by connect(group), which outlives this.
-  template <class Connect>
-  static auto connect_links(int replica, Connect const& connect) {
-    return [replica, &connect](int link, bool forward) {
-      return connect(of_link(replica, link, forward));
-    };
-  }
-
-  /// Of device @p device and the one that has the same parts of the other model; `all` stands for
-  /// none, also of the one in the middle, which has both.
-  static int of_pair(int replica, int device) {
-    int const pair = device < pairs() ? device : Program::devices - 1 - device;
-    return pair < pairs() ? reduced() + 2 * replicas() * map().links + replica * pairs() + pair
-                          : all;
-  }
-
- private:
-  static constexpr StageMapView map() { return Program::map; }
-  static constexpr int replicas() { return Program::batching.replicas; }
-  static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
-  // Stages whose gradients have a group each. Where each device has the whole model, its group is
-  // that of all.
-  static constexpr int reduced() {
-    bool const reduces = replicas() * (keeps_two() ? 1 : map().copies) > 1;
-    return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
-  }
-  static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
-  static constexpr int rank_of(int replica, int stage) {
-    return replica * Program::devices + map().device[stage];
-  }
-  static StageEdge const& first_edge(int link) {
-    int e = 0;
-    while (Program::map.edge[e].link != link || !map().crosses(e)) {
-      ++e;
-    }
-    return Program::map.edge[e];
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/tracer.hpp
-
-/// @file
-/// Tracer: when each action and each collective of one step of a rank began and ended.
-
-// ---- tandem/strategy/action.hpp
-
-/// @file
-/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
-///
-/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
-/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
-/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
-/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update, "0X" awaits the average of the
-/// stage's weights with those of its other copy. "0F3@2" reads weights that have had two updates,
-/// in asynchronous pipelines. Every action has a name, so that an error can say which one was not
-/// reached.
-
-namespace tandem {
-
-enum class ActionKind : std::uint8_t {
-  forward,
-  backward,
-  input_gradient,
-  weight_gradient,
-  send_forward,
-  receive_forward,
-  send_backward,
-  receive_backward,
-  reduce_gradient,
-  reduce_loss,
-  reduce_norm,
-  update,
-  exchange,
-  end,  ///< stands behind a row, so that a rank need not count
-};
-
-/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
-/// Eight bytes without a gap, so that a rank reports one with a single store.
-struct Action {
-  ActionKind kind = ActionKind::forward;
-  std::uint8_t version = 0;  ///< updates that the weights have had, 0 in synchronous strategies
-  std::int16_t stage = 0;
-  std::int32_t index = 0;
-
-  friend constexpr bool operator==(Action const&, Action const&) = default;
-};
-
-/// How an action is written, and whether a number stands behind it.
-struct ActionName {
-  char const* text;
-  bool numbered;
-};
-
-constexpr ActionName name_of(ActionKind kind) {
-  constexpr ActionName names[] = {{"F", true},
-                                  {"B", true},
-                                  {"I", true},
-                                  {"W", true},
-                                  {"SEND_F", true},
-                                  {"RECV_F", true},
-                                  {"SEND_B", true},
-                                  {"RECV_B", true},
-                                  {"REDUCE_GRAD", true},
-                                  {"REDUCE_LOSS", false},
-                                  {"REDUCE_NORM", false},
-                                  {"U", false},
-                                  {"X", false},
-                                  {"END", false}};
-  return names[static_cast<int>(kind)];
-}
-
-/// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
-inline std::string to_string(Action const& action) {
-  ActionName const name = name_of(action.kind);
-  return std::to_string(action.stage) + name.text +
-         (name.numbered ? std::to_string(action.index) : std::string{}) +
-         (action.version > 0 ? "@" + std::to_string(action.version) : std::string{});
-}
-
-/// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
-/// at when it is at none.
-inline std::string in_words(Action const& action) {
-  if (action.kind == ActionKind::end) {
-    return {};
-  }
-  bool const bucket = action.kind == ActionKind::reduce_gradient;
-  return to_string(action) +
-         (name_of(action.kind).numbered
-              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
-              : std::string{});
-}
-
-/// An action in one word, for a progress board that other threads read.
-constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
-
-/// A rank that is at none of its actions, and one that waits for the program to bring a step.
-inline constexpr std::uint64_t at_no_action = pack({.kind = ActionKind::end});
-inline constexpr std::uint64_t awaiting_a_step = pack({.kind = ActionKind::end, .index = 1});
-
-constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What runs side by side on one rank.
-enum class Lane { compute, communication };
-
-/// One bar of a trace, in microseconds since the step began.
-struct TraceEvent {
-  std::string name{};
-  int rank = 0;
-  Lane lane = Lane::compute;
-  double begin_us = 0.0;
-  double end_us = 0.0;
-};
-
-/// Sets stamps around what a rank queues; where they are is the device's business, so that a GPU
-/// stamps its own streams. Off at first, and then it costs one test a collective.
-template <class Device>
-class Tracer {
- public:
-  using Stamp = typename Device::Stamp;
-
-  [[nodiscard]] bool on() const { return on_; }
-
-  void begin(Device& device) {
-    entries_.clear();
-    on_ = true;
-    device.stamp(origin_.emplace(device.make_stamp()));
-  }
-
-  template <class F>
-  void action(Device& device, Action action, F const& f) {
-    Entry& entry = open(device, to_string(action), Lane::compute);
-    device.stamp(entry.begin);
-    f();
-    device.stamp(entry.end);
-  }
-
-  template <class F>
-  void collective(Device& device, Label label, F const& f) {
-    on_stream(device, device.communication, label, f);
-  }
-
-  /// The same for what @p f queues on a stream of communication.
-  template <class Stream, class F>
-  void on_stream(Device& device, Stream& stream, Label label, F const& f) {
-    if (!on_) {
-      f();
-      return;
-    }
-    Entry& entry = open(device, to_string(label), Lane::communication);
-    device.stamp_on(stream, entry.begin);
-    f();
-    device.stamp_on(stream, entry.end);
-  }
-
-  /// Turns it off again; what has been stamped stays for events().
-  void end() { on_ = false; }
-
-  /// @pre everything that was queued is done
-  std::vector<TraceEvent> events(Device& device, int rank) {
-    std::vector<TraceEvent> events;
-    for (Entry const& entry : entries_) {
-      events.push_back({.name = entry.name,
-                        .rank = rank,
-                        .lane = entry.lane,
-                        .begin_us = device.microseconds(*origin_, entry.begin),
-                        .end_us = device.microseconds(*origin_, entry.end)});
-    }
-    entries_.clear();
-    return events;
-  }
-
- private:
-  struct Entry {
-    std::string name;
-    Lane lane;
-    Stamp begin;
-    Stamp end;
-  };
-
-  Entry& open(Device& device, std::string name, Lane lane) {
-    entries_.push_back({std::move(name), lane, device.make_stamp(), device.make_stamp()});
-    return entries_.back();
-  }
-
-  bool on_ = false;
-  std::optional<Stamp> origin_;
-  std::deque<Entry> entries_;  // stamps keep their addresses
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/averaging.hpp
+// ---- tandem/schedule/rules/averaging.hpp
 
 /// @file
 /// How two models that are trained at once are kept together: averaging rules as types, and
@@ -7469,7 +6796,7 @@ struct Overlapped {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/parameter_layout.hpp
+// ---- tandem/strategy/memory/parameter_layout.hpp
 
 /// @file
 /// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
@@ -7786,49 +7113,498 @@ class ModelExchange {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank_interface.hpp
+// ---- tandem/engine/memory/mirror.hpp
 
 /// @file
-/// RankInterface: what the ranks of a program have in common, whichever device of a replica they
-/// are. Called a few times a step, never by an action.
+/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
+/// write, in the layout of the network as the user wrote it.
 
-// ---- tandem/engine/memory_report.hpp
+// ---- tandem/engine/memory/parameter_memory.hpp
 
 /// @file
-/// MemoryReport: what a rank has allocated for tensors.
+/// ParameterMemory: the parameters, gradients and optimizer states of one rank.
+
+// ---- tandem/schedule/rules/weight_places.hpp
+
+/// @file
+/// WeightPlaces: the copies of a stage's weights that an asynchronous pipeline has, and which of
+/// them each pass reads.
+
+// ---- tandem/schedule/rules/asynchrony.hpp
+
+/// @file
+/// Asynchrony: how an asynchronous pipeline trains, as a value.
+///
+/// Microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k of p
+/// does F(g), and then, if g - delay(k) is one, B(g - delay(k)); behind the last B of a step stands
+/// its update. So a gradient is late: docs/strategies.md has each rule as an equation.
 
 namespace tandem {
 
-/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
-struct MemoryReport {
-  std::int64_t parameters = 0;
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
-  std::int64_t optimizer_state = 0;
-  std::int64_t kept = 0;        ///< activations that backward reads, for each live microbatch
-  std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
-  std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
-  std::int64_t scratch = 0;
-  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
-  std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
-  std::int64_t exchange = 0;  ///< averages of two models on their way
-  std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
-  std::int64_t feed =
-      0;  ///< batches and results on their way, where the device has a memory of its own
-  std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
-  std::int64_t messages =
-      0;  ///< tensors on their way to another rank, on Host; made when the first of each is sent
-  std::int64_t logical = 0;  ///< what one live microbatch's activations and gradients would be if
-                             ///< nothing shared memory
+/// Which weights a stage's passes read. A version is the number of updates that they have had.
+enum class WeightRule : std::uint8_t {
+  stashed,          ///< F the current ones, B those that its F has read: PipeDream
+  vertical,         ///< F and B those that the first stage has for the microbatch: vertical sync
+  double_buffered,  ///< F and B those of the step before the last whole one: PipeDream-2BW
+  predicted,        ///< F a prediction of those that B will have, B the current ones: SpecTrain
+  replayed,         ///< F the current ones; B, too, and computes the forward pass again with them
+};
 
-  [[nodiscard]] std::int64_t total() const {
-    return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
-           versions + weights + exchange + wire + feed + tables + messages;
+struct Asynchrony {
+  int devices = 0;  ///< 0: synchronous
+  int microbatches = 1;
+  WeightRule weights = WeightRule::stashed;
+  int delays = 1;  ///< microbatches by which each stage is later than the next
+
+  [[nodiscard]] constexpr bool on() const { return devices > 0; }
+
+  /// Microbatches that go forward between one's F and its B.
+  [[nodiscard]] constexpr int delay(int stage) const { return delays * (devices - 1 - stage); }
+
+  /// Steps by which the last update of a stage is behind its last forward pass.
+  [[nodiscard]] constexpr int late_steps(int stage) const {
+    return (delay(stage) + microbatches - 1) / microbatches;
+  }
+
+  /// Versions that a stage keeps, of which version v has slot v modulo this number.
+  [[nodiscard]] constexpr int versions(int stage) const {
+    switch (weights) {
+      case WeightRule::stashed:
+        return delay(stage) + 1;
+      case WeightRule::vertical:
+        return delay(0) + 1;
+      case WeightRule::double_buffered:
+        return 2;
+      default:
+        return 1;
+    }
+  }
+
+  /// The version that F(g) reads, or, where predicted, predicts from. Below 0 stands for the
+  /// weights of the beginning.
+  [[nodiscard]] constexpr std::int64_t forward_version(int stage, std::int64_t g) const {
+    switch (weights) {
+      case WeightRule::vertical:
+        return g - delay(0);
+      case WeightRule::double_buffered:
+        return g / microbatches - 1;
+      default:
+        return g - delay(stage);
+    }
+  }
+  /// The version that B(g) reads.
+  [[nodiscard]] constexpr std::int64_t backward_version(int stage, std::int64_t g) const {
+    return weights == WeightRule::predicted || weights == WeightRule::replayed
+               ? g
+               : forward_version(stage, g);
+  }
+
+  friend constexpr bool operator==(Asynchrony const&, Asynchrony const&) = default;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Places 0 to versions() - 1 are a ring: version v has place v modulo their number. Where weights
+/// are predicted, the prediction has the place behind them. A synchronous stage has one place.
+struct WeightPlaces {
+  Asynchrony rule{};
+  int stage = 0;
+
+  [[nodiscard]] constexpr int versions() const { return rule.on() ? rule.versions(stage) : 1; }
+
+  /// The last stage has nothing to predict: its gradients are not late.
+  [[nodiscard]] constexpr bool predicts() const {
+    return rule.on() && rule.weights == WeightRule::predicted && rule.delay(stage) > 0;
+  }
+  [[nodiscard]] constexpr int prediction() const { return versions(); }
+  [[nodiscard]] constexpr int count() const { return versions() + (predicts() ? 1 : 0); }
+
+  /// Versions below 0 are the weights of the beginning, which every place has then.
+  [[nodiscard]] constexpr int of_version(std::int64_t version) const {
+    std::int64_t const ring = versions();
+    return static_cast<int>((version % ring + ring) % ring);
+  }
+  /// What F(g) and B(g) read; both are periodic in g with tables().
+  [[nodiscard]] constexpr int forward(std::int64_t g) const {
+    return predicts() ? prediction() : of_version(rule.forward_version(stage, g));
+  }
+  [[nodiscard]] constexpr int backward(std::int64_t g) const {
+    return of_version(rule.backward_version(stage, g));
+  }
+
+  /// Microbatches from the arrival of one's input to the end of its B.
+  [[nodiscard]] constexpr int live() const { return rule.delay(stage) + 1; }
+  /// So many tables of pointers that each always has the same memory and the same weights:
+  /// microbatch g has table g modulo this number.
+  [[nodiscard]] constexpr int tables() const {
+    return std::lcm(live(), versions() > 1 ? versions() * rule.microbatches : 1);
   }
 };
 
 }  // namespace tandem
 
-// ---- tandem/engine/named_parameter.hpp
+// ---- tandem/strategy/batch/options.hpp
+
+/// @file
+/// Options of strategies as types, and Batching, the value that they are lowered to.
+///
+/// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
+
+// ---- tandem/core/float16.hpp
+
+/// @file
+/// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
+
+namespace tandem {
+
+/// 1 sign bit, 5 exponent bits, 10 fraction bits; the same bits as CUDA's __half.
+struct Float16 {
+  std::uint16_t bits = 0;
+
+  Float16() = default;
+  /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
+  /// one.
+  TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
+  /// The same of a double, rounded once.
+  template <std::same_as<double> Double>
+  TANDEM_HOST_DEVICE explicit constexpr Float16(Double value) : Float16{round_to_odd(value)} {}
+  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
+    std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+    std::uint32_t const exponent = (bits >> 10) & 0x1FU;
+    std::uint32_t const fraction = bits & 0x3FFU;
+    if (exponent == 0) {  // zero or subnormal: fraction times 2⁻²⁴, exact
+      float const magnitude = static_cast<float>(fraction) * 0x1p-24F;
+      return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, magnitude) | sign);
+    }
+    std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
+    return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
+  }
+  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
+    return static_cast<double>(static_cast<float>(*this));
+  }
+
+  /// One rounding; what reductions of 16-bit messages need.
+  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
+    return Float16{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
+    return static_cast<float>(a) > static_cast<float>(b);
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+
+ private:
+  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
+    auto const word = __builtin_bit_cast(std::uint32_t, value);
+    std::uint32_t const sign = (word >> 16) & 0x8000U;
+    std::uint32_t const magnitude = word & 0x7FFFFFFFU;
+    std::uint32_t result = 0;
+    if (magnitude > 0x7F800000U) {  // a NaN: quiet, with the upper bits of its payload
+      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
+    } else if (magnitude >= 0x47800000U) {  // 2¹⁶ and above
+      result = 0x7C00U;
+    } else if (magnitude >= 0x38800000U) {  // normal, from 2⁻¹⁴ on; may carry into infinity
+      std::uint32_t const rebiased = magnitude - (112U << 23);
+      result = (rebiased + 0xFFFU + ((rebiased >> 13) & 1U)) >> 13;
+    } else if (magnitude >= 0x33000000U) {  // from 2⁻²⁵ on, half the smallest subnormal
+      std::uint32_t const significand = (magnitude & 0x7FFFFFU) | 0x800000U;
+      std::uint32_t const shift = 126U - (magnitude >> 23);  // to units of 2⁻²⁴
+      std::uint32_t const half = 1U << (shift - 1);
+      result = (significand + half - 1 + ((significand >> shift) & 1U)) >> shift;
+    }
+    return static_cast<std::uint16_t>(sign | result);
+  }
+};
+
+static_assert(sizeof(Float16) == 2);
+
+}  // namespace tandem
+
+namespace tandem {
+
+// In these types the sentence stands last: clang drops the members behind one that fails.
+
+namespace detail {
+
+template <int Count>
+struct MicrobatchesIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
+};
+
+}  // namespace detail
+
+/// Each replica takes its shard of the batch in Count parts, one after another (gradient
+/// accumulation). The microbatch is the unit of batch-norm statistics.
+template <int Count>
+struct Microbatches {
+  static constexpr int microbatches = Count >= 1 ? Count : 1;
+  static_assert(detail::MicrobatchesIsSound<Count>::value);
+};
+
+/// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
+template <int... Weights>
+struct Weighted {
+  static constexpr int count = sizeof...(Weights);
+  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
+  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
+                    (0 + ... + Weights) > 0,
+                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
+};
+
+/// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
+/// fixes. A leaf is a run of consecutive microbatches; Leaves is how many the whole batch has, by
+/// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
+template <int Leaves = 0>
+struct Reproducible {
+  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
+  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
+};
+
+/// Sizes of the gradient buckets: the first small, so that reduction begins early.
+template <std::int64_t First, std::int64_t Rest>
+struct BucketBytes {
+  static constexpr std::int64_t first_bucket = First;
+  static constexpr std::int64_t bucket = Rest;
+  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
+};
+
+/// Gradients as they are sent: exact, or rounded to 16 bits.
+enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
+
+/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
+/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
+/// Float16 has fewer bits below 6e-5 and none below 6e-8, and it ends at 65,504.
+template <class E>
+struct Wire {
+  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
+                                     : std::same_as<E, Float16> ? WireFormat::float16
+                                                                : WireFormat::exact;
+  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
+                "Wire<E>: E must be BFloat16 or Float16");
+};
+
+/// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
+/// `microbatches` consecutive ones from r * microbatches.
+struct Batching {
+  int replicas = 1;
+  int microbatches = 1;  ///< of one replica
+  int shards = 0;        ///< weighted shards; 0: all microbatches alike
+  int weight[64] = {};
+  bool reproducible = false;
+  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  WireFormat wire = WireFormat::exact;
+  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+
+  [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
+  /// one.
+  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
+    return leaves > copies ? leaves / copies : 1;
+  }
+  /// Microbatches of a leaf.
+  [[nodiscard]] constexpr int leaf(int copies) const {
+    return microbatches / copies / leaves_of_copy(copies);
+  }
+};
+
+template <class Option>
+concept BatchingOption = requires {
+  Option::microbatches;
+}
+|| requires { Option::weights; }
+|| requires { Option::leaves; }
+|| requires { Option::first_bucket; }
+|| requires { Option::wire; };
+
+namespace detail {
+
+template <class Option>
+constexpr void apply_batching_option(Batching& batching, int& leaves) {
+  if constexpr (requires { Option::microbatches; }) {
+    batching.microbatches = Option::microbatches;
+  } else if constexpr (requires { Option::weights; }) {
+    batching.shards = Option::count;
+    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
+      batching.weight[shard] = Option::weights[shard];
+    }
+  } else if constexpr (requires { Option::leaves; }) {
+    batching.reproducible = true;
+    leaves = Option::leaves;
+  } else if constexpr (requires { Option::wire; }) {
+    batching.wire = Option::wire;
+  } else {
+    batching.first_bucket_bytes = Option::first_bucket;
+    batching.bucket_bytes = Option::bucket;
+  }
+}
+
+// The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
+// Options of other kinds are for others.
+template <int Replicas, class... Options>
+constexpr Batching gather_batching(int microbatches = 1) {
+  Batching batching{.replicas = Replicas, .microbatches = microbatches};
+  int leaves = 0;
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (BatchingOption<Option>) {
+      apply_batching_option<Option>(batching, leaves);
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
+  if (batching.reproducible) {
+    int const all = leaves > 0 ? leaves : batching.all_microbatches();
+    batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
+  }
+  return batching;
+}
+
+constexpr bool leaves_fit(Batching const& b) {
+  bool const power_of_two = b.leaves > 0 && (b.leaves & (b.leaves - 1)) == 0;
+  return power_of_two && b.microbatches % b.leaves == 0;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Whether a backend's ops keep parameters in layouts of their own.
+template <class Backend>
+inline constexpr bool packs_weights = [] {
+  if constexpr (requires { Backend::packs_weights; }) {
+    return bool{Backend::packs_weights};
+  } else {
+    return false;
+  }
+}();
+
+/// Flat arrays in the order of the device's ParameterLayout.
+template <class Program, class Backend>
+class ParameterMemory {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
+  /// them.
+  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr auto const& places = Program::places;
+  static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
+
+  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
+  ParameterMemory(Device& device, int states, int leaves)
+      : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
+        parameters_{device, bytes(layout.elements)},
+        versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
+        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
+        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
+        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
+
+  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
+  [[nodiscard]] P* version(int place) const {
+    return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
+  }
+  /// Frozen parameters have no versions.
+  [[nodiscard]] P* parameter(int p, int place) const {
+    return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
+  }
+  /// The same as products read it; null where ops pack it.
+  [[nodiscard]] T const* weight(int p, int place) const {
+    if constexpr (std::is_same_v<T, P>) {
+      return parameter(p, place);
+    } else {
+      return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
+    }
+  }
+  void copy_version(Device& device, int from, int to) const {
+    Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
+  }
+  /// The parameters as products read them; where the types agree, the parameters themselves. Null
+  /// where ops pack them.
+  [[nodiscard]] T* weights() const {
+    if constexpr (mixed) {
+      return weights_.template as<T>();
+    } else if constexpr (std::is_same_v<T, P>) {
+      return parameters();
+    } else {
+      return nullptr;
+    }
+  }
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] P* gradients(int buffer = 0) const {
+    return gradients_.template as<P>() + buffer * layout.trained;
+  }
+  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
+  /// Sums of finished leaves that wait for their sibling in the tree.
+  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
+
+ protected:
+  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
+  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
+  [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
+  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
+  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
+  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
+
+ private:
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(P);
+  }
+
+  int waiting_leaves_;
+  Buffer parameters_;
+  Buffer versions_;
+  Buffer weights_;
+  Buffer gradients_;
+  Buffer states_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+template <class Program, class Backend>
+class ParameterMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+
+  explicit ParameterMirror(int /*states*/) {}
+
+  /// Brings the mirror up to date; until the next step or upload it stays so.
+  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
+  /// Gives the device what the mirror has.
+  void upload(Device& /*device*/, Memory const& /*memory*/) {}
+
+  /// As of ParameterMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
+  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
+
+ private:
+  Memory const* memory_ = nullptr;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/rank_interface.hpp
+
+/// @file
+/// RankInterface: what the ranks of a program have in common, whichever device of a replica they
+/// are. Called a few times a step, never by an action.
+
+// ---- tandem/engine/memory/named_parameter.hpp
 
 /// @file
 /// NamedParameter: a parameter with its gradient and optimizer states, by name.
@@ -7948,7 +7724,43 @@ auto named_parameters(Mirror& mirror, int states) {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank_options.hpp
+// ---- tandem/engine/prepare/memory_report.hpp
+
+/// @file
+/// MemoryReport: what a rank has allocated for tensors.
+
+namespace tandem {
+
+/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
+struct MemoryReport {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t kept = 0;        ///< activations that backward reads, for each live microbatch
+  std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
+  std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
+  std::int64_t scratch = 0;
+  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
+  std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
+  std::int64_t exchange = 0;  ///< averages of two models on their way
+  std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
+  std::int64_t feed =
+      0;  ///< batches and results on their way, where the device has a memory of its own
+  std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
+  std::int64_t messages =
+      0;  ///< tensors on their way to another rank, on Host; made when the first of each is sent
+  std::int64_t logical = 0;  ///< what one live microbatch's activations and gradients would be if
+                             ///< nothing shared memory
+
+  [[nodiscard]] std::int64_t total() const {
+    return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
+           versions + weights + exchange + wire + feed + tables + messages;
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/rank_options.hpp
 
 /// @file
 /// RankOptions: what a rank is made for; Watch: what it calls while it waits.
@@ -8301,7 +8113,7 @@ std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/action_table.hpp
+// ---- tandem/schedule/table/action_table.hpp
 
 /// @file
 /// ActionTable: the rows of all devices of a model replica, as a constexpr value or, as
@@ -8373,16 +8185,6 @@ struct RankOptions {
   bool record = true;  ///< on a GPU: record a step as a graph and replay it
 };
 
-/// Whether a communicator's calls can be recorded: not if the host takes part in them.
-template <class C>
-inline constexpr bool is_capturable = [] {
-  if constexpr (requires { C::capturable; }) {
-    return bool{C::capturable};
-  } else {
-    return false;
-  }
-}();
-
 /// How the host waits for a device that works on its own: for so long, and looking after the other
 /// ranks meanwhile.
 struct Watch {
@@ -8415,7 +8217,7 @@ struct Watch {
 
 }  // namespace tandem
 
-// ---- tandem/engine/state.hpp
+// ---- tandem/engine/step/state.hpp
 
 /// @file
 /// StepBatch: the data of one step; StepResult: what it gives back.
@@ -8462,7 +8264,7 @@ struct StepResult {
 namespace tandem {
 
 template <class P, class Target>
-class StepStream;  // engine/step_stream.hpp
+class StepStream;  // engine/step/stream.hpp
 
 /// @tparam P  of parameters and of the data that the caller passes
 template <class P, class Target>
@@ -8533,22 +8335,23 @@ class StreamedRank : public RankInterface<P, Target> {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank_passes.hpp
+// ---- tandem/engine/rank/rank_passes.hpp
 
 /// @file
 /// RankPasses: what the passes and messages of a rank do; Rank runs them in the order of its row.
 
-// ---- tandem/engine/asynchronous_plan.hpp
+// ---- tandem/engine/links/gradient_reduction.hpp
 
 /// @file
-/// The RankPlan of a device of an asynchronous pipeline.
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
 
-// ---- tandem/engine/rank_plan.hpp
+// ---- tandem/engine/prepare/rank_plan.hpp
 
 /// @file
 /// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
 
-// ---- tandem/engine/gradient_lives.hpp
+// ---- tandem/engine/prepare/gradient_lives.hpp
 
 /// @file
 /// held_gradients: of how many microbatches a device must hold the gradients of activations at
@@ -8666,7 +8469,7 @@ int held_gradients(ActionSpan row, StageMapView const& map, std::span<LocalStage
 
 }  // namespace tandem
 
-// ---- tandem/engine/memory_plan.hpp
+// ---- tandem/engine/prepare/memory_plan.hpp
 
 /// @file
 /// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
@@ -8791,7 +8594,7 @@ struct MetricOp {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/buffer_sizes.hpp
+// ---- tandem/strategy/memory/buffer_sizes.hpp
 
 /// @file
 /// BufferSizes: bytes of the buffers of a graph's nodes, for one size of microbatch.
@@ -8821,7 +8624,7 @@ struct BufferSizes {
 
 }  // namespace tandem::detail
 
-// ---- tandem/strategy/first_fit.hpp
+// ---- tandem/strategy/memory/first_fit.hpp
 
 /// @file
 /// FirstFit: places buffers in one region of memory by when they live. At compile time, too.
@@ -9152,7 +8955,7 @@ class ValuePlanner {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/live_microbatches.hpp
+// ---- tandem/schedule/table/live_microbatches.hpp
 
 /// @file
 /// How many microbatches a stage must hold at once, which is what its activations cost.
@@ -9201,7 +9004,7 @@ constexpr int deferred_microbatches(Table const& table, StageMapView const& map,
 
 }  // namespace tandem
 
-// ---- tandem/strategy/lower_table.hpp
+// ---- tandem/schedule/table/lower.hpp
 
 /// @file
 /// lower(): puts the messages between the passes of an action table.
@@ -9210,7 +9013,7 @@ constexpr int deferred_microbatches(Table const& table, StageMapView const& map,
 /// made it; RECV_B and SEND_B stand likewise around B (or I). An action of a stage sends, or
 /// receives, all that the stage has for other devices, in ascending order of edges.
 
-// ---- tandem/strategy/stage_edges.hpp
+// ---- tandem/schedule/table/stage_edges.hpp
 
 /// @file
 /// StageEdges: the edges of each stage as lists, those that cross to another device apart.
@@ -9458,7 +9261,7 @@ ActionRows lower(ActionRows const& table, StageMapView const& map) {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/timeline.hpp
+// ---- tandem/schedule/time/timeline.hpp
 
 /// @file
 /// Timeline: when each action of a table begins and ends, and how long devices are idle.
@@ -9804,10 +9607,8 @@ RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
   return plan;
 }
 
-}  // namespace tandem
-
-namespace tandem {
-
+/// The same for a device of an asynchronous pipeline.
+///
 /// No rows, since the device never comes to the end of one: each_action() says what it does next.
 template <class Program>
 RankPlan make_asynchronous_plan(Batching const& batching) {
@@ -9817,310 +9618,6 @@ RankPlan make_asynchronous_plan(Batching const& batching) {
 }
 
 }  // namespace tandem
-
-// ---- tandem/engine/at_stage.hpp
-
-/// @file
-/// at_stage: from the number of a stage, known when a rank runs, to its index, known to the
-/// compiler.
-
-namespace tandem {
-
-/// Calls @p f with the index of the local stage @p id of a DeviceProgram, as a type.
-template <class Program, class F>
-void at_stage(int id, F const& f) {
-  if constexpr (Program::stages.count == 1) {
-    f(std::integral_constant<int, 0>{});
-  } else {
-    [&]<int... S>(std::integer_sequence<int, S...>) {
-      (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
-             ...);
-    }
-    (std::make_integer_sequence<int, Program::stages.count>{});
-  }
-}
-
-}  // namespace tandem
-
-// ---- tandem/engine/feed.hpp
-
-/// @file
-/// Feed: how the data and the state of a step reach a device, and how its results come back.
-
-// ---- tandem/engine/microbatches.hpp
-
-/// @file
-/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
-
-// ---- tandem/strategy/split.hpp
-
-/// @file
-/// split: sizes of the microbatches of a global batch, the last uneven one included.
-
-namespace tandem {
-
-/// Part @p part of @p total cut into @p parts alike: ceil((i+1) t/p) - ceil(i t/p).
-///
-/// Sizes differ by one at most, and so do the sums of equal runs of them: 10 samples in 4
-/// microbatches are 3, 2, 3, 2, hence 5 and 5 for two replicas of two.
-constexpr int even_part(int total, int part, int parts) {
-  auto const before = [&](std::int64_t i) {
-    return static_cast<int>((i * total + parts - 1) / parts);
-  };
-  return before(part + 1) - before(part);
-}
-
-/// Shard @p shard of @p total in proportion to the weights: floors first, then what is left goes to
-/// the largest remainders, the lower rank among equals. Cost: O(shards²).
-constexpr int weighted_part(int total, int shard, Batching const& batching) {
-  std::int64_t weights = 0;
-  for (int s = 0; s < batching.shards; ++s) {
-    weights += batching.weight[s];
-  }
-  auto const quota = [&](int s) { return std::int64_t{total} * batching.weight[s]; };
-  std::int64_t left = total;
-  for (int s = 0; s < batching.shards; ++s) {
-    left -= quota(s) / weights;
-  }
-  int ahead = 0;  // shards that come before this one in the order of remainders
-  for (int s = 0; s < batching.shards; ++s) {
-    std::int64_t const theirs = quota(s) % weights;
-    std::int64_t const ours = quota(shard) % weights;
-    ahead += theirs > ours || (theirs == ours && s < shard) ? 1 : 0;
-  }
-  return static_cast<int>(quota(shard) / weights) + (ahead < left ? 1 : 0);
-}
-
-/// Samples in microbatch @p index (counted over all replicas) of a global batch of @p total.
-constexpr int microbatch_size(int total, int index, Batching const& batching) {
-  int const all = batching.all_microbatches();
-  if (batching.shards == 0) {
-    return even_part(total, index, all);
-  }
-  int const run = all / batching.shards;
-  return even_part(weighted_part(total, index / run, batching), index % run, run);
-}
-
-/// The largest microbatch of a global batch of @p total: what memory is planned for.
-constexpr int largest_microbatch(int total, Batching const& batching) {
-  int largest = 0;
-  for (int i = 0; i < batching.all_microbatches(); ++i) {
-    int const size = microbatch_size(total, i, batching);
-    largest = size > largest ? size : largest;
-  }
-  return largest;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One of a rank's microbatches.
-struct Microbatch {
-  int size = 0;       ///< samples
-  int first = 0;      ///< position of its first sample in the global batch
-  int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
-  bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
-};
-
-/// The sizes for one global batch size, worked out again only when that changes.
-class RankMicrobatches {
- public:
-  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
-      : batching_{batching},
-        replica_{replica},
-        copies_{copies},
-        leaf_{batching.leaf(copies)},
-        own_(static_cast<std::size_t>(batching.microbatches)) {}
-
-  /// Splits a global batch of @p total samples. No allocation.
-  void split(int total) {
-    if (total == total_) {
-      return;
-    }
-    total_ = total;
-    int before = 0;
-    int const own = replica_ * batching_.microbatches;
-    for (int i = 0; i < own; ++i) {
-      before += microbatch_size(total, i, batching_);
-    }
-    bool adds = false;
-    for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, own + m, batching_);
-      adds = adds && m % leaf_ != 0;
-      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
-      own_[static_cast<std::size_t>(m)] = {.size = size,
-                                           .first = before,
-                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
-                                           .adds = adds};
-      adds = adds || size > 0;
-      before += size;
-    }
-    for (int& samples : of_copy_) {
-      samples = 0;
-    }
-    for (int i = 0; i < batching_.all_microbatches(); ++i) {
-      of_copy_[i % batching_.microbatches / (batching_.microbatches / copies_)] +=
-          microbatch_size(total, i, batching_);
-    }
-  }
-
-  [[nodiscard]] int total() const { return total_; }
-  /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
-  [[nodiscard]] int total_of_copy(Microbatch const& own) const {
-    return of_copy_[(&own - own_.data()) / (batching_.microbatches / copies_)];
-  }
-  /// The rank's microbatch @p m.
-  [[nodiscard]] Microbatch const& operator[](int m) const {
-    return own_[static_cast<std::size_t>(m)];
-  }
-  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
-  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
-  /// The rank's shard of the global batch: samples [begin(), end()).
-  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
-  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
-  /// What of the shard the microbatches of one of the model's copies are.
-  [[nodiscard]] std::int64_t begin(int copy) const { return (*this)[first_of(copy)].first; }
-  [[nodiscard]] std::int64_t end(int copy) const {
-    Microbatch const& last = (*this)[first_of(copy + 1) - 1];
-    return last.first + last.size;
-  }
-  /// Its index among the microbatches of all replicas.
-  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
-
- private:
-  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
-
-  Batching batching_;
-  int replica_;
-  int copies_;
-  int leaf_;  // in microbatches
-  int total_ = -1;
-  int of_copy_[2] = {};  // of the model, samples
-  std::vector<Microbatch> own_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a Feed must have room for.
-struct FeedSizes {
-  std::int64_t samples = 0;  ///< of the largest shard
-  std::int64_t targets_per_sample = 1;
-};
-
-/// Whether arrays of @p shape are of another type, or in another order, than users have them.
-template <class Backend>
-constexpr bool converts(Shape shape) {
-  bool const reorders = rewrites_of<Backend>().channels_last && shape.rank == 3 && shape[0] > 1 &&
-                        shape[1] * shape[2] > 1;
-  return reorders || !std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
-}
-
-/// The primary template is for devices that read the caller's memory: nothing is copied unless the
-/// backend stores it otherwise, and a step is over when its last action is.
-template <class Program, class Backend, class Target>
-class Feed {
- public:
-  using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Batch = StepBatch<P, Target>;
-  using Device = typename Backend::Device;
-  static constexpr Shape in = Program::Program::network.node[0].out;
-  static constexpr Shape out = Program::Program::network.output().out;
-  static constexpr std::int64_t inputs = in.elements();
-  static constexpr std::int64_t outputs = out.elements();
-  /// Whether the caller's elements are of another type, or in another order, than the backend's.
-  static constexpr bool converts_input = Program::has_input && converts<Backend>(in);
-  static constexpr bool converts_output = converts<Backend>(out);
-  /// Steps that may be queued before the result of the first is collected.
-  static constexpr int steps_in_flight = 1;
-
-  Feed(Device& device, FeedSizes const& sizes)
-      : targets_{sizes.targets_per_sample},
-        samples_{device, converts_input
-                             ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
-                             : 0} {}
-
-  /// Begins a step. @p batch is the global one, of which the rank has @p own.
-  template <class Wait>
-  void begin(Device& /*device*/, StepState const& state, Batch const& batch,
-             RankMicrobatches const& own, Wait const& /*wait*/) {
-    state_ = state;
-    batch_ = batch;
-    first_ = own.begin();
-    result_ = {};
-  }
-
-  /// In the device's memory.
-  [[nodiscard]] StepState const* state() const { return &state_; }
-  [[nodiscard]] StepResult* result() { return &result_; }
-
-  /// Of the step at work.
-  [[nodiscard]] Batch const& batch() const { return batch_; }
-
-  /// What is queued first in every step.
-  void load(Device& device, RankMicrobatches const& own) {
-    if constexpr (converts_input) {
-      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), in,
-                            batch_.x + first_ * inputs, samples_.template as<T>());
-    }
-  }
-
-  /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
-  [[nodiscard]] T const* input(Microbatch const& m) const {
-    if constexpr (converts_input) {
-      return samples_.template as<T>() + (m.first - first_) * inputs;
-    } else {
-      return batch_.x + m.first * inputs;
-    }
-  }
-  [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return batch_.targets + m.first * targets_;
-  }
-
-  /// Gives the caller a microbatch's outputs.
-  void store(Device& device, T const* y, Microbatch const& m) {
-    P* const to = batch_.outputs + m.first * outputs;
-    if constexpr (converts_output) {
-      Border<Backend>::store(device, m.size, out, y, to);
-    } else {
-      Verbs<Backend>::copy(device, y, to, m.size * outputs);
-    }
-  }
-
-  /// Ends a step that begin() began; all of it has been queued.
-  void end(Device& /*device*/) {}
-
-  /// Steps that have been queued and not collected.
-  [[nodiscard]] static constexpr int waiting() { return 0; }
-
-  /// The result of the oldest step that has not been collected.
-  template <class Wait>
-  StepResult collect(Device& /*device*/, Wait const& /*wait*/) {
-    return result_;
-  }
-
-  /// Bytes of the device's memory that this has.
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
-
- private:
-  std::int64_t targets_;
-  typename Backend::Buffer samples_;
-  std::int64_t first_ = 0;  // of the rank's samples in the global batch
-  StepState state_{};
-  Batch batch_{};
-  StepResult result_{};
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/gradient_reduction.hpp
-
-/// @file
-/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
-/// all replicas.
 
 namespace tandem {
 
@@ -10158,7 +9655,7 @@ class GradientReduction {
   using Wire =
       std::conditional_t<batching.wire == WireFormat::bfloat16, BFloat16,
                          std::conditional_t<batching.wire == WireFormat::float16, Float16, P>>;
-  /// Whether sums in a fixed order take more than an all-reduce: comm/cuda_ordered.cuh.
+  /// Whether sums in a fixed order take more than an all-reduce: comm/cuda/ordered.cuh.
   static constexpr bool needs_order =
       batching.reproducible && replicas > 1 && !sums_in_order<Communicator>;
   static constexpr bool rounds = batching.wire != WireFormat::exact && replicas > 1;
@@ -10360,7 +9857,7 @@ class GradientReduction {
 
 }  // namespace tandem
 
-// ---- tandem/engine/no_links.hpp
+// ---- tandem/engine/links/no_links.hpp
 
 /// @file
 /// NoLinks: RankLinks where a replica is one device, which sends nothing to another one.
@@ -10384,13 +9881,371 @@ struct NoLinks {
 
 }  // namespace tandem
 
-// ---- tandem/engine/plays_rows.hpp
+// ---- tandem/engine/links/rank_links.hpp
+
+/// @file
+/// RankLinks: the ends of all links of a rank, and which tensors go over them.
+
+// ---- tandem/engine/links/link.hpp
+
+/// @file
+/// LinkEnd: one end of a link between two devices, on which tensors of one direction travel.
+
+namespace tandem {
+
+/// Has a stream of its own, so that a message waits for nothing but its buffer and its other end,
+/// and what is computed meanwhile goes on. Not copyable, not movable.
+template <class Backend, class Communicator>
+class LinkEnd {
+ public:
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using Mark = typename Device::Mark;
+  using Stream = typename Communicator::Stream;
+
+  /// @param communicator  of two ranks, of which the sender is rank 0
+  /// @param tracer        outlives this
+  LinkEnd(Device& device, Communicator communicator, Tracer<Device>& tracer)
+      : communicator_{std::move(communicator)},
+        tracer_{&tracer},
+        stream_{device.make_stream()},
+        mark_{device.make_mark()} {}
+
+  LinkEnd(LinkEnd const&) = delete;
+  LinkEnd& operator=(LinkEnd const&) = delete;
+
+  /// Makes the connection where the first message would: one end alone may not, since in a step the
+  /// other may be sending on another link. Both ends call it, and all ranks for their links in one
+  /// order.
+  void connect() {
+    if constexpr (requires { communicator_.warm_up(*stream_, {Operation::send}); }) {
+      communicator_.warm_up(*stream_, {Operation::send});
+    }
+  }
+
+  /// Sends what has been computed so far; it must not change until await().
+  void send(Device& device, T const* data, std::int64_t count, Label label) {
+    transfer(device, label, [&] {
+      communicator_.send(std::span<T const>{data, static_cast<std::size_t>(count)}, 1, *stream_,
+                         label);
+    });
+  }
+
+  /// What is computed from now on comes after the message's arrival in @p data.
+  void receive(Device& device, T* data, std::int64_t count, Label label) {
+    transfer(device, label, [&] {
+      communicator_.receive(std::span<T>{data, static_cast<std::size_t>(count)}, 0, *stream_,
+                            label);
+    });
+    await(device);
+  }
+
+  /// What is computed from now on comes after all messages so far.
+  void await(Device& device) {
+    if (std::exchange(pending_, false)) {  // a capture may not wait for another step's mark
+      device.await_on(*stream_, mark_);
+    }
+  }
+
+  /// After an error: nothing queued reads or writes memory any more.
+  void settle(Device& device) { device.settle(*stream_); }
+
+  [[nodiscard]] Communicator& communicator() { return communicator_; }
+
+ private:
+  template <class F>
+  void transfer(Device& device, Label label, F const& f) {
+    device.begin_on(*stream_);
+    tracer_->on_stream(device, *stream_, label, f);
+    device.mark_on(*stream_, mark_);
+    pending_ = true;
+  }
+
+  Communicator communicator_;
+  Tracer<Device>* tracer_;
+  std::unique_ptr<Stream> stream_;
+  Mark mark_;
+  bool pending_ = false;  // messages that nobody has awaited
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/operand_table.hpp
+
+/// @file
+/// OperandTable: where everything stands that a device's nodes read and write for one microbatch.
+
+namespace tandem {
+
+template <class T, class P = T>
+struct OperandTable {
+  Operands<T, P> const* operands = nullptr;  ///< of each node
+  T const* const* forks = nullptr;           ///< gradients of nodes' outputs that are to be added
+  std::size_t const* first_fork = nullptr;   ///< of each node, those of its output
+  T* const* gradient = nullptr;              ///< of each node's output
+  T const* output = nullptr;                 ///< the network's, where the device has it
+  T* loss_gradient = nullptr;                ///< likewise
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a device's links depend on.
+struct RankLinksTask {
+  GraphView graph;
+  StageMapView map{};
+  std::span<LocalStage const> stages{};
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+};
+
+/// That of device @p Program::device.
+template <class Program>
+RankLinksTask rank_links_task() {
+  return {.graph = Program::graph,
+          .map = Program::Program::map,
+          .stages = Program::stages.stage,
+          .apart = Program::Program::batching.reproducible};
+}
+
+/// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
+/// allocates nothing here. Compiled for a backend and not for each device of each strategy.
+template <class Backend, class Communicator>
+class RankLinks {
+ public:
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using Table = OperandTable<T, typename Backend::Master>;
+  using End = LinkEnd<Backend, Communicator>;
+
+  /// @param waits    those of the device's MemoryPlan
+  /// @param connect  connect(link, forward): this rank's end of the link's group
+  /// @param largest  samples of a microbatch at most
+  template <class Connect>
+  RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
+            Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
+      : task_{task}, largest_{largest} {
+    std::vector<Transfer> const all = find_transfers();
+    for (Transfer const& t : all) {
+      for (bool const forward : {true, false}) {
+        std::unique_ptr<End>& own = end(t.link, forward);
+        if (own == nullptr && (forward || task_.graph.node[t.node].needs_gradient)) {
+          own = std::make_unique<End>(device, connect(t.link, forward), tracer);
+        }
+      }
+    }
+    for (auto const& own : ends_) {  // in the order of the links, which is the same on all ranks
+      if (own != nullptr) {
+        own->connect();
+      }
+    }
+    for (SendWait const& wait : waits) {
+      auto const at = std::find_if(all.begin(), all.end(),
+                                   [&](Transfer const& t) { return t.node == wait.node; });
+      waits_.push_back(
+          {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get()});
+    }
+  }
+
+  /// What holds the messages that this rank sends until they are received, where threads send them:
+  /// the largest of each link and direction.
+  [[nodiscard]] std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (int link = 0;
+         std::same_as<typename Communicator::Stream, host::Queue> && link < task_.map.links;
+         ++link) {
+      sum += largest_of(sends_, link, false) + largest_of(receives_, link, true);
+    }
+    return sum;
+  }
+
+  /// A message of a microbatch of @p batch samples.
+  template <class Memory>
+  void run(Device& device, Memory const& memory, Table const& table, Action action,
+           std::int64_t batch, bool training) {
+    switch (action.kind) {
+      case ActionKind::send_forward:
+        send_forward(device, table, action.stage, action.index, batch);
+        break;
+      case ActionKind::receive_forward:
+        await(device, action.kind, action.stage, training);
+        receive_forward(device, table, action.stage, action.index, batch);
+        break;
+      case ActionKind::send_backward:
+        send_backward(device, memory, action.stage, action.index, batch);
+        break;
+      default:
+        receive_backward(device, table, action.stage, action.index, batch);
+    }
+  }
+
+  /// Before action @p before of stage @p id: what was sent from memory that it writes has left.
+  void await(Device& device, ActionKind before, int id, bool training) {
+    for (Wait const& wait : waits_) {
+      if (wait.rule.stage == id && wait.rule.before == before &&
+          !(training && wait.rule.answered)) {
+        wait.end->await(device);
+      }
+    }
+  }
+
+  /// All messages are behind what is computed next.
+  void await_all(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->await(device);
+      }
+    }
+  }
+  void settle(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->settle(device);
+      }
+    }
+  }
+
+ private:
+  struct Transfer {
+    int node;
+    int stage;
+    int link;
+  };
+  struct Wait {
+    SendWait rule;
+    End* end;
+  };
+
+  // What stage @p id has made of a microbatch of @p batch samples leaves.
+  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : sends_) {
+      if (t.stage == id) {
+        // As the edge has it: a view of the network's input has no memory of its own.
+        end(t.link, true)
+            ->send(device, table.operands[t.node].x[0], batch * elements(t), label(id, 0, m));
+      }
+    }
+  }
+  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      if (t.stage == id) {
+        end(t.link, true)
+            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
+      }
+    }
+  }
+  // The gradients of what stage @p id received.
+  template <class Memory>
+  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      for (int r = 0; t.stage == id && r < messages(t); ++r) {
+        end(t.link, false)
+            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
+      }
+    }
+  }
+  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : gradients_) {
+      Node const& node = task_.graph.node[t.node];
+      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
+        end(t.link, false)
+            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
+      }
+    }
+  }
+
+  // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
+  std::vector<Transfer> find_transfers() {
+    ends_.resize(2 * static_cast<std::size_t>(task_.map.links));
+    std::vector<Transfer> all;
+    for (LocalStage const& stage : task_.stages) {
+      for (int n = stage.first; n < stage.last; ++n) {
+        Node const& node = task_.graph.node[n];
+        if (node.kind == NodeKind::send || node.kind == NodeKind::receive) {
+          bool const sends = node.kind == NodeKind::send;
+          int const link =
+              sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
+          all.push_back({.node = n, .stage = stage.id, .link = link});
+          (sends ? sends_ : receives_).push_back(all.back());
+        }
+      }
+      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
+        names_.push_back(std::to_string(stage.id) + verb);
+      }
+    }
+    // Their gradients come in the order in which later stages go backward.
+    gradients_ = sends_;
+    std::stable_sort(gradients_.begin(), gradients_.end(),
+                     [&](Transfer const& a, Transfer const& b) {
+                       return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
+                     });
+    return all;
+  }
+
+  [[nodiscard]] int link_between(int from, int to) const {
+    for (int e = 0; e < task_.map.edges; ++e) {
+      StageEdge const& edge = task_.map.edge[e];
+      if (edge.from == from && edge.to == to) {
+        return edge.link;
+      }
+    }
+    return 0;
+  }
+  std::unique_ptr<End>& end(int link, bool forward) {
+    return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
+  }
+  [[nodiscard]] std::int64_t elements(Transfer const& t) const {
+    return task_.graph.node[t.node].out.elements();
+  }
+  // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
+  [[nodiscard]] std::int64_t largest_of(std::vector<Transfer> const& list, int link,
+                                        bool gradients) const {
+    std::int64_t most = 0;
+    for (Transfer const& t : list) {
+      if (t.link == link && (!gradients || task_.graph.node[t.node].needs_gradient)) {
+        most = std::max(most, elements(t));
+      }
+    }
+    return largest_ * most * static_cast<std::int64_t>(sizeof(T));
+  }
+  // Gradients of one received tensor.
+  [[nodiscard]] int messages(Transfer const& t) const {
+    if (!task_.graph.node[t.node].needs_gradient) {
+      return 0;
+    }
+    int readers = 0;
+    for (int e = 0; e < task_.graph.edges; ++e) {
+      readers += task_.graph.source[e] == t.node ? 1 : 0;
+    }
+    return task_.apart ? readers : 1;
+  }
+  Label label(int id, int verb, int microbatch) const {
+    std::size_t local = 0;
+    while (task_.stages[local].id != id) {
+      ++local;
+    }
+    return {names_[4 * local + static_cast<std::size_t>(verb)].c_str(), microbatch};
+  }
+
+  RankLinksTask task_;
+  std::int64_t largest_;
+  std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
+  std::vector<Transfer> sends_;
+  std::vector<Transfer> receives_;
+  std::vector<Transfer> gradients_;
+  std::vector<Wait> waits_;
+  std::vector<std::string> names_;  // of each local stage, its four kinds of messages
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/check/plays_rows.hpp
 
 /// @file
 /// plays_rows: what debug builds ask of every rank that is made, whether its memory is right for
 /// its rows of actions.
 
-// ---- tandem/engine/memory_check.hpp
+// ---- tandem/engine/memory/check/memory_check.hpp
 
 /// @file
 /// MemoryCheck: plays a row of actions on a rank's tables of pointers, byte by byte of its arenas.
@@ -10400,98 +10255,18 @@ struct NoLinks {
 /// buffers whose lives meet cannot overlap but as views and in place. It knows the graph and what a
 /// pass reads and writes, and of the plan only the pointers that came of it and its waits.
 
-// ---- tandem/engine/checked_memory.hpp
+// ---- tandem/engine/memory/check/checked_memory.hpp
 
 /// @file
 /// CheckedMemory: reads and writes of a rank's arenas by name, for MemoryCheck.
 
-// ---- tandem/engine/arenas.hpp
-
-/// @file
-/// Arenas: where the regions of a MemoryPlan stand in a rank's memory, for each live microbatch.
-
-namespace tandem {
-
-/// Two arenas: one of what is kept, stage by stage and slot by slot; one of what is sent, values
-/// and gradients. Of a stage, microbatch m of the replica has slot m modulo its live ones.
-class Arenas {
- public:
-  /// Both outlive this.
-  Arenas(MemoryPlan const& plan, PlanTask const& task) : plan_{plan}, task_{task} {
-    for (StageLife const& stage : task.stages) {
-      deferred_ = std::max(deferred_, stage.deferred);
-    }
-  }
-
-  /// So many tables of pointers that live microbatches have different ones, and each of them always
-  /// the same slots: microbatch m has table m modulo this number.
-  [[nodiscard]] int tables() const {
-    int count = 1;
-    for (StageLife const& stage : task_.stages) {
-      count = std::lcm(count, std::max(stage.live, 1));
-      count = std::lcm(count, std::max(stage.deferred, 1));
-    }
-    return std::min(count, task_.microbatches);
-  }
-
-  [[nodiscard]] std::int64_t kept_bytes() const {
-    return kept_before(static_cast<int>(task_.stages.size()));
-  }
-  /// Where the slot of @p table of a stage begins.
-  [[nodiscard]] std::int64_t kept_at(int stage, int table) const {
-    auto const s = static_cast<std::size_t>(stage);
-    StageLife const& own = task_.stages[s];
-    return kept_before(stage) + slot(table, own.first_microbatch, own.live) * plan_.kept_bytes[s];
-  }
-
-  /// Of what is sent, values, and gradients. The last two share memory unless values are computed
-  /// again while gradients live, or gradients outlive their pass.
-  [[nodiscard]] std::int64_t transient_bytes() const {
-    return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
-                                      : plan_.gradient_bytes * std::max(deferred_, 1));
-  }
-  [[nodiscard]] std::int64_t values_at() const { return plan_.outgoing_bytes; }
-  /// What is to be added to the plan's @p offset of a gradient.
-  [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const {
-    if (offset < plan_.outgoing_bytes) {
-      return 0;
-    }
-    int const own =
-        deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
-    return gradients_at() - plan_.outgoing_bytes + own * plan_.gradient_bytes;
-  }
-
- private:
-  [[nodiscard]] static int slot(int table, int first, int slots) {
-    return ((table - first) % slots + slots) % slots;
-  }
-  [[nodiscard]] std::int64_t kept_before(int stage) const {
-    std::int64_t sum = 0;
-    for (int s = 0; s < stage; ++s) {
-      sum += plan_.kept_bytes[static_cast<std::size_t>(s)] *
-             task_.stages[static_cast<std::size_t>(s)].live;
-    }
-    return sum;
-  }
-  [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
-  [[nodiscard]] std::int64_t gradients_at() const {
-    return plan_.outgoing_bytes + (shares() ? 0 : plan_.transient_bytes);
-  }
-
-  MemoryPlan const& plan_;
-  PlanTask const& task_;
-  int deferred_ = 0;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/buffer_names.hpp
+// ---- tandem/engine/memory/check/buffer_names.hpp
 
 /// @file
 /// BufferNames: which buffers a device's graph has, one name for all nodes and edges that share one
 /// by what they are (views, sums, slices) and not by where a plan has put them.
 
-// ---- tandem/engine/marked_memory.hpp
+// ---- tandem/engine/memory/check/marked_memory.hpp
 
 /// @file
 /// MarkedMemory: what every byte of a rank's arenas was last written with, for MemoryCheck.
@@ -10726,7 +10501,7 @@ class BufferNames {
 
 }  // namespace tandem::detail
 
-// ---- tandem/engine/operand_tables.hpp
+// ---- tandem/engine/memory/operand_tables.hpp
 
 /// @file
 /// OperandTables: for each live microbatch, the table of pointers into a rank's arenas. Made once.
@@ -10734,12 +10509,92 @@ class BufferNames {
 /// It knows a device's graph as a value, so that it is compiled for an element type and not for
 /// each device of each strategy.
 
-// ---- tandem/engine/gradient_plan.hpp
+// ---- tandem/engine/prepare/arenas.hpp
+
+/// @file
+/// Arenas: where the regions of a MemoryPlan stand in a rank's memory, for each live microbatch.
+
+namespace tandem {
+
+/// Two arenas: one of what is kept, stage by stage and slot by slot; one of what is sent, values
+/// and gradients. Of a stage, microbatch m of the replica has slot m modulo its live ones.
+class Arenas {
+ public:
+  /// Both outlive this.
+  Arenas(MemoryPlan const& plan, PlanTask const& task) : plan_{plan}, task_{task} {
+    for (StageLife const& stage : task.stages) {
+      deferred_ = std::max(deferred_, stage.deferred);
+    }
+  }
+
+  /// So many tables of pointers that live microbatches have different ones, and each of them always
+  /// the same slots: microbatch m has table m modulo this number.
+  [[nodiscard]] int tables() const {
+    int count = 1;
+    for (StageLife const& stage : task_.stages) {
+      count = std::lcm(count, std::max(stage.live, 1));
+      count = std::lcm(count, std::max(stage.deferred, 1));
+    }
+    return std::min(count, task_.microbatches);
+  }
+
+  [[nodiscard]] std::int64_t kept_bytes() const {
+    return kept_before(static_cast<int>(task_.stages.size()));
+  }
+  /// Where the slot of @p table of a stage begins.
+  [[nodiscard]] std::int64_t kept_at(int stage, int table) const {
+    auto const s = static_cast<std::size_t>(stage);
+    StageLife const& own = task_.stages[s];
+    return kept_before(stage) + slot(table, own.first_microbatch, own.live) * plan_.kept_bytes[s];
+  }
+
+  /// Of what is sent, values, and gradients. The last two share memory unless values are computed
+  /// again while gradients live, or gradients outlive their pass.
+  [[nodiscard]] std::int64_t transient_bytes() const {
+    return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
+                                      : plan_.gradient_bytes * std::max(deferred_, 1));
+  }
+  [[nodiscard]] std::int64_t values_at() const { return plan_.outgoing_bytes; }
+  /// What is to be added to the plan's @p offset of a gradient.
+  [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const {
+    if (offset < plan_.outgoing_bytes) {
+      return 0;
+    }
+    int const own =
+        deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
+    return gradients_at() - plan_.outgoing_bytes + own * plan_.gradient_bytes;
+  }
+
+ private:
+  [[nodiscard]] static int slot(int table, int first, int slots) {
+    return ((table - first) % slots + slots) % slots;
+  }
+  [[nodiscard]] std::int64_t kept_before(int stage) const {
+    std::int64_t sum = 0;
+    for (int s = 0; s < stage; ++s) {
+      sum += plan_.kept_bytes[static_cast<std::size_t>(s)] *
+             task_.stages[static_cast<std::size_t>(s)].live;
+    }
+    return sum;
+  }
+  [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
+  [[nodiscard]] std::int64_t gradients_at() const {
+    return plan_.outgoing_bytes + (shares() ? 0 : plan_.transient_bytes);
+  }
+
+  MemoryPlan const& plan_;
+  PlanTask const& task_;
+  int deferred_ = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/prepare/gradient_plan.hpp
 
 /// @file
 /// plan_memory: a MemoryPlan whole, values and gradients, and what waits for messages.
 
-// ---- tandem/engine/send_waits.hpp
+// ---- tandem/engine/prepare/send_waits.hpp
 
 /// @file
 /// find_send_waits: which actions of a device write where a message is sent from, by where its plan
@@ -10823,7 +10678,7 @@ class SendWaits {
 
 }  // namespace tandem::detail
 
-// ---- tandem/strategy/gradient_arena.hpp
+// ---- tandem/strategy/memory/gradient_arena.hpp
 
 /// @file
 /// GradientArena: where the gradients of a device's activations stand during a backward pass. The
@@ -11073,25 +10928,6 @@ MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs, PlanT
   detail::SendWaits<>{graph, task, plan}.find();
   return plan;
 }
-
-}  // namespace tandem
-
-// ---- tandem/ops/operand_table.hpp
-
-/// @file
-/// OperandTable: where everything stands that a device's nodes read and write for one microbatch.
-
-namespace tandem {
-
-template <class T, class P = T>
-struct OperandTable {
-  Operands<T, P> const* operands = nullptr;  ///< of each node
-  T const* const* forks = nullptr;           ///< gradients of nodes' outputs that are to be added
-  std::size_t const* first_fork = nullptr;   ///< of each node, those of its output
-  T* const* gradient = nullptr;              ///< of each node's output
-  T const* output = nullptr;                 ///< the network's, where the device has it
-  T* loss_gradient = nullptr;                ///< likewise
-};
 
 }  // namespace tandem
 
@@ -11743,12 +11579,154 @@ bool plays_rows(MemoryCheck<T, P> check, RankPlan const& plan) {
 
 }  // namespace tandem
 
-// ---- tandem/engine/prepared_ops.hpp
+// ---- tandem/engine/memory/rank_memory.hpp
+
+/// @file
+/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
+
+namespace tandem {
+
+/// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
+/// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
+/// different ones.
+template <class Program, class Backend>
+class RankMemory : public ParameterMemory<Program, Backend> {
+  using Base = ParameterMemory<Program, Backend>;
+
+ public:
+  using Base::graph;
+  using Base::layout;
+  using Base::places;
+  using typename Base::Buffer;
+  using typename Base::Device;
+  using typename Base::P;
+  using typename Base::T;
+
+  /// What a rank computes at a time: the operands of each node for one microbatch.
+  using Table = OperandTable<T, P>;
+
+  /// @param ops     have needs() and scratch_bytes(), as PreparedOps
+  /// @param task    what is planned for
+  /// @param leaves  of one replica
+  template <class Ops>
+  RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task, int leaves)
+      : Base{device, states, leaves},
+        task_{task},
+        plan_{plan_memory(graph, ops.needs(), task)},
+        kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
+        recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
+        transient_{device, static_cast<std::size_t>(Arenas{plan_, task_}.transient_bytes())},
+        scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
+        packed_{device, packed_bytes(ops.needs()) * static_cast<std::size_t>(places.count())},
+        tables_{graph,
+                plan_,
+                task_,
+                places,
+                {kept_.data(), recomputed_.data(), transient_.data()},
+                pointers(ops.needs())} {}
+
+  [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
+  /// Plays rows of actions on the tables; refers to this and to @p needs.
+  [[nodiscard]] MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
+    return {{graph, needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
+            tables_};
+  }
+  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
+
+  /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),
+  /// for m up to places.tables().
+  [[nodiscard]] Table const& table(int m) const { return tables_.forward(m); }
+  /// The same for B(m), whose weights are others only where F's are predicted.
+  [[nodiscard]] Table const& backward_table(int m) const {
+    return places.predicts() ? tables_.backward(m) : tables_.forward(m);
+  }
+
+  /// Points every edge that carries the network's input to @p x, for microbatch @p m.
+  void set_input(int m, T const* x) {
+    T const** const* const edge = tables_.input_edges(m);
+    for (int i = 0; i < input_edges; ++i) {
+      *edge[i] = x;
+    }
+    if constexpr (result_is_input) {
+      tables_.set_output(m, x);
+    }
+  }
+
+  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
+  /// apart.
+  [[nodiscard]] T* outgoing(int node, int reader = 0) const {
+    return tables_.outgoing(node, reader);
+  }
+
+  [[nodiscard]] MemoryReport report() const {
+    return {.parameters = Base::parameter_bytes(),
+            .gradients = Base::gradient_bytes(),
+            .optimizer_state = Base::state_bytes(),
+            .kept = Base::size(kept_),
+            .recomputed = Base::size(recomputed_),
+            .transient = Base::size(transient_),
+            .scratch = Base::size(scratch_),
+            .versions = Base::version_bytes(),
+            .weights = Base::weight_bytes() + Base::size(packed_),
+            .logical = plan_.logical_bytes};
+  }
+
+ private:
+  static constexpr bool is_input(int node) {
+    return graph.node[root_of(graph, node)].kind == NodeKind::input;
+  }
+  static constexpr int input_edges = [] {
+    int count = 0;
+    for (int e = 0; e < graph.edges; ++e) {
+      count += is_input(graph.source[e]) ? 1 : 0;
+    }
+    return count;
+  }();
+  static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
+
+  [[nodiscard]] ParameterPointers<T, P> pointers(std::vector<OpNeeds> const& needs) const {
+    ParameterPointers<T, P> all;
+    for (int place = 0; place < places.count(); ++place) {
+      for (int p = 0; p < graph.parameters; ++p) {
+        all.parameter.push_back(this->parameter(p, place));
+        all.weight.push_back(this->weight(p, place));
+        all.gradient.push_back(graph.parameter[p].frozen ? nullptr
+                                                         : this->gradients() + layout.offset[p]);
+      }
+      std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
+      for (OpNeeds const& need : needs) {
+        all.packed.push_back(next);
+        next += detail::aligned(need.packed_bytes);
+      }
+    }
+    return all;
+  }
+  static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
+    std::int64_t sum = 0;
+    for (OpNeeds const& need : needs) {
+      sum += detail::aligned(need.packed_bytes);
+    }
+    return static_cast<std::size_t>(sum);
+  }
+
+  PlanTask task_;
+  MemoryPlan plan_;
+  Buffer kept_;
+  Buffer recomputed_;
+  Buffer transient_;  // what is sent, then values and gradients
+  Buffer scratch_;
+  Buffer packed_;
+  OperandTables<T, P> tables_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/prepared_ops.hpp
 
 /// @file
 /// PreparedOps: all that a rank computes with, and the memory that it wants.
 
-// ---- tandem/engine/op_table.hpp
+// ---- tandem/engine/rank/op_table.hpp
 
 /// @file
 /// OpTable: the ops of all nodes of a graph, each of its own type, found by index at compile time.
@@ -12167,488 +12145,7 @@ class PreparedOps {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank_links.hpp
-
-/// @file
-/// RankLinks: the ends of all links of a rank, and which tensors go over them.
-
-// ---- tandem/engine/link.hpp
-
-/// @file
-/// LinkEnd: one end of a link between two devices, on which tensors of one direction travel.
-
-namespace tandem {
-
-/// Has a stream of its own, so that a message waits for nothing but its buffer and its other end,
-/// and what is computed meanwhile goes on. Not copyable, not movable.
-template <class Backend, class Communicator>
-class LinkEnd {
- public:
-  using T = typename Backend::Scalar;
-  using Device = typename Backend::Device;
-  using Mark = typename Device::Mark;
-  using Stream = typename Communicator::Stream;
-
-  /// @param communicator  of two ranks, of which the sender is rank 0
-  /// @param tracer        outlives this
-  LinkEnd(Device& device, Communicator communicator, Tracer<Device>& tracer)
-      : communicator_{std::move(communicator)},
-        tracer_{&tracer},
-        stream_{device.make_stream()},
-        mark_{device.make_mark()} {}
-
-  LinkEnd(LinkEnd const&) = delete;
-  LinkEnd& operator=(LinkEnd const&) = delete;
-
-  /// Makes the connection where the first message would: one end alone may not, since in a step the
-  /// other may be sending on another link. Both ends call it, and all ranks for their links in one
-  /// order.
-  void connect() {
-    if constexpr (requires { communicator_.warm_up(*stream_, {Operation::send}); }) {
-      communicator_.warm_up(*stream_, {Operation::send});
-    }
-  }
-
-  /// Sends what has been computed so far; it must not change until await().
-  void send(Device& device, T const* data, std::int64_t count, Label label) {
-    transfer(device, label, [&] {
-      communicator_.send(std::span<T const>{data, static_cast<std::size_t>(count)}, 1, *stream_,
-                         label);
-    });
-  }
-
-  /// What is computed from now on comes after the message's arrival in @p data.
-  void receive(Device& device, T* data, std::int64_t count, Label label) {
-    transfer(device, label, [&] {
-      communicator_.receive(std::span<T>{data, static_cast<std::size_t>(count)}, 0, *stream_,
-                            label);
-    });
-    await(device);
-  }
-
-  /// What is computed from now on comes after all messages so far.
-  void await(Device& device) {
-    if (std::exchange(pending_, false)) {  // a capture may not wait for another step's mark
-      device.await_on(*stream_, mark_);
-    }
-  }
-
-  /// After an error: nothing queued reads or writes memory any more.
-  void settle(Device& device) { device.settle(*stream_); }
-
-  [[nodiscard]] Communicator& communicator() { return communicator_; }
-
- private:
-  template <class F>
-  void transfer(Device& device, Label label, F const& f) {
-    device.begin_on(*stream_);
-    tracer_->on_stream(device, *stream_, label, f);
-    device.mark_on(*stream_, mark_);
-    pending_ = true;
-  }
-
-  Communicator communicator_;
-  Tracer<Device>* tracer_;
-  std::unique_ptr<Stream> stream_;
-  Mark mark_;
-  bool pending_ = false;  // messages that nobody has awaited
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a device's links depend on.
-struct RankLinksTask {
-  GraphView graph;
-  StageMapView map{};
-  std::span<LocalStage const> stages{};
-  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
-};
-
-/// That of device @p Program::device.
-template <class Program>
-RankLinksTask rank_links_task() {
-  return {.graph = Program::graph,
-          .map = Program::Program::map,
-          .stages = Program::stages.stage,
-          .apart = Program::Program::batching.reproducible};
-}
-
-/// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
-/// allocates nothing here. Compiled for a backend and not for each device of each strategy.
-template <class Backend, class Communicator>
-class RankLinks {
- public:
-  using T = typename Backend::Scalar;
-  using Device = typename Backend::Device;
-  using Table = OperandTable<T, typename Backend::Master>;
-  using End = LinkEnd<Backend, Communicator>;
-
-  /// @param waits    those of the device's MemoryPlan
-  /// @param connect  connect(link, forward): this rank's end of the link's group
-  /// @param largest  samples of a microbatch at most
-  template <class Connect>
-  RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
-            Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
-      : task_{task}, largest_{largest} {
-    std::vector<Transfer> const all = find_transfers();
-    for (Transfer const& t : all) {
-      for (bool const forward : {true, false}) {
-        std::unique_ptr<End>& own = end(t.link, forward);
-        if (own == nullptr && (forward || task_.graph.node[t.node].needs_gradient)) {
-          own = std::make_unique<End>(device, connect(t.link, forward), tracer);
-        }
-      }
-    }
-    for (auto const& own : ends_) {  // in the order of the links, which is the same on all ranks
-      if (own != nullptr) {
-        own->connect();
-      }
-    }
-    for (SendWait const& wait : waits) {
-      auto const at = std::find_if(all.begin(), all.end(),
-                                   [&](Transfer const& t) { return t.node == wait.node; });
-      waits_.push_back(
-          {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get()});
-    }
-  }
-
-  /// What holds the messages that this rank sends until they are received, where threads send them:
-  /// the largest of each link and direction.
-  [[nodiscard]] std::int64_t bytes() const {
-    std::int64_t sum = 0;
-    for (int link = 0;
-         std::same_as<typename Communicator::Stream, host::Queue> && link < task_.map.links;
-         ++link) {
-      sum += largest_of(sends_, link, false) + largest_of(receives_, link, true);
-    }
-    return sum;
-  }
-
-  /// A message of a microbatch of @p batch samples.
-  template <class Memory>
-  void run(Device& device, Memory const& memory, Table const& table, Action action,
-           std::int64_t batch, bool training) {
-    switch (action.kind) {
-      case ActionKind::send_forward:
-        send_forward(device, table, action.stage, action.index, batch);
-        break;
-      case ActionKind::receive_forward:
-        await(device, action.kind, action.stage, training);
-        receive_forward(device, table, action.stage, action.index, batch);
-        break;
-      case ActionKind::send_backward:
-        send_backward(device, memory, action.stage, action.index, batch);
-        break;
-      default:
-        receive_backward(device, table, action.stage, action.index, batch);
-    }
-  }
-
-  /// Before action @p before of stage @p id: what was sent from memory that it writes has left.
-  void await(Device& device, ActionKind before, int id, bool training) {
-    for (Wait const& wait : waits_) {
-      if (wait.rule.stage == id && wait.rule.before == before &&
-          !(training && wait.rule.answered)) {
-        wait.end->await(device);
-      }
-    }
-  }
-
-  /// All messages are behind what is computed next.
-  void await_all(Device& device) {
-    for (auto const& own : ends_) {
-      if (own != nullptr) {
-        own->await(device);
-      }
-    }
-  }
-  void settle(Device& device) {
-    for (auto const& own : ends_) {
-      if (own != nullptr) {
-        own->settle(device);
-      }
-    }
-  }
-
- private:
-  struct Transfer {
-    int node;
-    int stage;
-    int link;
-  };
-  struct Wait {
-    SendWait rule;
-    End* end;
-  };
-
-  // What stage @p id has made of a microbatch of @p batch samples leaves.
-  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : sends_) {
-      if (t.stage == id) {
-        // As the edge has it: a view of the network's input has no memory of its own.
-        end(t.link, true)
-            ->send(device, table.operands[t.node].x[0], batch * elements(t), label(id, 0, m));
-      }
-    }
-  }
-  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : receives_) {
-      if (t.stage == id) {
-        end(t.link, true)
-            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
-      }
-    }
-  }
-  // The gradients of what stage @p id received.
-  template <class Memory>
-  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : receives_) {
-      for (int r = 0; t.stage == id && r < messages(t); ++r) {
-        end(t.link, false)
-            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
-      }
-    }
-  }
-  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
-    for (Transfer const& t : gradients_) {
-      Node const& node = task_.graph.node[t.node];
-      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
-        end(t.link, false)
-            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
-      }
-    }
-  }
-
-  // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
-  std::vector<Transfer> find_transfers() {
-    ends_.resize(2 * static_cast<std::size_t>(task_.map.links));
-    std::vector<Transfer> all;
-    for (LocalStage const& stage : task_.stages) {
-      for (int n = stage.first; n < stage.last; ++n) {
-        Node const& node = task_.graph.node[n];
-        if (node.kind == NodeKind::send || node.kind == NodeKind::receive) {
-          bool const sends = node.kind == NodeKind::send;
-          int const link =
-              sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
-          all.push_back({.node = n, .stage = stage.id, .link = link});
-          (sends ? sends_ : receives_).push_back(all.back());
-        }
-      }
-      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
-        names_.push_back(std::to_string(stage.id) + verb);
-      }
-    }
-    // Their gradients come in the order in which later stages go backward.
-    gradients_ = sends_;
-    std::stable_sort(gradients_.begin(), gradients_.end(),
-                     [&](Transfer const& a, Transfer const& b) {
-                       return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
-                     });
-    return all;
-  }
-
-  [[nodiscard]] int link_between(int from, int to) const {
-    for (int e = 0; e < task_.map.edges; ++e) {
-      StageEdge const& edge = task_.map.edge[e];
-      if (edge.from == from && edge.to == to) {
-        return edge.link;
-      }
-    }
-    return 0;
-  }
-  std::unique_ptr<End>& end(int link, bool forward) {
-    return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
-  }
-  [[nodiscard]] std::int64_t elements(Transfer const& t) const {
-    return task_.graph.node[t.node].out.elements();
-  }
-  // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
-  [[nodiscard]] std::int64_t largest_of(std::vector<Transfer> const& list, int link,
-                                        bool gradients) const {
-    std::int64_t most = 0;
-    for (Transfer const& t : list) {
-      if (t.link == link && (!gradients || task_.graph.node[t.node].needs_gradient)) {
-        most = std::max(most, elements(t));
-      }
-    }
-    return largest_ * most * static_cast<std::int64_t>(sizeof(T));
-  }
-  // Gradients of one received tensor.
-  [[nodiscard]] int messages(Transfer const& t) const {
-    if (!task_.graph.node[t.node].needs_gradient) {
-      return 0;
-    }
-    int readers = 0;
-    for (int e = 0; e < task_.graph.edges; ++e) {
-      readers += task_.graph.source[e] == t.node ? 1 : 0;
-    }
-    return task_.apart ? readers : 1;
-  }
-  Label label(int id, int verb, int microbatch) const {
-    std::size_t local = 0;
-    while (task_.stages[local].id != id) {
-      ++local;
-    }
-    return {names_[4 * local + static_cast<std::size_t>(verb)].c_str(), microbatch};
-  }
-
-  RankLinksTask task_;
-  std::int64_t largest_;
-  std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
-  std::vector<Transfer> sends_;
-  std::vector<Transfer> receives_;
-  std::vector<Transfer> gradients_;
-  std::vector<Wait> waits_;
-  std::vector<std::string> names_;  // of each local stage, its four kinds of messages
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank_memory.hpp
-
-/// @file
-/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
-
-namespace tandem {
-
-/// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
-/// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
-/// different ones.
-template <class Program, class Backend>
-class RankMemory : public ParameterMemory<Program, Backend> {
-  using Base = ParameterMemory<Program, Backend>;
-
- public:
-  using Base::graph;
-  using Base::layout;
-  using Base::places;
-  using typename Base::Buffer;
-  using typename Base::Device;
-  using typename Base::P;
-  using typename Base::T;
-
-  /// What a rank computes at a time: the operands of each node for one microbatch.
-  using Table = OperandTable<T, P>;
-
-  /// @param ops     have needs() and scratch_bytes(), as PreparedOps
-  /// @param task    what is planned for
-  /// @param leaves  of one replica
-  template <class Ops>
-  RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task, int leaves)
-      : Base{device, states, leaves},
-        task_{task},
-        plan_{plan_memory(graph, ops.needs(), task)},
-        kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
-        recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
-        transient_{device, static_cast<std::size_t>(Arenas{plan_, task_}.transient_bytes())},
-        scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
-        packed_{device, packed_bytes(ops.needs()) * static_cast<std::size_t>(places.count())},
-        tables_{graph,
-                plan_,
-                task_,
-                places,
-                {kept_.data(), recomputed_.data(), transient_.data()},
-                pointers(ops.needs())} {}
-
-  [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
-  /// Plays rows of actions on the tables; refers to this and to @p needs.
-  [[nodiscard]] MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
-    return {{graph, needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
-            tables_};
-  }
-  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
-
-  /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),
-  /// for m up to places.tables().
-  [[nodiscard]] Table const& table(int m) const { return tables_.forward(m); }
-  /// The same for B(m), whose weights are others only where F's are predicted.
-  [[nodiscard]] Table const& backward_table(int m) const {
-    return places.predicts() ? tables_.backward(m) : tables_.forward(m);
-  }
-
-  /// Points every edge that carries the network's input to @p x, for microbatch @p m.
-  void set_input(int m, T const* x) {
-    T const** const* const edge = tables_.input_edges(m);
-    for (int i = 0; i < input_edges; ++i) {
-      *edge[i] = x;
-    }
-    if constexpr (result_is_input) {
-      tables_.set_output(m, x);
-    }
-  }
-
-  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
-  /// apart.
-  [[nodiscard]] T* outgoing(int node, int reader = 0) const {
-    return tables_.outgoing(node, reader);
-  }
-
-  [[nodiscard]] MemoryReport report() const {
-    return {.parameters = Base::parameter_bytes(),
-            .gradients = Base::gradient_bytes(),
-            .optimizer_state = Base::state_bytes(),
-            .kept = Base::size(kept_),
-            .recomputed = Base::size(recomputed_),
-            .transient = Base::size(transient_),
-            .scratch = Base::size(scratch_),
-            .versions = Base::version_bytes(),
-            .weights = Base::weight_bytes() + Base::size(packed_),
-            .logical = plan_.logical_bytes};
-  }
-
- private:
-  static constexpr bool is_input(int node) {
-    return graph.node[root_of(graph, node)].kind == NodeKind::input;
-  }
-  static constexpr int input_edges = [] {
-    int count = 0;
-    for (int e = 0; e < graph.edges; ++e) {
-      count += is_input(graph.source[e]) ? 1 : 0;
-    }
-    return count;
-  }();
-  static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
-
-  [[nodiscard]] ParameterPointers<T, P> pointers(std::vector<OpNeeds> const& needs) const {
-    ParameterPointers<T, P> all;
-    for (int place = 0; place < places.count(); ++place) {
-      for (int p = 0; p < graph.parameters; ++p) {
-        all.parameter.push_back(this->parameter(p, place));
-        all.weight.push_back(this->weight(p, place));
-        all.gradient.push_back(graph.parameter[p].frozen ? nullptr
-                                                         : this->gradients() + layout.offset[p]);
-      }
-      std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
-      for (OpNeeds const& need : needs) {
-        all.packed.push_back(next);
-        next += detail::aligned(need.packed_bytes);
-      }
-    }
-    return all;
-  }
-  static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
-    std::int64_t sum = 0;
-    for (OpNeeds const& need : needs) {
-      sum += detail::aligned(need.packed_bytes);
-    }
-    return static_cast<std::size_t>(sum);
-  }
-
-  PlanTask task_;
-  MemoryPlan plan_;
-  Buffer kept_;
-  Buffer recomputed_;
-  Buffer transient_;  // what is sent, then values and gradients
-  Buffer scratch_;
-  Buffer packed_;
-  OperandTables<T, P> tables_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/stage.hpp
+// ---- tandem/engine/rank/stage.hpp
 
 /// @file
 /// Stage: the passes over the nodes of one stage, straight-line code without a look-up.
@@ -12895,7 +12392,549 @@ struct Stage {
 
 }  // namespace tandem
 
-// ---- tandem/engine/step_key.hpp
+// ---- tandem/engine/rank/walk.hpp
+
+/// @file
+/// walk: a rank's loop over its row of actions; at_stage: from a stage's number, known when a rank
+/// runs, to its index, known to the compiler.
+
+namespace tandem {
+
+/// Does one action of @p rank, which has run_forward(action), run_backward(action) and
+/// run_other(action). Whether the row goes on.
+template <class Rank>
+TANDEM_INLINE bool act(Action action, Rank& rank) {
+  if (action.kind == ActionKind::forward) {
+    rank.run_forward(action);
+  } else if (action.kind == ActionKind::backward) {
+    rank.run_backward(action);
+  } else {
+    return rank.run_other(action);
+  }
+  return true;
+}
+
+/// All actions up to the one of kind `end`; @p progress says which one the rank is at. Forward and
+/// backward, which nearly all actions are, are told apart here, others elsewhere.
+template <class Rank>
+void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
+  for (;; ++next) {
+    std::uint64_t const word = pack(*next);
+    progress.store(word, std::memory_order_relaxed);
+    if (!act(unpack_action(word), rank)) {  // read once
+      return;
+    }
+  }
+}
+
+/// The same with @p f called for each action, for traces and for debugging.
+template <class F>
+void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const& f) {
+  for (; next->kind != ActionKind::end; ++next) {
+    progress.store(pack(*next), std::memory_order_relaxed);
+    f(*next);
+  }
+}
+
+/// Calls @p f with the index of the local stage @p id of a DeviceProgram, as a type.
+template <class Program, class F>
+void at_stage(int id, F const& f) {
+  if constexpr (Program::stages.count == 1) {
+    f(std::integral_constant<int, 0>{});
+  } else {
+    [&]<int... S>(std::integer_sequence<int, S...>) {
+      (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
+             ...);
+    }
+    (std::make_integer_sequence<int, Program::stages.count>{});
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/feed.hpp
+
+/// @file
+/// Feed: how the data and the state of a step reach a device, and how its results come back.
+
+// ---- tandem/engine/step/microbatches.hpp
+
+/// @file
+/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
+
+// ---- tandem/strategy/batch/microbatch_sizes.hpp
+
+/// @file
+/// split: sizes of the microbatches of a global batch, the last uneven one included.
+
+namespace tandem {
+
+/// Part @p part of @p total cut into @p parts alike: ceil((i+1) t/p) - ceil(i t/p).
+///
+/// Sizes differ by one at most, and so do the sums of equal runs of them: 10 samples in 4
+/// microbatches are 3, 2, 3, 2, hence 5 and 5 for two replicas of two.
+constexpr int even_part(int total, int part, int parts) {
+  auto const before = [&](std::int64_t i) {
+    return static_cast<int>((i * total + parts - 1) / parts);
+  };
+  return before(part + 1) - before(part);
+}
+
+/// Shard @p shard of @p total in proportion to the weights: floors first, then what is left goes to
+/// the largest remainders, the lower rank among equals. Cost: O(shards²).
+constexpr int weighted_part(int total, int shard, Batching const& batching) {
+  std::int64_t weights = 0;
+  for (int s = 0; s < batching.shards; ++s) {
+    weights += batching.weight[s];
+  }
+  auto const quota = [&](int s) { return std::int64_t{total} * batching.weight[s]; };
+  std::int64_t left = total;
+  for (int s = 0; s < batching.shards; ++s) {
+    left -= quota(s) / weights;
+  }
+  int ahead = 0;  // shards that come before this one in the order of remainders
+  for (int s = 0; s < batching.shards; ++s) {
+    std::int64_t const theirs = quota(s) % weights;
+    std::int64_t const ours = quota(shard) % weights;
+    ahead += theirs > ours || (theirs == ours && s < shard) ? 1 : 0;
+  }
+  return static_cast<int>(quota(shard) / weights) + (ahead < left ? 1 : 0);
+}
+
+/// Samples in microbatch @p index (counted over all replicas) of a global batch of @p total.
+constexpr int microbatch_size(int total, int index, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batching.shards == 0) {
+    return even_part(total, index, all);
+  }
+  int const run = all / batching.shards;
+  return even_part(weighted_part(total, index / run, batching), index % run, run);
+}
+
+/// The largest microbatch of a global batch of @p total: what memory is planned for.
+constexpr int largest_microbatch(int total, Batching const& batching) {
+  int largest = 0;
+  for (int i = 0; i < batching.all_microbatches(); ++i) {
+    int const size = microbatch_size(total, i, batching);
+    largest = size > largest ? size : largest;
+  }
+  return largest;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One of a rank's microbatches.
+struct Microbatch {
+  int size = 0;       ///< samples
+  int first = 0;      ///< position of its first sample in the global batch
+  int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
+  bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
+};
+
+/// The sizes for one global batch size, worked out again only when that changes.
+class RankMicrobatches {
+ public:
+  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
+      : batching_{batching},
+        replica_{replica},
+        copies_{copies},
+        leaf_{batching.leaf(copies)},
+        own_(static_cast<std::size_t>(batching.microbatches)) {}
+
+  /// Splits a global batch of @p total samples. No allocation.
+  void split(int total) {
+    if (total == total_) {
+      return;
+    }
+    total_ = total;
+    int before = 0;
+    int const own = replica_ * batching_.microbatches;
+    for (int i = 0; i < own; ++i) {
+      before += microbatch_size(total, i, batching_);
+    }
+    bool adds = false;
+    for (int m = 0; m < batching_.microbatches; ++m) {
+      int const size = microbatch_size(total, own + m, batching_);
+      adds = adds && m % leaf_ != 0;
+      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
+      own_[static_cast<std::size_t>(m)] = {.size = size,
+                                           .first = before,
+                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
+                                           .adds = adds};
+      adds = adds || size > 0;
+      before += size;
+    }
+    for (int& samples : of_copy_) {
+      samples = 0;
+    }
+    for (int i = 0; i < batching_.all_microbatches(); ++i) {
+      of_copy_[i % batching_.microbatches / (batching_.microbatches / copies_)] +=
+          microbatch_size(total, i, batching_);
+    }
+  }
+
+  [[nodiscard]] int total() const { return total_; }
+  /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
+  [[nodiscard]] int total_of_copy(Microbatch const& own) const {
+    return of_copy_[(&own - own_.data()) / (batching_.microbatches / copies_)];
+  }
+  /// The rank's microbatch @p m.
+  [[nodiscard]] Microbatch const& operator[](int m) const {
+    return own_[static_cast<std::size_t>(m)];
+  }
+  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
+  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
+  /// The rank's shard of the global batch: samples [begin(), end()).
+  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
+  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
+  /// What of the shard the microbatches of one of the model's copies are.
+  [[nodiscard]] std::int64_t begin(int copy) const { return (*this)[first_of(copy)].first; }
+  [[nodiscard]] std::int64_t end(int copy) const {
+    Microbatch const& last = (*this)[first_of(copy + 1) - 1];
+    return last.first + last.size;
+  }
+  /// Its index among the microbatches of all replicas.
+  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
+
+ private:
+  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
+
+  Batching batching_;
+  int replica_;
+  int copies_;
+  int leaf_;  // in microbatches
+  int total_ = -1;
+  int of_copy_[2] = {};  // of the model, samples
+  std::vector<Microbatch> own_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/graph/rewrite.hpp
+
+/// @file
+/// Rewrites: functions from graph to graph that suit a graph to a backend's kernels.
+///
+/// They keep every node, its index, its parameters and its edges, so that names, random numbers and
+/// buckets are those of the network as the user wrote it; only what a node's op does, and where its
+/// output stands, changes.
+
+namespace tandem {
+
+/// Whether a Flatten would change the order of elements in memory where channels come last: (H, W,
+/// C) is not (C, H, W) where there are several channels and several pixels.
+constexpr bool flatten_reorders(Node const& node) {
+  return node.layer == LayerKind::flatten && node.in.rank == 3 && node.in[0] > 1 &&
+         node.in[1] * node.in[2] > 1;
+}
+
+/// Convolutions that become one, at most.
+inline constexpr int most_merged = 8;
+
+namespace detail {
+
+/// For each node, how many edges carry its output, and the node that the last of them leads to.
+template <GraphSize Size>
+struct Readers {
+  int count[Size.nodes] = {};
+  int last[Size.nodes] = {};
+
+  constexpr explicit Readers(Graph<Size> const& graph) {
+    for (int n = 0; n < Size.nodes; ++n) {
+      for (int e = 0; e < graph.node[n].edges; ++e) {
+        int const source = graph.source[graph.node[n].first_edge + e];
+        ++count[source];
+        last[source] = n;
+      }
+    }
+  }
+};
+
+// Of the rewrites below: @p graph has nodes, their number and the sources of edges; @p readers is
+// as Readers. Each gives whether it has changed anything.
+
+template <class AnyGraph, class AnyReaders>
+constexpr bool fuse_relu_in(AnyGraph& graph, AnyReaders const& readers) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    if (graph.node[n].layer != LayerKind::relu) {
+      continue;
+    }
+    int const source = graph.source[graph.node[n].first_edge];
+    Node& before = graph.node[source];
+    if (before.layer == LayerKind::batch_norm && readers.count[source] == 1) {
+      before.relu = true;
+      graph.node[n].view = true;
+      any = true;
+    }
+  }
+  return any;
+}
+
+template <class AnyGraph>
+constexpr bool materialise_flatten_in(AnyGraph& graph) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    if (flatten_reorders(graph.node[n])) {
+      graph.node[n].view = false;
+      any = true;
+    }
+  }
+  return any;
+}
+
+template <class AnyGraph, class AnyReaders>
+constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, int most) {
+  auto const fits = [&](int n) {
+    Node const& node = graph.node[n];
+    return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
+           readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
+  };
+  bool any = false;
+  for (int first = 1; first < graph.nodes; ++first) {
+    if (!fits(first)) {
+      continue;
+    }
+    Node& leader = graph.node[first];
+    int const input = graph.source[leader.first_edge];
+    int width = leader.out[0];
+    int count = 1;
+    for (int n = first + 1; n <= readers.last[input] && count < most; ++n) {
+      Node& node = graph.node[n];
+      if (fits(n) && graph.source[node.first_edge] == input &&
+          node.parameters == leader.parameters && node.frozen == leader.frozen &&
+          node.stage == leader.stage) {
+        node.merged = true;
+        node.home = first;
+        node.first_channel = width;
+        width += node.out[0];
+        ++count;
+      }
+    }
+    leader.width = count > 1 ? width : 0;
+    any = any || count > 1;
+  }
+  return any;
+}
+
+template <class AnyGraph, class AnyReaders>
+constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
+  // The node that writes the output of n, or -1.
+  auto const writer = [&](int n) {
+    for (; graph.node[n].view; n = graph.source[graph.node[n].first_edge]) {
+      if (readers.count[n] != 1) {
+        return -1;
+      }
+    }
+    Node const& node = graph.node[n];
+    bool const writes_slices =
+        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
+    return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
+  };
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    Node& join = graph.node[n];
+    bool all = join.kind == NodeKind::concat && join.out.rank == 3;
+    for (int e = 0; all && e < join.edges; ++e) {
+      all = writer(graph.source[join.first_edge + e]) >= 0;
+    }
+    if (!all) {
+      continue;
+    }
+    join.placed = true;
+    any = true;
+    int channel = 0;
+    for (int e = 0; e < join.edges; ++e) {
+      Node& node = graph.node[writer(graph.source[join.first_edge + e])];
+      node.home = n;
+      node.first_channel = channel;
+      channel += node.out[0];
+    }
+  }
+  return any;
+}
+
+}  // namespace detail
+
+/// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
+  detail::fuse_relu_in(graph, detail::Readers<Size>{graph});
+  return graph;
+}
+
+/// Makes each Flatten a copy that would change the order of elements in memory.
+template <GraphSize Size>
+constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
+  detail::materialise_flatten_in(graph);
+  return graph;
+}
+
+/// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
+/// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
+/// is what reads slices.
+/// @param most  convolutions that become one
+template <GraphSize Size>
+constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = most_merged) {
+  detail::merge_pointwise_in(graph, detail::Readers<Size>{graph}, most);
+  return graph;
+}
+
+/// Lets the inputs of each Concat be written into its output, slices of channels, where all of them
+/// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
+template <GraphSize Size>
+constexpr Graph<Size> place_concat(Graph<Size> graph) {
+  detail::place_concat_in(graph, detail::Readers<Size>{graph});
+  return graph;
+}
+
+/// All that @p rewrites asks for.
+template <GraphSize Size>
+constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
+  if (rewrites.fuse_relu) {
+    graph = fuse_relu(graph);
+  }
+  if (rewrites.channels_last) {
+    graph = materialise_flatten(graph);
+  }
+  if (rewrites.merge_pointwise) {
+    graph = merge_pointwise(graph);
+  }
+  if (rewrites.place_concat) {
+    graph = place_concat(graph);
+  }
+  return graph;
+}
+
+/// The rewrites of a backend: its member `rewrites`, or none.
+template <class Backend>
+constexpr Rewrites rewrites_of() {
+  if constexpr (requires { Backend::rewrites; }) {
+    return Backend::rewrites;
+  } else {
+    return {};
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a Feed must have room for.
+struct FeedSizes {
+  std::int64_t samples = 0;  ///< of the largest shard
+  std::int64_t targets_per_sample = 1;
+};
+
+/// Whether arrays of @p shape are of another type, or in another order, than users have them.
+template <class Backend>
+constexpr bool converts(Shape shape) {
+  bool const reorders = rewrites_of<Backend>().channels_last && shape.rank == 3 && shape[0] > 1 &&
+                        shape[1] * shape[2] > 1;
+  return reorders || !std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+}
+
+/// The primary template is for devices that read the caller's memory: nothing is copied unless the
+/// backend stores it otherwise, and a step is over when its last action is.
+template <class Program, class Backend, class Target>
+class Feed {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Batch = StepBatch<P, Target>;
+  using Device = typename Backend::Device;
+  static constexpr Shape in = Program::Program::network.node[0].out;
+  static constexpr Shape out = Program::Program::network.output().out;
+  static constexpr std::int64_t inputs = in.elements();
+  static constexpr std::int64_t outputs = out.elements();
+  /// Whether the caller's elements are of another type, or in another order, than the backend's.
+  static constexpr bool converts_input = Program::has_input && converts<Backend>(in);
+  static constexpr bool converts_output = converts<Backend>(out);
+  /// Steps that may be queued before the result of the first is collected.
+  static constexpr int steps_in_flight = 1;
+
+  Feed(Device& device, FeedSizes const& sizes)
+      : targets_{sizes.targets_per_sample},
+        samples_{device, converts_input
+                             ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
+                             : 0} {}
+
+  /// Begins a step. @p batch is the global one, of which the rank has @p own.
+  template <class Wait>
+  void begin(Device& /*device*/, StepState const& state, Batch const& batch,
+             RankMicrobatches const& own, Wait const& /*wait*/) {
+    state_ = state;
+    batch_ = batch;
+    first_ = own.begin();
+    result_ = {};
+  }
+
+  /// In the device's memory.
+  [[nodiscard]] StepState const* state() const { return &state_; }
+  [[nodiscard]] StepResult* result() { return &result_; }
+
+  /// Of the step at work.
+  [[nodiscard]] Batch const& batch() const { return batch_; }
+
+  /// What is queued first in every step.
+  void load(Device& device, RankMicrobatches const& own) {
+    if constexpr (converts_input) {
+      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), in,
+                            batch_.x + first_ * inputs, samples_.template as<T>());
+    }
+  }
+
+  /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
+  [[nodiscard]] T const* input(Microbatch const& m) const {
+    if constexpr (converts_input) {
+      return samples_.template as<T>() + (m.first - first_) * inputs;
+    } else {
+      return batch_.x + m.first * inputs;
+    }
+  }
+  [[nodiscard]] Target const* targets(Microbatch const& m) const {
+    return batch_.targets + m.first * targets_;
+  }
+
+  /// Gives the caller a microbatch's outputs.
+  void store(Device& device, T const* y, Microbatch const& m) {
+    P* const to = batch_.outputs + m.first * outputs;
+    if constexpr (converts_output) {
+      Border<Backend>::store(device, m.size, out, y, to);
+    } else {
+      Verbs<Backend>::copy(device, y, to, m.size * outputs);
+    }
+  }
+
+  /// Ends a step that begin() began; all of it has been queued.
+  void end(Device& /*device*/) {}
+
+  /// Steps that have been queued and not collected.
+  [[nodiscard]] static constexpr int waiting() { return 0; }
+
+  /// The result of the oldest step that has not been collected.
+  template <class Wait>
+  StepResult collect(Device& /*device*/, Wait const& /*wait*/) {
+    return result_;
+  }
+
+  /// Bytes of the device's memory that this has.
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
+
+ private:
+  std::int64_t targets_;
+  typename Backend::Buffer samples_;
+  std::int64_t first_ = 0;  // of the rank's samples in the global batch
+  StepState state_{};
+  Batch batch_{};
+  StepResult result_{};
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/key.hpp
 
 /// @file
 /// StepKey: what a step's program depends on, besides the numbers that it works with.
@@ -12916,7 +12955,7 @@ struct StepKey {
 
 }  // namespace tandem
 
-// ---- tandem/engine/step_sums.hpp
+// ---- tandem/engine/step/sums.hpp
 
 /// @file
 /// StepSums: the loss and the metric of every microbatch of a global batch, in double.
@@ -13260,7 +13299,7 @@ class RankPasses {
 
 }  // namespace tandem
 
-// ---- tandem/engine/step_runner.hpp
+// ---- tandem/engine/step/runner.hpp
 
 /// @file
 /// StepRunner: whether the actions of a step are walked, or a recording of them is replayed.
@@ -13282,7 +13321,7 @@ class StepRunner {
 
 }  // namespace tandem
 
-// ---- tandem/engine/update.hpp
+// ---- tandem/engine/step/update.hpp
 
 /// @file
 /// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
@@ -13405,51 +13444,6 @@ class Update {
   double scale_ = 1.0;  // of the step's gradients, by clipping
   std::vector<double> squares_;
 };
-
-}  // namespace tandem
-
-// ---- tandem/engine/walk.hpp
-
-/// @file
-/// walk: a rank's loop over its row of actions.
-
-namespace tandem {
-
-/// Does one action of @p rank, which has run_forward(action), run_backward(action) and
-/// run_other(action). Whether the row goes on.
-template <class Rank>
-TANDEM_INLINE bool act(Action action, Rank& rank) {
-  if (action.kind == ActionKind::forward) {
-    rank.run_forward(action);
-  } else if (action.kind == ActionKind::backward) {
-    rank.run_backward(action);
-  } else {
-    return rank.run_other(action);
-  }
-  return true;
-}
-
-/// All actions up to the one of kind `end`; @p progress says which one the rank is at. Forward and
-/// backward, which nearly all actions are, are told apart here, others elsewhere.
-template <class Rank>
-void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
-  for (;; ++next) {
-    std::uint64_t const word = pack(*next);
-    progress.store(word, std::memory_order_relaxed);
-    if (!act(unpack_action(word), rank)) {  // read once
-      return;
-    }
-  }
-}
-
-/// The same with @p f called for each action, for traces and for debugging.
-template <class F>
-void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const& f) {
-  for (; next->kind != ActionKind::end; ++next) {
-    progress.store(pack(*next), std::memory_order_relaxed);
-    f(*next);
-  }
-}
 
 }  // namespace tandem
 
@@ -18270,7 +18264,7 @@ struct NoMetric {
 /// @file
 /// Ops of the Null backend: every layer, loss and metric, computing nothing.
 
-// ---- tandem/runtime/null.hpp
+// ---- tandem/runtime/host/null.hpp
 
 /// @file
 /// Null: a backend whose kernels are empty, to count what the engine itself costs.
@@ -18377,213 +18371,25 @@ using Cuda = BasicCuda<Portable>;
 
 }  // namespace tandem
 
-// ---- tandem/strategy/asynchronous_pipeline.hpp
+// ---- tandem/strategy/fits.hpp
 
 /// @file
-/// Pipeline with a schedule that is never emptied between steps: PipeDream and its kin.
-
-// ---- tandem/strategy/asynchronous_table.hpp
-
-/// @file
-/// The rows of an asynchronous pipeline, unrolled: how it fills (prologue), what it then does again
-/// and again (period), and how it is drained (epilogue).
+/// fits: whether a training step fits into the memory of each device, for a static_assert.
 ///
-/// Stage k does F(g) for g = 0, 1, ..., behind it B(g - delay(k)), and an update behind the last B
-/// of a step. Passes name the version that they read, "0F3@2".
+///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
 
-// ---- tandem/strategy/asynchronous_schedule.hpp
-
-/// @file
-/// AsynchronousSchedule: a pipeline that is never emptied between steps.
-
-namespace tandem {
-
-/// - `name`: as files and messages write it
-/// - `fits(devices, microbatches)`: whether it is defined for these
-/// - `asynchrony(devices, microbatches)`: how it trains
-template <class S>
-concept AsynchronousSchedule = requires(int devices, int microbatches) {
-  { S::name } -> std::convertible_to<char const*>;
-  { S::fits(devices, microbatches) } -> std::same_as<bool>;
-  { S::asynchrony(devices, microbatches) } -> std::same_as<Asynchrony>;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Steps with which a table shows the prologue, two periods and the epilogue of every stage.
-constexpr int unrolled_steps(Asynchrony const& asynchrony) { return asynchrony.late_steps(0) + 2; }
-
-/// Most steps of a table: Action::version is a byte.
-inline constexpr int most_unrolled_steps = 255;
-
-namespace detail {
-
-constexpr std::uint8_t clipped(std::int64_t version) {
-  return static_cast<std::uint8_t>(version > 0 ? version : 0);
-}
-
-/// sink(device, action) in each device's order.
-template <class Sink>
-constexpr void generate_asynchronous(Asynchrony const& asynchrony, int steps, Sink& sink) {
-  int const all = steps * asynchrony.microbatches;
-  for (int k = 0; k < asynchrony.devices; ++k) {
-    auto const stage = static_cast<std::int16_t>(k);
-    int const delay = asynchrony.delay(k);
-    for (int g = 0; g < all + delay; ++g) {
-      if (g < all) {
-        sink(k, {ActionKind::forward, clipped(asynchrony.forward_version(k, g)), stage, g});
-      }
-      int const late = g - delay;
-      if (late < 0 || late >= all) {
-        continue;
-      }
-      sink(k, {ActionKind::backward, clipped(asynchrony.backward_version(k, late)), stage, late});
-      if ((late + 1) % asynchrony.microbatches == 0) {
-        sink(k, {ActionKind::update, 0, stage, 0});
-      }
-    }
-  }
-}
-
-template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
-struct AsynchronousFits {
-  static constexpr bool value = true;
-  static_assert(S::fits(Devices, Microbatches) && Steps >= 1 && Steps <= most_unrolled_steps,
-                "asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order "
-                "for these numbers; give 1 device or more, 1 to 255 steps, and one microbatch, or "
-                "for PipeDream2BW as many as devices or more");
-};
-
-}  // namespace detail
-
-/// The passes and updates of each device in @p Steps steps; no messages.
-template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
-constexpr auto asynchronous_table() {
-  static_assert(detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value);
-  ActionTable<Devices, Steps*(2 * Microbatches + 1)> table;
-  auto sink = [&table](int device, Action action) { table.add(device, action); };
-  if (detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value) {
-    detail::generate_asynchronous(S::asynchrony(Devices, Microbatches), Steps, sink);
-  }
-  return table;
-}
-
-/// The same at run time.
-/// @throws ContractError  @p steps is not in 1 to 255, or there is no device or microbatch
-template <class = void>  // compiled where it is called, not by every include
-ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
-  expects(asynchrony.devices >= 1 && asynchrony.microbatches >= 1,
-          "asynchronous_table(asynchrony, steps): give 1 device or more and 1 microbatch or more");
-  expects(steps >= 1 && steps <= most_unrolled_steps,
-          "asynchronous_table(asynchrony, steps): give 1 to 255 steps");
-  ActionRows rows(static_cast<std::size_t>(asynchrony.devices));
-  auto sink = [&rows](int device, Action action) {
-    rows[static_cast<std::size_t>(device)].push_back(action);
-  };
-  detail::generate_asynchronous(asynchrony, steps, sink);
-  return rows;
-}
-
-}  // namespace tandem
-
-// ---- tandem/strategy/pipeline.hpp
+// ---- tandem/strategy/memory/device_memory.hpp
 
 /// @file
-/// Pipeline: one model cut over several devices that work on different microbatches at a time.
+/// DeviceMemory: how much memory the tensors of a device take at most. One function on values, for
+/// fits<>, where the compiler knows them, and for the planner, which makes them up.
+///
+/// Gradients of activations are placed as an engine places them. Values have memory of their own,
+/// though an engine lets some share; only a ReLU takes that of the batch norm before it. Left out
+/// is what only a backend knows: scratch memory, packed weights, batches and messages on their way,
+/// and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
 
-// ---- tandem/strategy/model_options.hpp
-
-/// @file
-/// What stands between the brackets of ModelParallel and Pipeline: how the model is cut, and
-/// options.
-
-// ---- tandem/strategy/balance.hpp
-
-/// @file
-/// balance: a cut into consecutive top-level parts of the network that cost about the same.
-
-namespace tandem {
-
-/// What an element of an activation costs besides products, in multiply-accumulates: in a training
-/// step it is written and read about six times, 24 bytes in fp32, and devices do about five
-/// multiply-accumulates in the time of a byte (a core with AVX2: 48 G/s at 8 GB/s; H200 in fp32:
-/// 33 T/s at 4.8 TB/s).
-inline constexpr std::int64_t macs_per_activation = 120;
-
-/// Static cost of a node for one sample's training step: backward multiplies twice as much as
-/// forward.
-constexpr std::int64_t static_cost(Node const& node) {
-  bool const stored = !node.is_end() && !node.view;
-  return 3 * node.macs + (stored ? macs_per_activation * node.out.elements() : 0);
-}
-
-namespace detail {
-
-/// Counts of consecutive items, one a part, such that no cut has a lighter heaviest part; among
-/// those, items stand as late as they can, since the first stages of a pipeline hold most
-/// activations. Halves the interval of possible weights: items × log2(sum of weights) steps.
-/// @param counts  of @p parts
-/// @pre 1 <= parts <= items, weights are not negative
-constexpr void balance(std::int64_t const* weight, int items, int parts, int* counts) {
-  std::int64_t least = 0;
-  std::int64_t most = 0;
-  for (int i = 0; i < items; ++i) {
-    least = weight[i] > least ? weight[i] : least;
-    most += weight[i];
-  }
-  auto const parts_of = [&](std::int64_t limit) {
-    int needed = 1;
-    std::int64_t sum = 0;
-    for (int i = 0; i < items; ++i) {
-      needed += sum + weight[i] > limit ? 1 : 0;
-      sum = sum + weight[i] > limit ? weight[i] : sum + weight[i];
-    }
-    return needed;
-  };
-  while (least < most) {
-    std::int64_t const middle = least + (most - least) / 2;
-    if (parts_of(middle) <= parts) {
-      most = middle;
-    } else {
-      least = middle + 1;
-    }
-  }
-  int left = items;
-  for (int part = parts - 1; part >= 0; --part) {
-    std::int64_t sum = 0;
-    counts[part] = 0;
-    while (left > part && (counts[part] == 0 || sum + weight[left - 1] <= most)) {
-      sum += weight[--left];
-      ++counts[part];
-    }
-  }
-}
-
-}  // namespace detail
-
-/// How many top-level parts each of @p Parts parts has.
-template <int Parts>
-struct TopCounts {
-  int of[Parts] = {};
-};
-
-/// The cut whose costliest part is cheapest. @pre Parts <= graph.tops
-template <int Parts, GraphSize Size>
-constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
-  detail::Scratch<std::int64_t> cost{graph.tops};
-  for (int n = 0; n < Size.nodes; ++n) {
-    cost[graph.node[n].top] += static_cost(graph.node[n]);
-  }
-  TopCounts<Parts> counts;
-  detail::balance(cost.data(), graph.tops, Parts, counts.of);
-  return counts;
-}
-
-}  // namespace tandem
-
-// ---- tandem/strategy/checkpoint_rule.hpp
+// ---- tandem/strategy/cut/checkpoint_rule.hpp
 
 /// @file
 /// CheckpointRule: which activations are computed again in the backward pass instead of being kept.
@@ -18628,7 +18434,306 @@ constexpr CheckpointSegments<Size.nodes> checkpoint_segments(Graph<Size> const& 
 
 }  // namespace tandem
 
-// ---- tandem/strategy/partition.hpp
+// ---- tandem/strategy/memory/gradient_bound.hpp
+
+/// @file
+/// gradient_bound: the memory of a device's activation gradients, whatever backend of the library
+/// it has. Exact for the greediest of them: its graph is rewritten and its gradients are placed.
+
+namespace tandem {
+
+namespace detail {
+
+/// A graph's nodes, to be rewritten, for a size that is not part of a type.
+class NodeCopies {
+ public:
+  int nodes;
+  Node* node;
+  int const* source;
+
+  constexpr explicit NodeCopies(GraphView graph)
+      : nodes{graph.nodes}, node{nullptr}, source{graph.source}, own_{graph.nodes} {
+    node = own_.data();
+    for (int n = 0; n < nodes; ++n) {
+      node[n] = graph.node[n];
+    }
+  }
+
+ private:
+  Scratch<Node> own_;
+};
+
+/// As Readers.
+struct NodeReaders {
+  Scratch<int> count;
+  Scratch<int> last;
+
+  constexpr explicit NodeReaders(GraphView graph) : count{graph.nodes}, last{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
+        ++count[graph.source[e]];
+        last[graph.source[e]] = n;
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
+/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm; and
+/// `Host` of oneDNN, which merges convolutions and places concatenations as well.
+/// @param graph   as it is before rewrites
+/// @param task    in_place is not read; apart: the strategy is Reproducible
+/// @param passes  whose gradients are held at once
+template <class = void>
+constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes) {
+  detail::Scratch<bool> in_place{graph.nodes};
+  for (int n = 0; n < graph.nodes; ++n) {
+    LayerKind const layer = graph.node[n].layer;
+    in_place[n] = layer == LayerKind::relu || layer == LayerKind::dropout;
+  }
+  std::int64_t most = 0;
+  auto const place = [&](bool const* places) {
+    task.in_place = places;
+    GradientArena const arena{graph, task};
+    most = std::max(most, arena.outgoing_bytes + passes * arena.bytes);
+  };
+  place(in_place.data());
+
+  detail::NodeReaders const readers{graph};
+  detail::NodeCopies copy{graph};
+  graph.node = copy.node;
+  detail::Scratch<bool> const nowhere{graph.nodes};
+  detail::fuse_relu_in(copy, readers);
+  detail::materialise_flatten_in(copy);
+  place(nowhere.data());
+
+  bool const merged = !task.apart && detail::merge_pointwise_in(copy, readers, most_merged);
+  bool const placed = detail::place_concat_in(copy, readers);
+  if (merged || placed) {
+    place(nowhere.data());
+  }
+  return most;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Bytes; upper bounds.
+struct DeviceMemory {
+  std::int64_t parameters = 0;
+  std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late
+  std::int64_t weights = 0;    ///< copies in the type of products, where that is another
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t exchange = 0;    ///< averages of two models on their way
+  std::int64_t kept = 0;        ///< activations of all live microbatches
+  std::int64_t recomputed = 0;  ///< of one run of layers: in its first pass, and again
+  std::int64_t activation_gradients =
+      0;  ///< those that live at once, of one backward pass or of all not yet retired
+
+  [[nodiscard]] constexpr std::int64_t total() const {
+    return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
+           recomputed + activation_gradients;
+  }
+};
+
+/// A stage of a device, for its memory.
+struct StageMemory {
+  int first = 0;  ///< nodes [first, last) of the device's graph
+  int last = 0;
+  int live = 1;      ///< microbatches that it holds at once
+  int deferred = 0;  ///< of these: between the input gradient and the weight gradient, where apart
+};
+
+/// What a device trains, in values: what the compiler knows of a program, or a planner has made up.
+struct MemoryTask {
+  std::int64_t batch = 1;         ///< samples of the largest microbatch
+  std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
+  std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
+  std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
+  std::int64_t trained = 0;       ///< of those that are not frozen
+  int states = 1;                 ///< arrays of the optimizer's state
+  int gradients = 1;              ///< buffers
+  int places = 1;                 ///< of weights, as WeightPlaces::count()
+  bool reproducible = false;      ///< the strategy is
+  Averaging averaging{};
+  StageMemory const* stage = nullptr;
+  int stages = 0;
+  int const* segment = nullptr;  ///< of each node: its run that is computed again, or -1
+};
+
+namespace detail {
+
+/// Sizes of the values of a device's graph.
+struct ValueSizes {
+  BufferSizes sizes;
+  int const* segment;
+  Scratch<int> uses;   // edges that carry a node's output
+  Scratch<bool> lent;  // its memory is that of the ReLU that reads it
+
+  constexpr ValueSizes(BufferSizes const& own, int const* segments)
+      : sizes{own}, segment{segments}, uses{own.graph.nodes}, lent{own.graph.nodes} {
+    GraphView const& graph = sizes.graph;
+    for (int e = 0; e < graph.edges; ++e) {
+      ++uses[graph.source[e]];
+    }
+    for (int n = 0; n < graph.nodes; ++n) {
+      if (graph.node[n].layer == LayerKind::relu) {
+        int const source = graph.source[graph.node[n].first_edge];
+        lent[source] = uses[source] == 1 && graph.node[source].layer == LayerKind::batch_norm &&
+                       graph.node[source].stage == graph.node[n].stage &&
+                       segment[source] == segment[n];
+      }
+    }
+  }
+
+  /// Of a node: its output, and what its op saves: the winners of a pool, the statistics of a batch
+  /// norm (a few numbers a channel).
+  [[nodiscard]] constexpr std::int64_t of(int n) const {
+    Node const& node = sizes.graph.node[n];
+    bool const stored = node.kind == NodeKind::receive ||
+                        (!node.is_end() && (!node.view || flatten_reorders(node)) && !lent[n]);
+    std::int64_t const winners =
+        node.layer == LayerKind::pool ? aligned(node.out.elements() * sizes.batch * 4) : 0;
+    std::int64_t const statistics =
+        node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
+    return (stored ? sizes.bytes(n) : 0) + winners + statistics;
+  }
+};
+
+/// Whether a value is kept under a CheckpointRule: it is read beyond its run of nodes.
+struct KeptNodes {
+  Scratch<bool> of;
+
+  constexpr KeptNodes(GraphView graph, int const* segment) : of{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      bool const received = graph.node[n].kind == NodeKind::receive;
+      of[n] = of[n] || segment[n] < 0 || received || n == graph.result;
+      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
+        int const source = root_of(graph, graph.source[e]);
+        bool const leaves = graph.node[n].kind == NodeKind::send;
+        of[source] = of[source] || leaves || segment[source] != segment[n];
+      }
+    }
+  }
+};
+
+/// What is kept, computed again and differentiated.
+constexpr void count_activations(GraphView graph, MemoryTask const& task, DeviceMemory& memory) {
+  ValueSizes const value{{graph, task.batch, task.scalar_bytes}, task.segment};
+  KeptNodes const kept{graph, task.segment};
+  int deferred = 0;
+  std::int64_t segment = 0;
+  for (int s = 0; s < task.stages; ++s) {
+    StageMemory const& stage = task.stage[s];
+    deferred = std::max(deferred, stage.deferred);
+    for (int n = stage.first; n < stage.last; ++n) {
+      bool const begins = n == stage.first || task.segment[n] != task.segment[n - 1];
+      std::int64_t const bytes = value.of(n);
+      segment = begins ? 0 : segment;
+      if (kept.of[n]) {
+        memory.kept += stage.live * bytes;
+      }
+      if (task.segment[n] >= 0) {
+        segment += bytes;
+        memory.recomputed = std::max(memory.recomputed, 2 * segment);
+      }
+    }
+  }
+  memory.activation_gradients = gradient_bound(graph,
+                                               {.batch = task.batch,
+                                                .element_bytes = task.scalar_bytes,
+                                                .deferred = deferred > 0,
+                                                .apart = task.reproducible},
+                                               std::max(deferred, 1));
+}
+
+}  // namespace detail
+
+/// What a device needs at most that trains its part of a network, @p graph, in this way.
+/// @pre task.stage and task.segment name all nodes of @p graph
+constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
+  std::int64_t const others = task.trained * (task.places - 1);
+  bool const rounds = task.scalar_bytes != task.master_bytes;
+  DeviceMemory memory{.parameters = task.elements * task.master_bytes,
+                      .versions = others * task.master_bytes,
+                      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
+                      .gradients = task.trained * task.master_bytes * task.gradients,
+                      .optimizer_state = task.trained * task.master_bytes * task.states};
+  if (task.averaging.has_buffer()) {
+    bool const with_state = task.averaging.what == Averaged::weights_and_state;
+    memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
+  }
+  detail::count_activations(graph, task, memory);
+  return memory;
+}
+
+namespace detail {
+
+/// Of device @p Device::device.
+template <class Device, class Precision>
+constexpr DeviceMemory device_memory(int batch, int states) {
+  using Whole = typename Device::Program;
+  constexpr Batching const& batching = Whole::batching;
+  int buffers = 1;
+  for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
+    ++buffers;
+  }
+  StageMemory stage[Device::stages.count] = {};
+  for (int s = 0; s < Device::stages.count; ++s) {
+    LocalStage const& own = Device::stages.stage[s];
+    stage[s] = {.first = own.first,
+                .last = own.last,
+                .live = Device::places.rule.on()
+                            ? Device::places.live()
+                            : live_microbatches(Whole::table, Whole::map, own.id),
+                .deferred = deferred_microbatches(Whole::table, Whole::map, own.id)};
+  }
+  return tandem::device_memory(Device::graph, {.batch = largest_microbatch(batch, batching),
+                                               .master_bytes = sizeof(typename Precision::Master),
+                                               .scalar_bytes = sizeof(typename Precision::Scalar),
+                                               .elements = Device::layout.elements,
+                                               .trained = Device::layout.trained,
+                                               .states = states,
+                                               .gradients = buffers,
+                                               .places = Device::places.count(),
+                                               .reproducible = batching.reproducible,
+                                               .averaging = Whole::averaging,
+                                               .stage = stage,
+                                               .stages = Device::stages.count,
+                                               .segment = Device::segments.of});
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/program.hpp
+
+/// @file
+/// Program: a network, a strategy and an element size lowered to everything that an engine runs.
+///
+/// Each step is a constexpr variable of its own, and none is a template argument: three variables
+/// get three budgets of the compiler, and symbols stay short.
+
+// ---- tandem/strategy/device_program.hpp
+
+/// @file
+/// DeviceProgram: what one device of a model replica runs, known to the compiler.
+
+// ---- tandem/strategy/cut/device_graph.hpp
+
+/// @file
+/// device_graph: the part of a network that one device of a model replica computes, as a graph.
+///
+/// A tensor that comes from a stage elsewhere is a node of kind `receive` before its first reader;
+/// one that leaves ends in a node of kind `send` for each device that wants it. The gradient of a
+/// `receive` is what goes back, that of a `send` is what comes back.
+
+// ---- tandem/strategy/cut/partition.hpp
 
 /// @file
 /// Partition: which part of the model each node of a network belongs to.
@@ -18785,205 +18890,280 @@ namespace tandem {
 
 namespace detail {
 
-template <int Count>
-struct SplitIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Split<Count>: give a positive number of top-level layers");
-};
-template <int Count>
-struct EveryIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Every<Count>: give a positive number of top-level layers");
-};
+/// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
+/// listed once, so that the walk is about linear in the edges.
+template <GraphSize Whole, class Map>
+struct DeviceCutter {
+  Graph<Whole> const& network;
+  Partition<Whole.nodes> const& partition;
+  Map const& map;
+  int device;
+  bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
+  GraphSize size{};
+  std::int16_t local[Whole.nodes] = {};    // of the copy at work: index here plus one, or 0
+  int reader[Whole.edges + 1] = {};        // of an edge
+  int first_reading[Whole.nodes] = {};     // of a node: the first edge that carries its output …
+  int next_reading[Whole.edges + 1] = {};  // … and of an edge: the next one, or -1
 
-}  // namespace detail
-
-/// The next Count top-level layers of the network.
-template <int Count>
-struct Split {
-  static constexpr int tops = Count;
-  static_assert(detail::SplitIsSound<Count>::value);
-};
-
-namespace detail {
-
-template <int Parts>
-struct AutoIsSound {
-  static constexpr bool value = true;
-  static_assert(Parts >= 1, "Auto<Parts>: give a positive number of parts");
-};
-
-// What a network must be for the parts: both numbers are printed.
-template <class Net, int Parts, int TopLevelLayers>
-struct AutoFits {
-  static constexpr bool value = true;
-  static_assert(Parts <= TopLevelLayers,
-                "Auto<Parts>: the network has fewer top-level layers than Parts; give fewer parts, "
-                "or write nested Sequentials out (AutoFits names both numbers)");
-};
-
-}  // namespace detail
-
-/// The network's top-level layers in Parts runs, cut by the compiler so that the costliest run is
-/// as cheap as it can be. Costs are static: see balance.hpp.
-template <int Parts>
-struct Auto {
-  static constexpr int parts = Parts >= 1 ? Parts : 1;
-
-  template <class Net>
-  static constexpr auto partition() {
-    static_assert(detail::AutoFits<Net, parts, graph<Net>.tops>::value);
-    if constexpr (parts <= graph<Net>.tops) {
-      return cut_tops(graph<Net>, balanced_tops<parts>(graph<Net>).of, parts);
-    } else {
-      return Partition<graph<Net>.nodes>{.parts = parts};
+  template <class G>
+  constexpr void cut(G* graph) {
+    list_readings();
+    for (int copy = 0; copy < map.copies; ++copy) {
+      for (std::int16_t& index : local) {
+        index = 0;
+      }
+      for (int n = 0; n < Whole.nodes; ++n) {
+        if (device_of(copy, n) == device) {
+          add_inputs(graph, copy, n);
+          add_node(graph, copy, n);
+          add_sends(graph, copy, n);
+        }
+      }
     }
   }
-  static_assert(detail::AutoIsSound<Parts>::value);
-};
 
-/// Runs of @p Count top-level layers of a stage are computed again in the backward pass: only what
-/// enters them is kept. Source: Chen et al. 2016.
-template <int Count>
-struct Every {
-  static constexpr int every = Count;
-  static_assert(detail::EveryIsSound<Count>::value);
-};
+ private:
+  [[nodiscard]] constexpr int stage_of(int copy, int n) const {
+    return copy * map.parts() + partition.part[n];
+  }
+  [[nodiscard]] constexpr int device_of(int copy, int n) const {
+    return map.device[stage_of(copy, n)];
+  }
+  [[nodiscard]] static constexpr bool is_input(Node const& node) {
+    return node.kind == NodeKind::input;
+  }
 
-/// Only what enters a stage is kept, and all of it is computed again.
-struct Boundaries {
-  static constexpr int every = CheckpointRule::boundaries;
-};
-
-namespace detail {
-
-template <class What>
-concept CheckpointWhat = requires {
-  { What::every } -> std::convertible_to<int>;
-};
-
-template <class What>
-struct CheckpointIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      CheckpointWhat<What>,
-      "Checkpoint<What>: What is Every<k>, for runs of k top-level layers, or Boundaries, "
-      "for whole stages");
-};
-
-}  // namespace detail
-
-/// Activations are computed again in the backward pass instead of being kept: memory for time, one
-/// more forward pass. The same dropout masks and batch statistics; running statistics count once.
-/// The primary template is the error path.
-template <class What>
-struct Checkpoint {
-  static constexpr CheckpointRule rule{};
-  static_assert(detail::CheckpointIsSound<What>::value);
-};
-
-template <detail::CheckpointWhat What>
-struct Checkpoint<What> {
-  static constexpr CheckpointRule rule{What::every};
-};
-
-namespace detail {
-
-template <class T>
-concept IsSplit = requires {
-  T::tops;
-};
-template <class T>
-concept IsCheckpoint = requires {
-  T::rule.every;
-};
-/// A number of parts, and which top-level layers each has.
-template <class T>
-concept CutsTops = requires {
-  { T::parts } -> std::convertible_to<int>;
-};
-template <class T>
-concept IsMicrobatches = requires {
-  T::microbatches;
-};
-/// Behind the words that cut a model.
-template <class T>
-concept ModelOption = IsCheckpoint<T> || requires {
-  T::leaves;
-} || requires {
-  T::first_bucket;
-};
-
-template <class... Options>
-constexpr CheckpointRule checkpoint_of() {
-  CheckpointRule rule{};
-  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
-    if constexpr (IsCheckpoint<Option>) {
-      rule = Option::rule;
+  constexpr void list_readings() {
+    for (int& first : first_reading) {
+      first = -1;
     }
-  };
-  (take(static_cast<Options const*>(nullptr)), ...);
-  return rule;
-}
-
-// What a network must be for the counts: both are printed.
-template <class Net, int Counted, int TopLevelLayers>
-struct SplitsCover {
-  static constexpr bool value = true;
-  static_assert(Counted >= TopLevelLayers,
-                "Split<...>: the counts do not cover the network; add what is missing to the last, "
-                "or one more Split (SplitsCover names the sum and the network's layers)");
-  static_assert(Counted <= TopLevelLayers,
-                "Split<...>: the counts exceed the network's top-level layers; take away from the "
-                "last (SplitsCover names the sum and the network's layers)");
-};
-
-// Given counts of top-level layers; empty until the first.
-template <int... Tops>
-struct TopSplits {
-  static constexpr int parts = sizeof...(Tops);
-  static constexpr int tops[] = {Tops..., 0};
-
-  template <class Net>
-  static constexpr auto partition() {
-    static_assert(SplitsCover<Net, (0 + ... + Tops), graph<Net>.tops>::value);
-    return cut_tops(graph<Net>, tops, parts);
+    for (int n = Whole.nodes - 1; n >= 0; --n) {
+      for (int e = network.node[n].first_edge + network.node[n].edges - 1;
+           e >= network.node[n].first_edge; --e) {
+        reader[e] = n;
+        next_reading[e] = first_reading[network.source[e]];
+        first_reading[network.source[e]] = e;
+      }
+    }
   }
-};
 
-template <int... A, int... B>
-constexpr TopSplits<A..., B...> operator+(TopSplits<A...>, TopSplits<B...>) {
-  return {};
-}
-
-template <class Argument>
-constexpr auto splits_of() {
-  if constexpr (IsSplit<Argument>) {
-    return TopSplits<Argument::tops>{};
-  } else {
-    return TopSplits<>{};
+  template <class G>
+  constexpr int add(G* graph, Node node, int stage, int edges) {
+    node.stage = stage;
+    node.first_edge = size.edges;
+    node.edges = edges;
+    if (graph != nullptr) {
+      graph->node[size.nodes] = node;
+    }
+    return size.nodes++;
   }
-}
+  template <class G>
+  constexpr void add_edge(G* graph, int source, int origin) {
+    if (graph != nullptr) {
+      graph->source[size.edges] = source;
+      graph->edge_origin[size.edges] = origin;
+    }
+    ++size.edges;
+  }
 
-// How the model is cut: by Split<…>s, or as the first argument says.
-template <class... Arguments>
-struct Cutting {
-  using type = void;
-};
-template <class First, class... Rest>
-struct Cutting<First, Rest...> {
-  using type = First;
-};
-template <IsSplit First, class... Rest>
-struct Cutting<First, Rest...> {
-  using type = decltype((splits_of<First>() + ... + splits_of<Rest>()));
+  // What node n reads and is not here yet, in ascending order: as it is sent.
+  template <class G>
+  constexpr void add_inputs(G* graph, int copy, int n) {
+    Node const& node = network.node[n];
+    for (int left = node.edges; left > 0; --left) {
+      int source = Whole.nodes;
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const here = local[network.source[e]] != 0;
+        source = !here && network.source[e] < source ? network.source[e] : source;
+      }
+      if (source == Whole.nodes) {
+        return;
+      }
+      Node end = network.node[source];
+      if (!is_input(end)) {
+        end = transfer(NodeKind::receive, end, stage_of(copy, source));
+      }
+      local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
+    }
+  }
+
+  template <class G>
+  constexpr void add_node(G* graph, int copy, int n) {
+    Node node = network.node[n];
+    node.first_parameter = size.parameters;
+    for (int p = 0; p < node.parameters; ++p, ++size.parameters) {
+      if (graph != nullptr) {
+        graph->parameter[size.parameters] = network.parameter[network.node[n].first_parameter + p];
+        graph->parameter[size.parameters].node = size.nodes;
+      }
+    }
+    local[n] = static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
+    for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
+      add_edge(graph, local[network.source[e]] - 1, e);
+    }
+    if (graph != nullptr && n == Whole.nodes - 1) {
+      graph->result = local[n] - 1;
+    }
+  }
+
+  // To each device that reads the output of n, in ascending order.
+  template <class G>
+  constexpr void add_sends(G* graph, int copy, int n) {
+    for (int last = -1; !is_input(network.node[n]);) {
+      int to = map.devices;
+      for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
+        int const there = device_of(copy, reader[e]);
+        to = there != device && there > last && there < to ? there : to;
+      }
+      if (to == map.devices) {
+        return;
+      }
+      add_send(graph, copy, n, to);
+      last = to;
+    }
+  }
+  template <class G>
+  constexpr void add_send(G* graph, int copy, int n, int to) {
+    int edges = 0;
+    int first = -1;
+    for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
+      if (device_of(copy, reader[e]) == to) {
+        first = edges++ == 0 ? e : first;
+      }
+    }
+    edges = apart ? edges : 1;
+    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, reader[first])),
+        stage_of(copy, n), edges);
+    for (int e = first; edges > 0; e = next_reading[e]) {
+      if (device_of(copy, reader[e]) == to) {
+        add_edge(graph, local[n] - 1, e);
+        --edges;
+      }
+    }
+  }
+
+  static constexpr Node transfer(NodeKind kind, Node const& of, int peer) {
+    Node end{.kind = kind, .needs_gradient = of.needs_gradient, .top = of.top};
+    end.origin = of.origin;
+    end.peer = peer;
+    end.in = end.out = of.out;
+    end.name = kind == NodeKind::send ? "Send" : "Receive";
+    end.path = of.path;
+    return end;
+  }
 };
 
 }  // namespace detail
+
+/// How large the graph of @p device is. See device_graph().
+template <GraphSize Whole, class Map>
+constexpr GraphSize device_graph_size(Graph<Whole> const& network,
+                                      Partition<Whole.nodes> const& partition, Map const& map,
+                                      int device, bool apart) {
+  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  cutter.cut(static_cast<Graph<Whole>*>(nullptr));
+  return cutter.size;
+}
+
+/// The graph of one device: its stages' nodes, copy by copy, each in the network's order.
+/// @param apart  the gradients that several readers on one device give a tensor from another are
+///               sent one by one, so that they are added in the network's order
+template <GraphSize Own, GraphSize Whole, class Map>
+constexpr Graph<Own> device_graph(Graph<Whole> const& network,
+                                  Partition<Whole.nodes> const& partition, Map const& map,
+                                  int device, bool apart) {
+  Graph<Own> graph;
+  graph.tops = network.tops;
+  graph.result = -1;
+  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  cutter.cut(&graph);
+  return graph;
+}
 
 }  // namespace tandem
 
-// ---- tandem/strategy/model_shape.hpp
+namespace tandem {
+
+namespace detail {
+
+/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
+/// one.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
+  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+  return wanted;
+}
+
+constexpr bool rewrites_anything(Rewrites r) {
+  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat;
+}
+
+/// A device's part of the network before rewrites; of one that has all of it, the network itself.
+template <class Program, int D>
+struct CutGraph {
+  static constexpr GraphSize size = device_graph_size(
+      Program::network, Program::partition, Program::map, D, Program::batching.reproducible);
+  static constexpr auto graph = device_graph<size>(Program::network, Program::partition,
+                                                   Program::map, D, Program::batching.reproducible);
+};
+template <class Program, int D>
+  requires(Program::map.stages == 1)
+struct CutGraph<Program, D> {
+  static constexpr auto const& graph = Program::network;
+};
+
+template <class Program, int D, bool Rewrites>
+struct RewrittenGraph : CutGraph<Program, D> {};
+template <class Program, int D>
+struct RewrittenGraph<Program, D, true> {
+  static constexpr auto graph = rewrite(CutGraph<Program, D>::graph,
+                                        allowed(Program::rewrites, Program::batching.reproducible));
+};
+
+}  // namespace detail
+
+/// What device @p D of each replica does. Each step is a constexpr variable of its own, and none is
+/// a template argument.
+template <class ProgramType, int D>
+struct DeviceProgram {
+  using Program = ProgramType;
+  using Network = typename Program::Network;
+  static constexpr int device = D;
+  static constexpr Batching batching = Program::batching;
+  static constexpr auto const& graph =
+      detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
+  static constexpr auto stages =
+      detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
+  static constexpr auto layout = lay_out_parameters(
+      graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
+  /// its own.
+  static constexpr int gradient_replicas =
+      batching.replicas * (Program::averaging.keeps_two() ? 1 : Program::map.copies);
+  /// Copies of the device's weights; an asynchronous pipeline has stage k on device k.
+  static constexpr WeightPlaces places{.rule = Program::asynchrony, .stage = D};
+  static constexpr bool has_result = graph.result >= 0;
+  static constexpr bool has_input = [] {
+    bool has = false;
+    for (int n = 0; n < graph.nodes; ++n) {
+      has = has || graph.node[n].kind == NodeKind::input;
+    }
+    return has;
+  }();
+  /// Worked out once: a compiler's memory would grow with each question about a graph.
+  static constexpr auto gives_input_gradient = input_gradients(graph);
+  /// Of a node: which run of its stage's nodes is computed again together before their backward
+  /// pass.
+  static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/types/data_parallel.hpp
+
+/// @file
+/// SingleDevice and DataParallel: strategies as types, each lowered to a Batching.
+
+// ---- tandem/strategy/cut/model_shape.hpp
 
 /// @file
 /// How a strategy cuts a network: the stages, where they are, and what each device does in a step.
@@ -19032,23 +19212,132 @@ struct OneDeviceModel {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/pipeline_checks.hpp
+namespace tandem {
+
+/// A way to train: `ranks` devices, `devices` of them for each replica of the model, `copies` of
+/// the model in a replica; how the batch is spread over the replicas, what is computed again, and
+/// how a network is cut (see model_shape.hpp).
+template <class S>
+concept Strategy = requires {
+  { S::ranks } -> std::convertible_to<int>;
+  { S::devices } -> std::convertible_to<int>;
+  { S::copies } -> std::convertible_to<int>;
+  { S::batching } -> std::convertible_to<Batching>;
+  { S::checkpoint } -> std::convertible_to<CheckpointRule>;
+  typename S::template Cut<void>;
+};
+
+/// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
+/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
+///
+///   rank 0 | parameters | F0 B0 F1 B1 … | update
+///
+/// The primary template is the error path.
+template <class... Options>
+struct SingleDevice : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert((BatchingOption<Options> && ...),
+                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
+                "BucketBytes");
+};
+
+template <class... Options>
+  requires(BatchingOption<Options>&&...)
+struct SingleDevice<Options...>
+    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching = detail::gather_batching<1, Options...>();
+  static_assert(
+      batching.shards == 0 ||
+          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
+      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
+      "weights");
+  static_assert(detail::leaves_fit(batching),
+                "Reproducible<Leaves>: the leaves must be a power of two that divides the "
+                "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
+};
+
+namespace detail {
+
+/// The sentences for options that a DataParallel on its own cannot have.
+template <int Shards, int N, bool LeavesFit, bool IsReproducible, bool Rounds>
+struct DataParallelOptionsStandAlone {
+  static constexpr bool value = true;
+  static_assert(Shards == 0 || Shards == N,
+                "DataParallel<N, Weighted<...>>: give N weights, one a device");
+  static_assert(LeavesFit,
+                "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of "
+                "two that divides its microbatches; write Reproducible<N> for one leaf a replica");
+  static_assert(!IsReproducible || !Rounds,
+                "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits "
+                "with the number of devices; leave one of the two out");
+};
+
+template <int N, class... Options>
+struct DataParallelIsSound {
+  static constexpr Batching batching = gather_batching<N, Options...>();
+  static constexpr Batching checked() { return batching; }
+  static_assert(
+      DataParallelOptionsStandAlone<batching.shards, N, leaves_fit(batching), batching.reproducible,
+                                    batching.wire != WireFormat::exact>::value);
+};
+
+}  // namespace detail
+
+/// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
+///
+///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
+///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
+///
+/// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
+/// statistics, in buckets in the order in which backward makes them, while it goes on.
+/// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
+/// Reproducible, Wire, BucketBytes. The primary template is the error path.
+template <int N, class... Options>
+struct DataParallel : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
+  static_assert((BatchingOption<Options> && ...),
+                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
+                "Wire and BucketBytes");
+};
+
+template <int N, class... Options>
+  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
+struct DataParallel<N, Options...>
+    : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
+  static constexpr int ranks = N;
+  // Checked here and not in the class, which any call with a Hybrid among its types completes
+  // (argument-dependent look-up): there these options are for the replicas of all parts.
+  static constexpr Batching batching = detail::DataParallelIsSound<N, Options...>::checked();
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/types/hybrid.hpp
 
 /// @file
-/// The sentences for arguments of Pipeline that do not go together.
+/// Hybrid: a strategy within a strategy, on the product of their devices.
 
-// ---- tandem/strategy/model_checks.hpp
+// ---- tandem/strategy/types/hybrid_checks.hpp
+
+/// @file
+/// The sentences for strategies that cannot stand within each other.
+
+// ---- tandem/strategy/types/model_checks.hpp
 
 /// @file
 /// The sentences for arguments of ModelParallel that do not go together, and for leaves that cannot
 /// be kept; pipeline_checks.hpp has those of Pipeline.
 
-// ---- tandem/strategy/placed.hpp
+// ---- tandem/strategy/cut/placed.hpp
 
 /// @file
 /// place: a table of which device has which part of a network, for ModelParallel<Placed<table>>.
 
-// ---- tandem/strategy/verify.hpp
+// ---- tandem/schedule/verify/verify.hpp
 
 /// @file
 /// verify(): whether an action table can be run, at compile time or at run time.
@@ -19058,63 +19347,12 @@ struct OneDeviceModel {
 /// stage's actions of one kind stand in ascending order of microbatches, one counter of each kind
 /// says all that was done.
 
-// ---- tandem/strategy/verdict.hpp
-
-/// @file
-/// Verdict: what is wrong with an action table, and where; verify_message.hpp has the sentence.
-
-namespace tandem {
-
-enum class Flaw : std::uint8_t {
-  none,
-  unsound_map,           ///< stages or edges that cannot be, or rows of other devices
-  uneven_copies,         ///< the copies of the model cannot have equal runs of the microbatches
-  foreign_action,        ///< neither a pass nor a message of synchronous training
-  unknown_stage,         ///< `action` is of a stage that the map does not have
-  wrong_device,          ///< `action` stands in the row of `rank`, its stage is on `other_rank`
-  unknown_microbatch,    ///< `action` is of none of its copy's microbatches
-  missing,               ///< `action` is nowhere in its row; `other` needs it, if it has an index
-  doubled,               ///< `action` was done before
-  out_of_order,          ///< `action` stands before `other`, of an earlier microbatch
-  retired_out_of_order,  ///< the same, of the backward (or W) that ends a microbatch
-  before_its_input,      ///< `action` stands before `other`, whose result it needs
-  nothing_to_send,       ///< all that `action` could send stays on its device
-  nothing_to_receive,    ///< all that `action` could receive is made on its device
-  unmatched_send,        ///< `action` sends, and `other` of `other_rank`, its receive, is not there
-  unmatched_receive,     ///< `action` receives, and `other` of `other_rank` is not there
-  out_of_fifo_order,     ///< `action` receives, but the next of its link is from `other`
-  foreign_update,        ///< as foreign_action, in a table with updates
-  wrong_version,         ///< `action` reads another version of the weights than `count`, its own
-  version_to_come,       ///< … one that its stage, after `count` updates, does not have yet
-  version_gone,          ///< … one that its stage, after `count` updates, has overwritten
-  exchanged_otherwise,   ///< where `action` stands, `other_rank` exchanges `other`
-  deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
-};
-
-struct Verdict {
-  Flaw flaw = Flaw::none;
-  int rank = 0;
-  int position = 0;  ///< of `action` in its row; where it is missing, of what needs it, or the end
-  Action action = {};
-  Action other = {.index = -1};
-  int other_rank = -1;
-  Action waiting = {};  ///< of a deadlock: what `other_rank` waits at
-  int first = 0;        ///< of what the flaw is about, the numbers allowed: stages, microbatches
-  int count = 0;
-  int depth = 1;
-
-  /// Whether the table is valid.
-  constexpr explicit operator bool() const { return flaw == Flaw::none; }
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/verify_messages.hpp
+// ---- tandem/schedule/verify/messages.hpp
 
 /// @file
 /// MessageVerification: the rules of verify() for messages, which a device may have to wait for.
 
-// ---- tandem/strategy/verify_channels.hpp
+// ---- tandem/schedule/verify/channels.hpp
 
 /// @file
 /// Channels: the messages in flight while a table is verified. A channel is a link in one
@@ -19181,11 +19419,62 @@ class Channels {
 
 }  // namespace tandem::detail
 
-// ---- tandem/strategy/verify_passes.hpp
+// ---- tandem/schedule/verify/passes.hpp
 
 /// @file
 /// PassVerification: the rules of verify() for a device's passes, which wait for nothing: what a
 /// pass needs was done before in its own row, or the row is wrong.
+
+// ---- tandem/schedule/verify/verdict.hpp
+
+/// @file
+/// Verdict: what is wrong with an action table, and where; verify_message.hpp has the sentence.
+
+namespace tandem {
+
+enum class Flaw : std::uint8_t {
+  none,
+  unsound_map,           ///< stages or edges that cannot be, or rows of other devices
+  uneven_copies,         ///< the copies of the model cannot have equal runs of the microbatches
+  foreign_action,        ///< neither a pass nor a message of synchronous training
+  unknown_stage,         ///< `action` is of a stage that the map does not have
+  wrong_device,          ///< `action` stands in the row of `rank`, its stage is on `other_rank`
+  unknown_microbatch,    ///< `action` is of none of its copy's microbatches
+  missing,               ///< `action` is nowhere in its row; `other` needs it, if it has an index
+  doubled,               ///< `action` was done before
+  out_of_order,          ///< `action` stands before `other`, of an earlier microbatch
+  retired_out_of_order,  ///< the same, of the backward (or W) that ends a microbatch
+  before_its_input,      ///< `action` stands before `other`, whose result it needs
+  nothing_to_send,       ///< all that `action` could send stays on its device
+  nothing_to_receive,    ///< all that `action` could receive is made on its device
+  unmatched_send,        ///< `action` sends, and `other` of `other_rank`, its receive, is not there
+  unmatched_receive,     ///< `action` receives, and `other` of `other_rank` is not there
+  out_of_fifo_order,     ///< `action` receives, but the next of its link is from `other`
+  foreign_update,        ///< as foreign_action, in a table with updates
+  wrong_version,         ///< `action` reads another version of the weights than `count`, its own
+  version_to_come,       ///< … one that its stage, after `count` updates, does not have yet
+  version_gone,          ///< … one that its stage, after `count` updates, has overwritten
+  exchanged_otherwise,   ///< where `action` stands, `other_rank` exchanges `other`
+  deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
+};
+
+struct Verdict {
+  Flaw flaw = Flaw::none;
+  int rank = 0;
+  int position = 0;  ///< of `action` in its row; where it is missing, of what needs it, or the end
+  Action action = {};
+  Action other = {.index = -1};
+  int other_rank = -1;
+  Action waiting = {};  ///< of a deadlock: what `other_rank` waits at
+  int first = 0;        ///< of what the flaw is about, the numbers allowed: stages, microbatches
+  int count = 0;
+  int depth = 1;
+
+  /// Whether the table is valid.
+  constexpr explicit operator bool() const { return flaw == Flaw::none; }
+};
+
+}  // namespace tandem
 
 namespace tandem::detail {
 
@@ -19931,6 +20220,298 @@ struct PlacedModel {
 
 }  // namespace tandem
 
+// ---- tandem/strategy/types/model_options.hpp
+
+/// @file
+/// What stands between the brackets of ModelParallel and Pipeline: how the model is cut, and
+/// options.
+
+// ---- tandem/strategy/cut/balance.hpp
+
+/// @file
+/// balance: a cut into consecutive top-level parts of the network that cost about the same.
+
+namespace tandem {
+
+/// What an element of an activation costs besides products, in multiply-accumulates: in a training
+/// step it is written and read about six times, 24 bytes in fp32, and devices do about five
+/// multiply-accumulates in the time of a byte (a core with AVX2: 48 G/s at 8 GB/s; H200 in fp32:
+/// 33 T/s at 4.8 TB/s).
+inline constexpr std::int64_t macs_per_activation = 120;
+
+/// Static cost of a node for one sample's training step: backward multiplies twice as much as
+/// forward.
+constexpr std::int64_t static_cost(Node const& node) {
+  bool const stored = !node.is_end() && !node.view;
+  return 3 * node.macs + (stored ? macs_per_activation * node.out.elements() : 0);
+}
+
+namespace detail {
+
+/// Counts of consecutive items, one a part, such that no cut has a lighter heaviest part; among
+/// those, items stand as late as they can, since the first stages of a pipeline hold most
+/// activations. Halves the interval of possible weights: items × log2(sum of weights) steps.
+/// @param counts  of @p parts
+/// @pre 1 <= parts <= items, weights are not negative
+constexpr void balance(std::int64_t const* weight, int items, int parts, int* counts) {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+  for (int i = 0; i < items; ++i) {
+    least = weight[i] > least ? weight[i] : least;
+    most += weight[i];
+  }
+  auto const parts_of = [&](std::int64_t limit) {
+    int needed = 1;
+    std::int64_t sum = 0;
+    for (int i = 0; i < items; ++i) {
+      needed += sum + weight[i] > limit ? 1 : 0;
+      sum = sum + weight[i] > limit ? weight[i] : sum + weight[i];
+    }
+    return needed;
+  };
+  while (least < most) {
+    std::int64_t const middle = least + (most - least) / 2;
+    if (parts_of(middle) <= parts) {
+      most = middle;
+    } else {
+      least = middle + 1;
+    }
+  }
+  int left = items;
+  for (int part = parts - 1; part >= 0; --part) {
+    std::int64_t sum = 0;
+    counts[part] = 0;
+    while (left > part && (counts[part] == 0 || sum + weight[left - 1] <= most)) {
+      sum += weight[--left];
+      ++counts[part];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// How many top-level parts each of @p Parts parts has.
+template <int Parts>
+struct TopCounts {
+  int of[Parts] = {};
+};
+
+/// The cut whose costliest part is cheapest. @pre Parts <= graph.tops
+template <int Parts, GraphSize Size>
+constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
+  detail::Scratch<std::int64_t> cost{graph.tops};
+  for (int n = 0; n < Size.nodes; ++n) {
+    cost[graph.node[n].top] += static_cost(graph.node[n]);
+  }
+  TopCounts<Parts> counts;
+  detail::balance(cost.data(), graph.tops, Parts, counts.of);
+  return counts;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <int Count>
+struct SplitIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Split<Count>: give a positive number of top-level layers");
+};
+template <int Count>
+struct EveryIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Every<Count>: give a positive number of top-level layers");
+};
+
+}  // namespace detail
+
+/// The next Count top-level layers of the network.
+template <int Count>
+struct Split {
+  static constexpr int tops = Count;
+  static_assert(detail::SplitIsSound<Count>::value);
+};
+
+namespace detail {
+
+template <int Parts>
+struct AutoIsSound {
+  static constexpr bool value = true;
+  static_assert(Parts >= 1, "Auto<Parts>: give a positive number of parts");
+};
+
+// What a network must be for the parts: both numbers are printed.
+template <class Net, int Parts, int TopLevelLayers>
+struct AutoFits {
+  static constexpr bool value = true;
+  static_assert(Parts <= TopLevelLayers,
+                "Auto<Parts>: the network has fewer top-level layers than Parts; give fewer parts, "
+                "or write nested Sequentials out (AutoFits names both numbers)");
+};
+
+}  // namespace detail
+
+/// The network's top-level layers in Parts runs, cut by the compiler so that the costliest run is
+/// as cheap as it can be. Costs are static: see balance.hpp.
+template <int Parts>
+struct Auto {
+  static constexpr int parts = Parts >= 1 ? Parts : 1;
+
+  template <class Net>
+  static constexpr auto partition() {
+    static_assert(detail::AutoFits<Net, parts, graph<Net>.tops>::value);
+    if constexpr (parts <= graph<Net>.tops) {
+      return cut_tops(graph<Net>, balanced_tops<parts>(graph<Net>).of, parts);
+    } else {
+      return Partition<graph<Net>.nodes>{.parts = parts};
+    }
+  }
+  static_assert(detail::AutoIsSound<Parts>::value);
+};
+
+/// Runs of @p Count top-level layers of a stage are computed again in the backward pass: only what
+/// enters them is kept. Source: Chen et al. 2016.
+template <int Count>
+struct Every {
+  static constexpr int every = Count;
+  static_assert(detail::EveryIsSound<Count>::value);
+};
+
+/// Only what enters a stage is kept, and all of it is computed again.
+struct Boundaries {
+  static constexpr int every = CheckpointRule::boundaries;
+};
+
+namespace detail {
+
+template <class What>
+concept CheckpointWhat = requires {
+  { What::every } -> std::convertible_to<int>;
+};
+
+template <class What>
+struct CheckpointIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      CheckpointWhat<What>,
+      "Checkpoint<What>: What is Every<k>, for runs of k top-level layers, or Boundaries, "
+      "for whole stages");
+};
+
+}  // namespace detail
+
+/// Activations are computed again in the backward pass instead of being kept: memory for time, one
+/// more forward pass. The same dropout masks and batch statistics; running statistics count once.
+/// The primary template is the error path.
+template <class What>
+struct Checkpoint {
+  static constexpr CheckpointRule rule{};
+  static_assert(detail::CheckpointIsSound<What>::value);
+};
+
+template <detail::CheckpointWhat What>
+struct Checkpoint<What> {
+  static constexpr CheckpointRule rule{What::every};
+};
+
+namespace detail {
+
+template <class T>
+concept IsSplit = requires {
+  T::tops;
+};
+template <class T>
+concept IsCheckpoint = requires {
+  T::rule.every;
+};
+/// A number of parts, and which top-level layers each has.
+template <class T>
+concept CutsTops = requires {
+  { T::parts } -> std::convertible_to<int>;
+};
+template <class T>
+concept IsMicrobatches = requires {
+  T::microbatches;
+};
+/// Behind the words that cut a model.
+template <class T>
+concept ModelOption = IsCheckpoint<T> || requires {
+  T::leaves;
+} || requires {
+  T::first_bucket;
+};
+
+template <class... Options>
+constexpr CheckpointRule checkpoint_of() {
+  CheckpointRule rule{};
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (IsCheckpoint<Option>) {
+      rule = Option::rule;
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
+  return rule;
+}
+
+// What a network must be for the counts: both are printed.
+template <class Net, int Counted, int TopLevelLayers>
+struct SplitsCover {
+  static constexpr bool value = true;
+  static_assert(Counted >= TopLevelLayers,
+                "Split<...>: the counts do not cover the network; add what is missing to the last, "
+                "or one more Split (SplitsCover names the sum and the network's layers)");
+  static_assert(Counted <= TopLevelLayers,
+                "Split<...>: the counts exceed the network's top-level layers; take away from the "
+                "last (SplitsCover names the sum and the network's layers)");
+};
+
+// Given counts of top-level layers; empty until the first.
+template <int... Tops>
+struct TopSplits {
+  static constexpr int parts = sizeof...(Tops);
+  static constexpr int tops[] = {Tops..., 0};
+
+  template <class Net>
+  static constexpr auto partition() {
+    static_assert(SplitsCover<Net, (0 + ... + Tops), graph<Net>.tops>::value);
+    return cut_tops(graph<Net>, tops, parts);
+  }
+};
+
+template <int... A, int... B>
+constexpr TopSplits<A..., B...> operator+(TopSplits<A...>, TopSplits<B...>) {
+  return {};
+}
+
+template <class Argument>
+constexpr auto splits_of() {
+  if constexpr (IsSplit<Argument>) {
+    return TopSplits<Argument::tops>{};
+  } else {
+    return TopSplits<>{};
+  }
+}
+
+// How the model is cut: by Split<…>s, or as the first argument says.
+template <class... Arguments>
+struct Cutting {
+  using type = void;
+};
+template <class First, class... Rest>
+struct Cutting<First, Rest...> {
+  using type = First;
+};
+template <IsSplit First, class... Rest>
+struct Cutting<First, Rest...> {
+  using type = decltype((splits_of<First>() + ... + splits_of<Rest>()));
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace detail {
@@ -20010,7 +20591,290 @@ struct ModelKeepsLeaves {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/pipeline_schedule.hpp
+namespace tandem {
+
+namespace detail {
+
+/// Cuts the model.
+template <class S>
+concept CutsModel = requires {
+  typename S::Model;
+  { S::devices } -> std::convertible_to<int>;
+};
+
+/// A pipeline that is never emptied between steps.
+template <class S>
+concept TrainsAsynchronously = requires {
+  S::asynchrony;
+};
+
+/// Can be in several replicas.
+template <class S>
+concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
+
+template <int N, class... Options>
+concept ReplicatesModels = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) &&
+                           !counts_microbatches<Options...>;
+
+/// A DataParallel; not looked into, since alone it may not be sound.
+template <class S>
+struct Outer {
+  static constexpr bool is = false;
+  static constexpr bool counts = false;
+  static constexpr bool sound = true;
+};
+template <int N, class... Options>
+struct Outer<DataParallel<N, Options...>> {
+  static constexpr bool is = true;
+  static constexpr bool counts = counts_microbatches<Options...>;
+  static constexpr bool sound = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...);
+};
+
+template <class... Parts>
+struct HybridIsNested {
+  static constexpr bool value = true;
+  static_assert(sizeof...(Parts) >= 2,
+                "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
+                "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
+};
+
+template <class Part, bool Last>
+struct HybridPart {
+  static constexpr bool value = true;
+  static_assert(Last || Outer<Part>::is,
+                "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
+                "outside, and the model that is cut inside");
+  static_assert(!Last || !Outer<Part>::is,
+                "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
+                "replicas of a whole model write DataParallel alone");
+  static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
+                "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
+                "ModelParallel or Pipeline");
+  static_assert(!Last || !TrainsAsynchronously<Part>,
+                "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
+                "wait for each other at every update; take a synchronous schedule inside, or the "
+                "asynchronous pipeline alone");
+  static_assert(Last || !Outer<Part>::counts,
+                "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
+                "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
+};
+
+/// A DataParallel whose own arguments are at fault has its own sentence.
+template <class Part, bool Sound = Outer<Part>::sound>
+struct OuterIsSound {
+  static constexpr bool value = true;
+};
+template <class Part>
+struct OuterIsSound<Part, false> {
+  static constexpr bool value = true;
+  static constexpr int ranks = Part::ranks;
+  static_assert(ranks >= 1);
+};
+
+/// One sentence: of the first part at fault, from the outermost on.
+template <bool Goes, class... Parts>
+struct PartsAreNested {
+  static constexpr bool value = true;
+};
+template <class First, class... Rest>
+struct PartsAreNested<true, First, Rest...> {
+  static constexpr bool value = true;
+  static constexpr bool last = sizeof...(Rest) == 0;
+  static constexpr bool goes = Outer<First>::is && !Outer<First>::counts && Outer<First>::sound;
+  static_assert(HybridPart<First, last>::value);
+  static_assert(last || OuterIsSound<First>::value);
+  static_assert(PartsAreNested < goes && !last, Rest... > ::value);
+};
+
+template <class First, class Second, class... Rest>
+struct HybridIsNested<First, Second, Rest...> {
+  static constexpr bool value = true;
+  static_assert(PartsAreNested<true, First, Second, Rest...>::value);
+};
+
+template <int Replicas, int Weights>
+struct WeighsEachReplica {
+  static constexpr bool value = true;
+  static_assert(Weights == 0 || Weights == Replicas,
+                "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the "
+                "model (WeighsEachReplica names the replicas and the weights)");
+};
+
+template <bool Rounds, bool Reproducible>
+struct HybridIsExact {
+  static constexpr bool value = true;
+  static_assert(!Rounds || !Reproducible,
+                "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way "
+                "changes the bits with the number of devices; leave one of the two out");
+};
+
+template <int Replicas, int Weights, bool Rounds, bool Reproducible>
+struct HybridIsSound {
+  static constexpr Batching checked(Batching const& batching) { return batching; }
+  static_assert(WeighsEachReplica<Replicas, Weights>::value);
+  static_assert(HybridIsExact<Rounds, Reproducible>::value);
+};
+
+/// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
+template <bool KeepsTwo, bool IsReproducible>
+struct TwoModelsAreSound {
+  static constexpr bool value = true;
+  static_assert(!KeepsTwo || !IsReproducible,
+                "Hybrid<DataParallel<N, Reproducible<>>, CrossModelParallel<Rule, ...>>: this rule "
+                "keeps two models, whose gradients are never added; leave Reproducible out, or "
+                "average gradients");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What a strategy around a model says of its two models, if it has two.
+template <class Inner>
+struct KeepsTogether {};
+template <class Inner>
+  requires requires { Inner::averaging; }
+struct KeepsTogether<Inner> {
+  static constexpr Averaging averaging = Inner::averaging;
+};
+
+template <class Inner>
+inline constexpr bool keeps_two_models = false;
+template <class Inner>
+  requires requires { Inner::averaging; }
+inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
+
+}  // namespace detail
+
+/// Replicas of a model that is itself cut over devices.
+///
+///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>
+///
+///   rank 0 | replica 0, device 0        rank 2 | replica 1, device 0
+///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
+///
+/// The first part is the slowest in the order of the ranks. Several DataParallels multiply. The
+/// gradients of a part of the model are summed over the ranks that have it. Options of DataParallel
+/// but Microbatches, which goes to the model inside; as many weights as there are replicas.
+/// Source: Pal et al. 2019. The primary template is the error path.
+template <class... Parts>
+struct Hybrid : detail::NoModel {
+  static_assert(detail::HybridIsNested<Parts...>::value);
+};
+
+template <int N, class... Options, class Inner>
+  requires detail::ReplicatesModels<N, Options...> && detail::Replicable<Inner>
+struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner> {
+  using Model = Inner;
+  static constexpr int devices = Inner::devices;
+  static constexpr int copies = Inner::copies;
+  static constexpr int ranks = N * Inner::ranks;
+  static constexpr CheckpointRule checkpoint = Inner::checkpoint;
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for =
+      Inner::template batching_for<N * Replicas, Options..., More...>;
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, copies>::
+          checked(detail::HybridIsSound<batching_for<1>.replicas, batching_for<1>.shards,
+                                        batching_for<1>.wire != WireFormat::exact,
+                                        batching_for<1>.reproducible>::checked(batching_for<1>));
+  static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
+                                          batching_for<1>.reproducible>::value);
+
+  template <class Net>
+  using Cut = typename Inner::template Cut<Net>;
+};
+
+template <int N, class... Options, class Second, class... Rest>
+  requires detail::ReplicatesModels<N, Options...> &&(sizeof...(Rest) >= 1) &&
+      detail::Replicable<Hybrid<Second, Rest...>> struct Hybrid<DataParallel<N, Options...>, Second,
+                                                                Rest...>
+      : Hybrid<DataParallel<N, Options...>, Hybrid<Second, Rest...>> {
+  };
+
+}  // namespace tandem
+
+// ---- tandem/strategy/types/model_parallel.hpp
+
+/// @file
+/// ModelParallel: one model cut over several devices, one microbatch at a time.
+
+namespace tandem {
+
+namespace detail {
+
+// How is a TopSplits, an Auto or a Placed.
+template <class How, int Microbatches>
+struct SequentialModel {
+  static constexpr int devices = How::parts;
+  static constexpr int copies = 1;
+
+  template <class Net>
+  struct Cut {
+    static constexpr auto partition = How::template partition<Net>();
+    static constexpr auto map = chain_map<devices>();
+    static constexpr auto table =
+        lower(sequential_table<devices, 2 * Microbatches>(map, Microbatches), map);
+  };
+};
+template <IsPlacement How, int Microbatches>
+struct SequentialModel<How, Microbatches> : PlacedModel<How, Microbatches> {};
+
+}  // namespace detail
+
+/// The model is cut; each device has a part of it, and one of them works at a time.
+///
+///   device 0 | layers 0 … a-1 | F0             B0 | F1 …
+///   device 1 | the rest       |    F0       B0    |
+///
+/// How: ModelParallel<Split<a>, Split<b>, …> by consecutive top-level layers, the counts adding up
+/// to the network's; ModelParallel<Auto<M>> likewise, the compiler balancing static costs;
+/// ModelParallel<Placed<table>> any node on any device, so that branches run at the same time.
+/// Options behind it: Microbatches, Reproducible, Checkpoint, BucketBytes.
+/// Memory: a device has the parameters and the activations of its part only.
+/// Comm: each tensor that crosses, and its gradient, once a microbatch.
+/// The primary template is the error path.
+template <class... Arguments>
+struct ModelParallel : detail::NoModel {
+  static_assert(detail::ModelArgumentsAreSound<Arguments...>::value);
+};
+
+template <class... Arguments>
+  requires detail::ModelArguments<Arguments...>
+struct ModelParallel<Arguments...>
+    : detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
+                              detail::gather_batching<1, Arguments...>().microbatches> {
+  using Model = detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
+                                        detail::gather_batching<1, Arguments...>().microbatches>;
+  static constexpr int ranks = Model::devices;
+  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
+  /// In so many replicas, with options of the strategy around it.
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for =
+      detail::gather_batching<Replicas, Arguments..., More...>();
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, 1>::checked(batching_for<1>);
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/types/pipeline.hpp
+
+/// @file
+/// Pipeline: one model cut over several devices that work on different microbatches at a time.
+
+// ---- tandem/schedule/orders/chimera.hpp
+
+/// @file
+/// Chimera: two pipelines in opposite directions on the same devices.
+
+// ---- tandem/schedule/orders/pipeline_schedule.hpp
 
 /// @file
 /// PipelineSchedule: in which order each device runs the passes of its stages.
@@ -20086,6 +20950,349 @@ constexpr auto schedule_table() {
   }
   return table;
 }
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// `each` microbatches down and as many up, both in the order of 1F1B, merged in steps of one pass.
+/// Where both directions could go on, a backward goes before a forward, and of two alike that of
+/// the later stage. (Without the first rule, two devices may block each other's sends.) The middle
+/// one of an odd number of devices has the same stage of both: of two alike it takes the one that
+/// came first, and that of the first copy where both came together.
+template <class Sink>
+class ChimeraMerge {
+ public:
+  constexpr ChimeraMerge(int devices, int each, Sink& sink)
+      : devices_{devices},
+        each_{each},
+        sink_{sink},
+        forwards_{2 * devices},
+        backwards_{2 * devices},
+        chosen_{devices} {}
+
+  constexpr void run() {
+    int left = 4 * each_ * devices_;
+    for (int time = 0; left > 0; ++time) {
+      for (int r = 0; r < devices_; ++r) {  // all choose before any goes on
+        int const down = r;
+        int const up = 2 * devices_ - 1 - r;
+        bool const alike = forward_next(down) == forward_next(up);
+        bool const middle = up - devices_ == r;
+        if (middle) {
+          note_arrivals(time);
+        }
+        bool const down_first = !alike   ? forward_next(up)
+                                : middle ? came_[0] <= came_[1]
+                                         : r >= devices_ / 2;
+        int const first = down_first ? down : up;
+        int const second = down_first ? up : down;
+        chosen_[r] = ready(first) ? first : ready(second) ? second : -1;
+      }
+      for (int r = 0; r < devices_; ++r) {
+        if (chosen_[r] >= 0) {
+          emit(r, chosen_[r]);
+          --left;
+        }
+      }
+    }
+  }
+
+ private:
+  // Whether 1F1B has a forward next on this stage.
+  constexpr bool forward_next(int stage) const {
+    int const warm_up = std::min(devices_ - 1 - stage % devices_, each_);
+    return forwards_[stage] < each_ && forwards_[stage] - backwards_[stage] <= warm_up;
+  }
+
+  constexpr bool ready(int stage) const {
+    int const part = stage % devices_;
+    if (forward_next(stage)) {
+      return part == 0 || forwards_[stage - 1] > forwards_[stage];
+    }
+    return backwards_[stage] < forwards_[stage] &&
+           (part == devices_ - 1 || backwards_[stage + 1] > backwards_[stage]);
+  }
+
+  // Since when the next pass of either copy could begin on the middle device.
+  constexpr void note_arrivals(int time) {
+    for (int copy = 0; copy < 2; ++copy) {
+      if (came_[copy] == never && ready(copy * devices_ + devices_ / 2)) {
+        came_[copy] = time;
+      }
+    }
+  }
+
+  constexpr void emit(int device, int stage) {
+    if (devices_ - 1 - device == device) {
+      came_[stage / devices_] = never;
+    }
+    int const first = stage / devices_ * each_;
+    if (forward_next(stage)) {
+      sink_(device, pass(ActionKind::forward, stage, first + forwards_[stage]++));
+    } else {
+      sink_(device, pass(ActionKind::backward, stage, first + backwards_[stage]++));
+    }
+  }
+
+  static constexpr int never = std::numeric_limits<int>::max();
+
+  int devices_;
+  int each_;
+  Sink& sink_;
+  Scratch<int> forwards_;  // done so far, of each stage
+  Scratch<int> backwards_;
+  Scratch<int> chosen_;           // stage that goes on, of each device
+  int came_[2] = {never, never};  // to the middle device, of each copy
+};
+
+}  // namespace detail
+
+/// Stage k of the first copy is on device k, of the second on device p - 1 - k; each copy takes
+/// half of the microbatches.
+///
+/// Idle for p - 2 passes where 1F1B is for 2 (p - 1), if F = B and m >= p: the next microbatches of
+/// one direction fill the gaps of the other. Each device has two stages' parameters; p / 2 + 1 to p
+/// microbatches are live on it if m = p, and p + 1 at most if there are more.
+/// @pre    devices and microbatches are even
+/// Source: Li and Hoefler, arXiv:2107.06925
+struct Chimera {
+  static constexpr char const* name = "chimera";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 2;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 2 && devices % 2 == 0 && microbatches >= 2 && microbatches % 2 == 0;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/gpipe.hpp
+
+/// @file
+/// GPipe: all forwards, then all backwards.
+
+namespace tandem {
+
+/// Each device: F0 F1 … B0 B1 …, the backwards too in ascending order.
+///
+/// Idle for (p - 1)(F + B) of (m + p - 1)(F + B); every microbatch is live at once.
+/// Source: Huang et al., arXiv:1811.06965
+struct GPipe {
+  static constexpr char const* name = "gpipe";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      for (int i = 0; i < microbatches; ++i) {
+        sink(r, detail::pass(ActionKind::forward, r, i));
+      }
+      for (int i = 0; i < microbatches; ++i) {
+        sink(r, detail::pass(ActionKind::backward, r, i));
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/interleaved.hpp
+
+/// @file
+/// Interleaved: 1F1B on several stages a device, which shortens the idle time.
+
+namespace tandem {
+
+namespace detail {
+
+template <int Chunks>
+struct ChunksIsSound {
+  static constexpr bool value = true;
+  static_assert(Chunks >= 1, "Interleaved<Chunks>: give a positive number of stages a device");
+};
+
+/// A device's k-th forward in the order in which microbatches come in groups of p, each group going
+/// through all chunks; the k-th backward goes through them from the last to the first.
+constexpr Action interleaved_pass(ActionKind kind, int devices, int chunks, int device, int k) {
+  int const group = devices * chunks;
+  int const forward_chunk = k % group / devices;
+  int const chunk = kind == ActionKind::forward ? forward_chunk : chunks - 1 - forward_chunk;
+  return pass(kind, chunk * devices + device, k / group * devices + k % devices);
+}
+
+template <class Sink>
+constexpr void generate_interleaved(int devices, int microbatches, int chunks, Sink& sink) {
+  int const passes = microbatches * chunks;
+  for (int r = 0; r < devices; ++r) {
+    int const warm_up = std::min(2 * (devices - r - 1) + (chunks - 1) * devices, passes);
+    for (int k = 0; k < warm_up; ++k) {
+      sink(r, interleaved_pass(ActionKind::forward, devices, chunks, r, k));
+    }
+    for (int k = 0; k < passes; ++k) {
+      if (warm_up + k < passes) {
+        sink(r, interleaved_pass(ActionKind::forward, devices, chunks, r, warm_up + k));
+      }
+      sink(r, interleaved_pass(ActionKind::backward, devices, chunks, r, k));
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Device r has the stages r, p + r, … of p * Chunks, each a Chunks-th of a 1F1B stage.
+///
+/// Idle for (p - 1)(F + B) / Chunks; sends Chunks times as much as 1F1B. With v = Chunks, a device
+/// has at most min(2 (p - 1 - r) + (v - 1) p + 1, m v) microbatches live, summed over its stages.
+/// @pre    the microbatches are a multiple of the devices
+/// Source: Narayanan et al., arXiv:2104.04473
+template <int Chunks>
+struct Interleaved {
+  static constexpr char const* name = "interleaved";
+  static constexpr int chunks = Chunks >= 1 ? Chunks : 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1 && microbatches % devices == 0;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    detail::generate_interleaved(devices, microbatches, chunks, sink);
+  }
+
+  static_assert(detail::ChunksIsSound<Chunks>::value);
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/one_f_one_b.hpp
+
+/// @file
+/// OneFOneB: one forward, one backward, after a warm-up that fills the pipeline.
+
+namespace tandem {
+
+/// Device r: min(p - r - 1, m) forwards, then a forward and a backward in turn, then the backwards
+/// that are left.
+///
+/// Idle for (p - 1)(F + B), as GPipe, but at most min(m, p - r) microbatches are live.
+/// Source: Narayanan et al., arXiv:2006.09503 (PipeDream-Flush); Fan et al., DAPPLE
+struct OneFOneB {
+  static constexpr char const* name = "one_f_one_b";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      int const warm_up = std::min(devices - r - 1, microbatches);
+      for (int i = 0; i < warm_up; ++i) {
+        sink(r, detail::pass(ActionKind::forward, r, i));
+      }
+      for (int i = 0; i < microbatches; ++i) {
+        if (warm_up + i < microbatches) {
+          sink(r, detail::pass(ActionKind::forward, r, warm_up + i));
+        }
+        sink(r, detail::pass(ActionKind::backward, r, i));
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/zero_bubble_h1.hpp
+
+/// @file
+/// ZeroBubbleH1: 1F1B with the weight gradients deferred to where a device would be idle.
+
+namespace tandem {
+
+/// Device r: min(p - r, m) forwards, then I, W once more than r are deferred, and F in turn; the
+/// weight gradients that are left stand at the end.
+///
+/// Idle for (p - 1)(F + I - W), a third of 1F1B if F = I = W. At most min(m, p) microbatches are
+/// live on each device, and on the last ones most of them wait for W alone.
+/// Source: Qi et al., arXiv:2401.10241 (H1)
+struct ZeroBubbleH1 {
+  static constexpr char const* name = "zero_bubble_h1";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = true;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      int const warm_up = std::min(devices - r, microbatches);
+      int retired = 0;
+      for (int i = 0; i < warm_up; ++i) {
+        sink(r, detail::pass(ActionKind::forward, r, i));
+      }
+      for (int i = 0; i < microbatches; ++i) {
+        sink(r, detail::pass(ActionKind::input_gradient, r, i));
+        if (i + 1 - retired > r) {
+          sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
+        }
+        if (warm_up + i < microbatches) {
+          sink(r, detail::pass(ActionKind::forward, r, warm_up + i));
+        }
+      }
+      while (retired < microbatches) {
+        sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/types/pipeline_checks.hpp
+
+/// @file
+/// The sentences for arguments of Pipeline that do not go together.
+
+// ---- tandem/schedule/orders/asynchronous_schedule.hpp
+
+/// @file
+/// AsynchronousSchedule: a pipeline that is never emptied between steps.
+
+namespace tandem {
+
+/// - `name`: as files and messages write it
+/// - `fits(devices, microbatches)`: whether it is defined for these
+/// - `asynchrony(devices, microbatches)`: how it trains
+template <class S>
+concept AsynchronousSchedule = requires(int devices, int microbatches) {
+  { S::name } -> std::convertible_to<char const*>;
+  { S::fits(devices, microbatches) } -> std::same_as<bool>;
+  { S::asynchrony(devices, microbatches) } -> std::same_as<Asynchrony>;
+};
 
 }  // namespace tandem
 
@@ -20240,330 +21447,6 @@ struct ScheduleRuns {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/schedules/chimera.hpp
-
-/// @file
-/// Chimera: two pipelines in opposite directions on the same devices.
-
-namespace tandem {
-
-namespace detail {
-
-/// `each` microbatches down and as many up, both in the order of 1F1B, merged in steps of one pass.
-/// Where both directions could go on, a backward goes before a forward, and of two alike that of
-/// the later stage. (Without the first rule, two devices may block each other's sends.) The middle
-/// one of an odd number of devices has the same stage of both: of two alike it takes the one that
-/// came first, and that of the first copy where both came together.
-template <class Sink>
-class ChimeraMerge {
- public:
-  constexpr ChimeraMerge(int devices, int each, Sink& sink)
-      : devices_{devices},
-        each_{each},
-        sink_{sink},
-        forwards_{2 * devices},
-        backwards_{2 * devices},
-        chosen_{devices} {}
-
-  constexpr void run() {
-    int left = 4 * each_ * devices_;
-    for (int time = 0; left > 0; ++time) {
-      for (int r = 0; r < devices_; ++r) {  // all choose before any goes on
-        int const down = r;
-        int const up = 2 * devices_ - 1 - r;
-        bool const alike = forward_next(down) == forward_next(up);
-        bool const middle = up - devices_ == r;
-        if (middle) {
-          note_arrivals(time);
-        }
-        bool const down_first = !alike   ? forward_next(up)
-                                : middle ? came_[0] <= came_[1]
-                                         : r >= devices_ / 2;
-        int const first = down_first ? down : up;
-        int const second = down_first ? up : down;
-        chosen_[r] = ready(first) ? first : ready(second) ? second : -1;
-      }
-      for (int r = 0; r < devices_; ++r) {
-        if (chosen_[r] >= 0) {
-          emit(r, chosen_[r]);
-          --left;
-        }
-      }
-    }
-  }
-
- private:
-  // Whether 1F1B has a forward next on this stage.
-  constexpr bool forward_next(int stage) const {
-    int const warm_up = std::min(devices_ - 1 - stage % devices_, each_);
-    return forwards_[stage] < each_ && forwards_[stage] - backwards_[stage] <= warm_up;
-  }
-
-  constexpr bool ready(int stage) const {
-    int const part = stage % devices_;
-    if (forward_next(stage)) {
-      return part == 0 || forwards_[stage - 1] > forwards_[stage];
-    }
-    return backwards_[stage] < forwards_[stage] &&
-           (part == devices_ - 1 || backwards_[stage + 1] > backwards_[stage]);
-  }
-
-  // Since when the next pass of either copy could begin on the middle device.
-  constexpr void note_arrivals(int time) {
-    for (int copy = 0; copy < 2; ++copy) {
-      if (came_[copy] == never && ready(copy * devices_ + devices_ / 2)) {
-        came_[copy] = time;
-      }
-    }
-  }
-
-  constexpr void emit(int device, int stage) {
-    if (devices_ - 1 - device == device) {
-      came_[stage / devices_] = never;
-    }
-    int const first = stage / devices_ * each_;
-    if (forward_next(stage)) {
-      sink_(device, pass(ActionKind::forward, stage, first + forwards_[stage]++));
-    } else {
-      sink_(device, pass(ActionKind::backward, stage, first + backwards_[stage]++));
-    }
-  }
-
-  static constexpr int never = std::numeric_limits<int>::max();
-
-  int devices_;
-  int each_;
-  Sink& sink_;
-  Scratch<int> forwards_;  // done so far, of each stage
-  Scratch<int> backwards_;
-  Scratch<int> chosen_;           // stage that goes on, of each device
-  int came_[2] = {never, never};  // to the middle device, of each copy
-};
-
-}  // namespace detail
-
-/// Stage k of the first copy is on device k, of the second on device p - 1 - k; each copy takes
-/// half of the microbatches.
-///
-/// Idle for p - 2 passes where 1F1B is for 2 (p - 1), if F = B and m >= p: the next microbatches of
-/// one direction fill the gaps of the other. Each device has two stages' parameters; p / 2 + 1 to p
-/// microbatches are live on it if m = p, and p + 1 at most if there are more.
-/// @pre    devices and microbatches are even
-/// Source: Li and Hoefler, arXiv:2107.06925
-struct Chimera {
-  static constexpr char const* name = "chimera";
-  static constexpr int chunks = 1;
-  static constexpr int copies = 2;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 2 && devices % 2 == 0 && microbatches >= 2 && microbatches % 2 == 0;
-  }
-
-  template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/schedules/gpipe.hpp
-
-/// @file
-/// GPipe: all forwards, then all backwards.
-
-namespace tandem {
-
-/// Each device: F0 F1 … B0 B1 …, the backwards too in ascending order.
-///
-/// Idle for (p - 1)(F + B) of (m + p - 1)(F + B); every microbatch is live at once.
-/// Source: Huang et al., arXiv:1811.06965
-struct GPipe {
-  static constexpr char const* name = "gpipe";
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
-
-  template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    for (int r = 0; r < devices; ++r) {
-      for (int i = 0; i < microbatches; ++i) {
-        sink(r, detail::pass(ActionKind::forward, r, i));
-      }
-      for (int i = 0; i < microbatches; ++i) {
-        sink(r, detail::pass(ActionKind::backward, r, i));
-      }
-    }
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/schedules/interleaved.hpp
-
-/// @file
-/// Interleaved: 1F1B on several stages a device, which shortens the idle time.
-
-namespace tandem {
-
-namespace detail {
-
-template <int Chunks>
-struct ChunksIsSound {
-  static constexpr bool value = true;
-  static_assert(Chunks >= 1, "Interleaved<Chunks>: give a positive number of stages a device");
-};
-
-/// A device's k-th forward in the order in which microbatches come in groups of p, each group going
-/// through all chunks; the k-th backward goes through them from the last to the first.
-constexpr Action interleaved_pass(ActionKind kind, int devices, int chunks, int device, int k) {
-  int const group = devices * chunks;
-  int const forward_chunk = k % group / devices;
-  int const chunk = kind == ActionKind::forward ? forward_chunk : chunks - 1 - forward_chunk;
-  return pass(kind, chunk * devices + device, k / group * devices + k % devices);
-}
-
-template <class Sink>
-constexpr void generate_interleaved(int devices, int microbatches, int chunks, Sink& sink) {
-  int const passes = microbatches * chunks;
-  for (int r = 0; r < devices; ++r) {
-    int const warm_up = std::min(2 * (devices - r - 1) + (chunks - 1) * devices, passes);
-    for (int k = 0; k < warm_up; ++k) {
-      sink(r, interleaved_pass(ActionKind::forward, devices, chunks, r, k));
-    }
-    for (int k = 0; k < passes; ++k) {
-      if (warm_up + k < passes) {
-        sink(r, interleaved_pass(ActionKind::forward, devices, chunks, r, warm_up + k));
-      }
-      sink(r, interleaved_pass(ActionKind::backward, devices, chunks, r, k));
-    }
-  }
-}
-
-}  // namespace detail
-
-/// Device r has the stages r, p + r, … of p * Chunks, each a Chunks-th of a 1F1B stage.
-///
-/// Idle for (p - 1)(F + B) / Chunks; sends Chunks times as much as 1F1B. With v = Chunks, a device
-/// has at most min(2 (p - 1 - r) + (v - 1) p + 1, m v) microbatches live, summed over its stages.
-/// @pre    the microbatches are a multiple of the devices
-/// Source: Narayanan et al., arXiv:2104.04473
-template <int Chunks>
-struct Interleaved {
-  static constexpr char const* name = "interleaved";
-  static constexpr int chunks = Chunks >= 1 ? Chunks : 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1 && microbatches % devices == 0;
-  }
-
-  template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    detail::generate_interleaved(devices, microbatches, chunks, sink);
-  }
-
-  static_assert(detail::ChunksIsSound<Chunks>::value);
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/schedules/one_f_one_b.hpp
-
-/// @file
-/// OneFOneB: one forward, one backward, after a warm-up that fills the pipeline.
-
-namespace tandem {
-
-/// Device r: min(p - r - 1, m) forwards, then a forward and a backward in turn, then the backwards
-/// that are left.
-///
-/// Idle for (p - 1)(F + B), as GPipe, but at most min(m, p - r) microbatches are live.
-/// Source: Narayanan et al., arXiv:2006.09503 (PipeDream-Flush); Fan et al., DAPPLE
-struct OneFOneB {
-  static constexpr char const* name = "one_f_one_b";
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
-
-  template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    for (int r = 0; r < devices; ++r) {
-      int const warm_up = std::min(devices - r - 1, microbatches);
-      for (int i = 0; i < warm_up; ++i) {
-        sink(r, detail::pass(ActionKind::forward, r, i));
-      }
-      for (int i = 0; i < microbatches; ++i) {
-        if (warm_up + i < microbatches) {
-          sink(r, detail::pass(ActionKind::forward, r, warm_up + i));
-        }
-        sink(r, detail::pass(ActionKind::backward, r, i));
-      }
-    }
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/schedules/zero_bubble_h1.hpp
-
-/// @file
-/// ZeroBubbleH1: 1F1B with the weight gradients deferred to where a device would be idle.
-
-namespace tandem {
-
-/// Device r: min(p - r, m) forwards, then I, W once more than r are deferred, and F in turn; the
-/// weight gradients that are left stand at the end.
-///
-/// Idle for (p - 1)(F + I - W), a third of 1F1B if F = I = W. At most min(m, p) microbatches are
-/// live on each device, and on the last ones most of them wait for W alone.
-/// Source: Qi et al., arXiv:2401.10241 (H1)
-struct ZeroBubbleH1 {
-  static constexpr char const* name = "zero_bubble_h1";
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
-
-  template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    for (int r = 0; r < devices; ++r) {
-      int const warm_up = std::min(devices - r, microbatches);
-      int retired = 0;
-      for (int i = 0; i < warm_up; ++i) {
-        sink(r, detail::pass(ActionKind::forward, r, i));
-      }
-      for (int i = 0; i < microbatches; ++i) {
-        sink(r, detail::pass(ActionKind::input_gradient, r, i));
-        if (i + 1 - retired > r) {
-          sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
-        }
-        if (warm_up + i < microbatches) {
-          sink(r, detail::pass(ActionKind::forward, r, warm_up + i));
-        }
-      }
-      while (retired < microbatches) {
-        sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
-      }
-    }
-  }
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 namespace detail {
@@ -20633,7 +21516,242 @@ template <class Schedule, int Count, class... Arguments>
 
 }  // namespace tandem
 
-// ---- tandem/strategy/schedules/delayed_gradient.hpp
+namespace tandem {
+
+namespace detail {
+
+template <GraphSize Size>
+constexpr bool synchronizes_statistics(Graph<Size> const& graph) {
+  bool any = false;
+  for (int n = 0; n < Size.nodes; ++n) {
+    any = any || graph.node[n].synchronizes;
+  }
+  return any;
+}
+
+/// Whether a table has input gradients and weight gradients apart.
+template <class Table>
+constexpr bool splits_backward(Table const& table) {
+  for (int device = 0; device < devices_of(table); ++device) {
+    for (Action const& action : row_of(table, device)) {
+      if (action.kind == ActionKind::weight_gradient) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+/// How a strategy keeps two models together; only those that train two say so.
+template <class S>
+constexpr Averaging averaging_of() {
+  if constexpr (requires { S::averaging; }) {
+    return S::averaging;
+  } else {
+    return {};
+  }
+}
+
+/// How an asynchronous strategy trains; the others are silent.
+template <class S>
+constexpr Asynchrony asynchrony_of() {
+  if constexpr (requires { S::asynchrony; }) {
+    return S::asynchrony;
+  } else {
+    return {};
+  }
+}
+
+template <bool Synchronizes, bool IsReproducible, int Replicas, int Copies>
+struct StatisticsAreSound {
+  static constexpr bool value = true;
+  static_assert(!Synchronizes || !IsReproducible,
+                "SyncBatchNorm2d with Reproducible<>: its statistics are sums over the replicas, "
+                "whose bits depend on how many there are; use BatchNorm2d, or leave out "
+                "Reproducible<>");
+  static_assert(!Synchronizes || IsReproducible || Replicas == 1 || Copies == 1,
+                "SyncBatchNorm2d with Chimera: replicas of a stage run different microbatches at a "
+                "time, so that they never meet; use another schedule, or BatchNorm2d");
+};
+
+}  // namespace detail
+
+/// What each rank does, known to the compiler. Rank r is device r % devices of replica r / devices.
+/// @tparam ElementBytes  of a parameter
+/// @tparam R             what the backend wants of the graph
+template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
+struct Program {
+  using Network = Net;
+  using Strategy = S;
+  using Cut = typename S::template Cut<Net>;
+  static constexpr int element_bytes = ElementBytes;
+  static constexpr Rewrites rewrites = R;
+  static constexpr Batching batching = S::batching;
+  static constexpr CheckpointRule checkpoint = S::checkpoint;
+  static constexpr Averaging averaging = detail::averaging_of<S>();
+  static constexpr Asynchrony asynchrony = detail::asynchrony_of<S>();
+  static constexpr int ranks = S::ranks;
+  static constexpr int devices = S::devices;  ///< of one replica of the model
+  static constexpr auto const& network = tandem::graph<Net>;
+  static constexpr auto const& partition = Cut::partition;
+  static constexpr auto const& map = Cut::map;
+  static constexpr auto const& table = Cut::table;
+  /// Only then are a stage's gradients compiled apart.
+  static constexpr bool splits_backward = detail::splits_backward(table);
+  static_assert(
+      detail::StatisticsAreSound<detail::synchronizes_statistics(network), batching.reproducible,
+                                 batching.replicas, map.copies>::value);
+
+  /// What device @p D of each replica does.
+  template <int D>
+  using Device = DeviceProgram<Program, D>;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Arrays of an optimizer's state; where its settings decide (Sgd: momentum), one.
+template <class Optimizer>
+constexpr int most_states() {
+  if constexpr (requires { Optimizer::states(); }) {
+    return Optimizer::states();
+  } else {
+    return 1;
+  }
+}
+
+}  // namespace detail
+
+/// What device @p device of a replica needs at most for steps of a global batch of @p batch
+/// samples; see DeviceMemory for what is not counted.
+/// @throws ContractError  batch < 1, or there is no such device
+template <class Net, Strategy S, class Optimizer, class Precision>
+constexpr DeviceMemory device_memory(int batch, int device) {
+  expects(batch >= 1 && device >= 0 && device < S::devices,
+          "device_memory(batch, device): give 1 sample or more, and a device of the replica");
+  using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
+  return [&]<int... D>(std::integer_sequence<int, D...>) {
+    DeviceMemory memory;
+    static_cast<void>(
+        ((D == device && (memory = detail::device_memory<typename P::template Device<D>, Precision>(
+                              batch, detail::most_states<Optimizer>()),
+                          true)) ||
+         ...));
+    return memory;
+  }
+  (std::make_integer_sequence<int, S::devices>{});
+}
+
+/// Whether no device needs more than @p bytes for a global batch of @p batch samples: never true
+/// where the tensors do not fit, but leave room for scratch memory and packed weights.
+template <class Net, Strategy S, class Optimizer, class Precision>
+constexpr bool fits(int batch, std::int64_t bytes) {
+  for (int device = 0; device < S::devices; ++device) {
+    if (device_memory<Net, S, Optimizer, Precision>(batch, device).total() > bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/types/asynchronous_pipeline.hpp
+
+/// @file
+/// Pipeline with a schedule that is never emptied between steps: PipeDream and its kin.
+
+// ---- tandem/schedule/orders/asynchronous_table.hpp
+
+/// @file
+/// The rows of an asynchronous pipeline, unrolled: how it fills (prologue), what it then does again
+/// and again (period), and how it is drained (epilogue).
+///
+/// Stage k does F(g) for g = 0, 1, ..., behind it B(g - delay(k)), and an update behind the last B
+/// of a step. Passes name the version that they read, "0F3@2".
+
+namespace tandem {
+
+/// Steps with which a table shows the prologue, two periods and the epilogue of every stage.
+constexpr int unrolled_steps(Asynchrony const& asynchrony) { return asynchrony.late_steps(0) + 2; }
+
+/// Most steps of a table: Action::version is a byte.
+inline constexpr int most_unrolled_steps = 255;
+
+namespace detail {
+
+constexpr std::uint8_t clipped(std::int64_t version) {
+  return static_cast<std::uint8_t>(version > 0 ? version : 0);
+}
+
+/// sink(device, action) in each device's order.
+template <class Sink>
+constexpr void generate_asynchronous(Asynchrony const& asynchrony, int steps, Sink& sink) {
+  int const all = steps * asynchrony.microbatches;
+  for (int k = 0; k < asynchrony.devices; ++k) {
+    auto const stage = static_cast<std::int16_t>(k);
+    int const delay = asynchrony.delay(k);
+    for (int g = 0; g < all + delay; ++g) {
+      if (g < all) {
+        sink(k, {ActionKind::forward, clipped(asynchrony.forward_version(k, g)), stage, g});
+      }
+      int const late = g - delay;
+      if (late < 0 || late >= all) {
+        continue;
+      }
+      sink(k, {ActionKind::backward, clipped(asynchrony.backward_version(k, late)), stage, late});
+      if ((late + 1) % asynchrony.microbatches == 0) {
+        sink(k, {ActionKind::update, 0, stage, 0});
+      }
+    }
+  }
+}
+
+template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
+struct AsynchronousFits {
+  static constexpr bool value = true;
+  static_assert(S::fits(Devices, Microbatches) && Steps >= 1 && Steps <= most_unrolled_steps,
+                "asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order "
+                "for these numbers; give 1 device or more, 1 to 255 steps, and one microbatch, or "
+                "for PipeDream2BW as many as devices or more");
+};
+
+}  // namespace detail
+
+/// The passes and updates of each device in @p Steps steps; no messages.
+template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
+constexpr auto asynchronous_table() {
+  static_assert(detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value);
+  ActionTable<Devices, Steps*(2 * Microbatches + 1)> table;
+  auto sink = [&table](int device, Action action) { table.add(device, action); };
+  if (detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value) {
+    detail::generate_asynchronous(S::asynchrony(Devices, Microbatches), Steps, sink);
+  }
+  return table;
+}
+
+/// The same at run time.
+/// @throws ContractError  @p steps is not in 1 to 255, or there is no device or microbatch
+template <class = void>  // compiled where it is called, not by every include
+ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
+  expects(asynchrony.devices >= 1 && asynchrony.microbatches >= 1,
+          "asynchronous_table(asynchrony, steps): give 1 device or more and 1 microbatch or more");
+  expects(steps >= 1 && steps <= most_unrolled_steps,
+          "asynchronous_table(asynchrony, steps): give 1 to 255 steps");
+  ActionRows rows(static_cast<std::size_t>(asynchrony.devices));
+  auto sink = [&rows](int device, Action action) {
+    rows[static_cast<std::size_t>(device)].push_back(action);
+  };
+  detail::generate_asynchronous(asynchrony, steps, sink);
+  return rows;
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/delayed_gradient.hpp
 
 /// @file
 /// DelayedGradient: decoupled parallel backpropagation with delayed gradients (DDG).
@@ -20662,7 +21780,7 @@ struct DelayedGradient {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/schedules/features_replay.hpp
+// ---- tandem/schedule/orders/features_replay.hpp
 
 /// @file
 /// FeaturesReplay: backward passes on features that are computed again, with the current weights.
@@ -20692,7 +21810,7 @@ struct FeaturesReplay {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/schedules/pipedream.hpp
+// ---- tandem/schedule/orders/pipedream.hpp
 
 /// @file
 /// PipeDream: one forward, one backward, and an update after each; weights are stashed.
@@ -20742,7 +21860,7 @@ struct PipeDreamVerticalSync {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/schedules/pipedream_2bw.hpp
+// ---- tandem/schedule/orders/pipedream_2bw.hpp
 
 /// @file
 /// PipeDream2BW: gradients of several microbatches are added before an update; two versions.
@@ -20771,7 +21889,7 @@ struct PipeDream2BW {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/schedules/pipelined_model.hpp
+// ---- tandem/schedule/orders/pipelined_model.hpp
 
 /// @file
 /// PipelinedModel: pipelined model parallelism with delayed errors and recomputation (PMP).
@@ -20804,7 +21922,7 @@ struct PipelinedModel {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/schedules/weight_prediction.hpp
+// ---- tandem/schedule/orders/weight_prediction.hpp
 
 /// @file
 /// WeightPrediction: forward passes with the weights that the backward pass is expected to have.
@@ -20833,7 +21951,7 @@ struct WeightPrediction {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/verify_updates.hpp
+// ---- tandem/schedule/verify/updates.hpp
 
 /// @file
 /// verify() of tables with updates: those of asynchronous pipelines, whose passes name the version
@@ -21111,13 +22229,48 @@ struct Pipeline<Schedule, Count, Arguments...>
 
 }  // namespace tandem
 
-// ---- tandem/strategy/cross_model_parallel.hpp
+// ---- tandem/strategy/types/cross_model_parallel.hpp
 
 /// @file
 /// CrossModelParallel: two models on the same devices in opposite directions, kept together by an
 /// averaging rule.
 
-// ---- tandem/strategy/cross_model_checks.hpp
+// ---- tandem/schedule/orders/cross_model.hpp
+
+/// @file
+/// CrossModel: two models that lie on the devices in opposite directions, one wave of each at a
+/// time.
+
+namespace tandem {
+
+/// Chimera's order, for odd numbers of devices, too: there the middle device has the same stage of
+/// both models and serves them as they come, the first model before the second.
+///
+/// With two microbatches, one a model, an even number of devices takes sum(F_s + B_s) for both,
+/// which model parallelism takes for one, however unequal the stages are; an odd number max(F, B)
+/// of the middle stage more, where no stage is longer than all behind it. One microbatch of each of
+/// its two stages is live on a device.
+/// @pre    devices >= 2, microbatches even
+/// Source: Xu and Bai 2023, cross model parallelism
+struct CrossModel {
+  static constexpr char const* name = "cross_model";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 2;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 2 && microbatches >= 2 && microbatches % 2 == 0;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/types/cross_model_checks.hpp
 
 /// @file
 /// The sentences for arguments of CrossModelParallel and CrossPipeline that do not go together.
@@ -21177,41 +22330,6 @@ struct CrossModelArgumentsAreSound {
 
 }  // namespace tandem
 
-// ---- tandem/strategy/schedules/cross_model.hpp
-
-/// @file
-/// CrossModel: two models that lie on the devices in opposite directions, one wave of each at a
-/// time.
-
-namespace tandem {
-
-/// Chimera's order, for odd numbers of devices, too: there the middle device has the same stage of
-/// both models and serves them as they come, the first model before the second.
-///
-/// With two microbatches, one a model, an even number of devices takes sum(F_s + B_s) for both,
-/// which model parallelism takes for one, however unequal the stages are; an odd number max(F, B)
-/// of the middle stage more, where no stage is longer than all behind it. One microbatch of each of
-/// its two stages is live on a device.
-/// @pre    devices >= 2, microbatches even
-/// Source: Xu and Bai 2023, cross model parallelism
-struct CrossModel {
-  static constexpr char const* name = "cross_model";
-  static constexpr int chunks = 1;
-  static constexpr int copies = 2;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 2 && microbatches >= 2 && microbatches % 2 == 0;
-  }
-
-  template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
-  }
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 /// CrossModelParallel with Count microbatches, one half of them for each model, in the order of
@@ -21259,1126 +22377,262 @@ struct CrossModelParallel : CrossPipeline<2, Rule, Arguments...> {};
 
 }  // namespace tandem
 
-// ---- tandem/strategy/data_parallel.hpp
+// ---- tandem/train/ranks/world.hpp
 
 /// @file
-/// SingleDevice and DataParallel: strategies as types, each lowered to a Batching.
-
-namespace tandem {
-
-/// A way to train: `ranks` devices, `devices` of them for each replica of the model, `copies` of
-/// the model in a replica; how the batch is spread over the replicas, what is computed again, and
-/// how a network is cut (see model_shape.hpp).
-template <class S>
-concept Strategy = requires {
-  { S::ranks } -> std::convertible_to<int>;
-  { S::devices } -> std::convertible_to<int>;
-  { S::copies } -> std::convertible_to<int>;
-  { S::batching } -> std::convertible_to<Batching>;
-  { S::checkpoint } -> std::convertible_to<CheckpointRule>;
-  typename S::template Cut<void>;
-};
-
-/// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
-/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
+/// world_from_environment(): the World that mpirun, mpiexec, srun or torchrun has started.
 ///
-///   rank 0 | parameters | F0 B0 F1 B1 … | update
-///
-/// The primary template is the error path.
-template <class... Options>
-struct SingleDevice : OneDeviceModel<1> {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
-  static_assert((BatchingOption<Options> && ...),
-                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
-                "BucketBytes");
-};
+/// The only header beside launch that reads environment variables, all of them in one call. Without
+/// a launcher the program is one process.
 
-template <class... Options>
-  requires(BatchingOption<Options>&&...)
-struct SingleDevice<Options...>
-    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching = detail::gather_batching<1, Options...>();
-  static_assert(
-      batching.shards == 0 ||
-          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
-      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
-      "weights");
-  static_assert(detail::leaves_fit(batching),
-                "Reproducible<Leaves>: the leaves must be a power of two that divides the "
-                "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
-};
-
-namespace detail {
-
-/// The sentences for options that a DataParallel on its own cannot have.
-template <int Shards, int N, bool LeavesFit, bool IsReproducible, bool Rounds>
-struct DataParallelOptionsStandAlone {
-  static constexpr bool value = true;
-  static_assert(Shards == 0 || Shards == N,
-                "DataParallel<N, Weighted<...>>: give N weights, one a device");
-  static_assert(LeavesFit,
-                "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of "
-                "two that divides its microbatches; write Reproducible<N> for one leaf a replica");
-  static_assert(!IsReproducible || !Rounds,
-                "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits "
-                "with the number of devices; leave one of the two out");
-};
-
-template <int N, class... Options>
-struct DataParallelIsSound {
-  static constexpr Batching batching = gather_batching<N, Options...>();
-  static constexpr Batching checked() { return batching; }
-  static_assert(
-      DataParallelOptionsStandAlone<batching.shards, N, leaves_fit(batching), batching.reproducible,
-                                    batching.wire != WireFormat::exact>::value);
-};
-
-}  // namespace detail
-
-/// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
-///
-///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
-///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
-///
-/// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
-/// statistics, in buckets in the order in which backward makes them, while it goes on.
-/// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, Wire, BucketBytes. The primary template is the error path.
-template <int N, class... Options>
-struct DataParallel : OneDeviceModel<1> {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
-  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
-  static_assert((BatchingOption<Options> && ...),
-                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire and BucketBytes");
-};
-
-template <int N, class... Options>
-  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
-struct DataParallel<N, Options...>
-    : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
-  static constexpr int ranks = N;
-  // Checked here and not in the class, which any call with a Hybrid among its types completes
-  // (argument-dependent look-up): there these options are for the replicas of all parts.
-  static constexpr Batching batching = detail::DataParallelIsSound<N, Options...>::checked();
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/fits.hpp
+// ---- tandem/core/hash.hpp
 
 /// @file
-/// fits: whether a training step fits into the memory of each device, for a static_assert.
-///
-///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
+/// A hash that is the same in every process, on every machine.
 
-// ---- tandem/strategy/device_memory.hpp
+namespace tandem::detail {
+
+/// FNV-1a.
+constexpr std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (char const c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  }
+  return hash;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/core/printable.hpp
 
 /// @file
-/// DeviceMemory: how much memory the tensors of a device take at most. One function on values, for
-/// fits<>, where the compiler knows them, and for the planner, which makes them up.
-///
-/// Gradients of activations are placed as an engine places them. Values have memory of their own,
-/// though an engine lets some share; only a ReLU takes that of the batch norm before it. Left out
-/// is what only a backend knows: scratch memory, packed weights, batches and messages on their way,
-/// and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
+/// printable(): what may stand in a message of text that came from outside.
 
-// ---- tandem/strategy/gradient_bound.hpp
+namespace tandem::detail {
 
-/// @file
-/// gradient_bound: the memory of a device's activation gradients, whatever backend of the library
-/// it has. Exact for the greediest of them: its graph is rewritten and its gradients are placed.
+/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
+/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
+template <class = void>  // compiled where it is called, not by every include
+std::string printable(std::string_view text, std::size_t most = 256) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string shown;
+  for (char const c : text.substr(0, most)) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (byte >= 32 && byte < 127) {
+      shown += c;
+    } else {
+      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
+    }
+  }
+  return text.size() > most ? shown + "..." : shown;
+}
+
+}  // namespace tandem::detail
 
 namespace tandem {
 
 namespace detail {
 
-/// A graph's nodes, to be rewritten, for a size that is not part of a type.
-class NodeCopies {
+/// The value of an environment variable, or null.
+using Lookup = char const* (*)(char const* name);
+
+/// What a launcher calls a process's number, their count, and the number on its machine.
+struct Launcher {
+  char const* name;
+  char const* rank;
+  char const* size;
+  char const* local_rank;
+};
+
+inline constexpr std::array<Launcher, 3> launchers{{
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"PMI (MPICH, Intel MPI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+}};
+
+/// Reads one environment. Values that are no numbers, or only half there, are errors.
+class EnvironmentReader {
  public:
-  int nodes;
-  Node* node;
-  int const* source;
+  explicit EnvironmentReader(Lookup lookup) : lookup_{lookup} {}
 
-  constexpr explicit NodeCopies(GraphView graph)
-      : nodes{graph.nodes}, node{nullptr}, source{graph.source}, own_{graph.nodes} {
-    node = own_.data();
-    for (int n = 0; n < nodes; ++n) {
-      node[n] = graph.node[n];
+  [[nodiscard]] std::string text(char const* name) const {
+    char const* const value = lookup_(name);
+    return value != nullptr ? value : "";
+  }
+  [[nodiscard]] bool has(char const* name) const { return !text(name).empty(); }
+
+  /// -1 if it is not set.
+  [[nodiscard]] int number(char const* name) const {
+    std::string const value = text(name);
+    if (value.empty()) {
+      return -1;
     }
-  }
-
- private:
-  Scratch<Node> own_;
-};
-
-/// As Readers.
-struct NodeReaders {
-  Scratch<int> count;
-  Scratch<int> last;
-
-  constexpr explicit NodeReaders(GraphView graph) : count{graph.nodes}, last{graph.nodes} {
-    for (int n = 0; n < graph.nodes; ++n) {
-      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
-        ++count[graph.source[e]];
-        last[graph.source[e]] = n;
-      }
+    if (value.size() > 9 || value.find_first_not_of("0123456789") != std::string::npos) {
+      throw Error{"the environment says " + shown(name) + ", which is no number of a process"};
     }
-  }
-};
-
-}  // namespace detail
-
-/// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
-/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm; and
-/// `Host` of oneDNN, which merges convolutions and places concatenations as well.
-/// @param graph   as it is before rewrites
-/// @param task    in_place is not read; apart: the strategy is Reproducible
-/// @param passes  whose gradients are held at once
-template <class = void>
-constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes) {
-  detail::Scratch<bool> in_place{graph.nodes};
-  for (int n = 0; n < graph.nodes; ++n) {
-    LayerKind const layer = graph.node[n].layer;
-    in_place[n] = layer == LayerKind::relu || layer == LayerKind::dropout;
-  }
-  std::int64_t most = 0;
-  auto const place = [&](bool const* places) {
-    task.in_place = places;
-    GradientArena const arena{graph, task};
-    most = std::max(most, arena.outgoing_bytes + passes * arena.bytes);
-  };
-  place(in_place.data());
-
-  detail::NodeReaders const readers{graph};
-  detail::NodeCopies copy{graph};
-  graph.node = copy.node;
-  detail::Scratch<bool> const nowhere{graph.nodes};
-  detail::fuse_relu_in(copy, readers);
-  detail::materialise_flatten_in(copy);
-  place(nowhere.data());
-
-  bool const merged = !task.apart && detail::merge_pointwise_in(copy, readers, most_merged);
-  bool const placed = detail::place_concat_in(copy, readers);
-  if (merged || placed) {
-    place(nowhere.data());
-  }
-  return most;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Bytes; upper bounds.
-struct DeviceMemory {
-  std::int64_t parameters = 0;
-  std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late
-  std::int64_t weights = 0;    ///< copies in the type of products, where that is another
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
-  std::int64_t optimizer_state = 0;
-  std::int64_t exchange = 0;    ///< averages of two models on their way
-  std::int64_t kept = 0;        ///< activations of all live microbatches
-  std::int64_t recomputed = 0;  ///< of one run of layers: in its first pass, and again
-  std::int64_t activation_gradients =
-      0;  ///< those that live at once, of one backward pass or of all not yet retired
-
-  [[nodiscard]] constexpr std::int64_t total() const {
-    return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
-           recomputed + activation_gradients;
-  }
-};
-
-/// A stage of a device, for its memory.
-struct StageMemory {
-  int first = 0;  ///< nodes [first, last) of the device's graph
-  int last = 0;
-  int live = 1;      ///< microbatches that it holds at once
-  int deferred = 0;  ///< of these: between the input gradient and the weight gradient, where apart
-};
-
-/// What a device trains, in values: what the compiler knows of a program, or a planner has made up.
-struct MemoryTask {
-  std::int64_t batch = 1;         ///< samples of the largest microbatch
-  std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
-  std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
-  std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
-  std::int64_t trained = 0;       ///< of those that are not frozen
-  int states = 1;                 ///< arrays of the optimizer's state
-  int gradients = 1;              ///< buffers
-  int places = 1;                 ///< of weights, as WeightPlaces::count()
-  bool reproducible = false;      ///< the strategy is
-  Averaging averaging{};
-  StageMemory const* stage = nullptr;
-  int stages = 0;
-  int const* segment = nullptr;  ///< of each node: its run that is computed again, or -1
-};
-
-namespace detail {
-
-/// Sizes of the values of a device's graph.
-struct ValueSizes {
-  BufferSizes sizes;
-  int const* segment;
-  Scratch<int> uses;   // edges that carry a node's output
-  Scratch<bool> lent;  // its memory is that of the ReLU that reads it
-
-  constexpr ValueSizes(BufferSizes const& own, int const* segments)
-      : sizes{own}, segment{segments}, uses{own.graph.nodes}, lent{own.graph.nodes} {
-    GraphView const& graph = sizes.graph;
-    for (int e = 0; e < graph.edges; ++e) {
-      ++uses[graph.source[e]];
-    }
-    for (int n = 0; n < graph.nodes; ++n) {
-      if (graph.node[n].layer == LayerKind::relu) {
-        int const source = graph.source[graph.node[n].first_edge];
-        lent[source] = uses[source] == 1 && graph.node[source].layer == LayerKind::batch_norm &&
-                       graph.node[source].stage == graph.node[n].stage &&
-                       segment[source] == segment[n];
-      }
-    }
+    return std::stoi(value);
   }
 
-  /// Of a node: its output, and what its op saves: the winners of a pool, the statistics of a batch
-  /// norm (a few numbers a channel).
-  [[nodiscard]] constexpr std::int64_t of(int n) const {
-    Node const& node = sizes.graph.node[n];
-    bool const stored = node.kind == NodeKind::receive ||
-                        (!node.is_end() && (!node.view || flatten_reorders(node)) && !lent[n]);
-    std::int64_t const winners =
-        node.layer == LayerKind::pool ? aligned(node.out.elements() * sizes.batch * 4) : 0;
-    std::int64_t const statistics =
-        node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
-    return (stored ? sizes.bytes(n) : 0) + winners + statistics;
-  }
-};
-
-/// Whether a value is kept under a CheckpointRule: it is read beyond its run of nodes.
-struct KeptNodes {
-  Scratch<bool> of;
-
-  constexpr KeptNodes(GraphView graph, int const* segment) : of{graph.nodes} {
-    for (int n = 0; n < graph.nodes; ++n) {
-      bool const received = graph.node[n].kind == NodeKind::receive;
-      of[n] = of[n] || segment[n] < 0 || received || n == graph.result;
-      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
-        int const source = root_of(graph, graph.source[e]);
-        bool const leaves = graph.node[n].kind == NodeKind::send;
-        of[source] = of[source] || leaves || segment[source] != segment[n];
-      }
-    }
-  }
-};
-
-/// What is kept, computed again and differentiated.
-constexpr void count_activations(GraphView graph, MemoryTask const& task, DeviceMemory& memory) {
-  ValueSizes const value{{graph, task.batch, task.scalar_bytes}, task.segment};
-  KeptNodes const kept{graph, task.segment};
-  int deferred = 0;
-  std::int64_t segment = 0;
-  for (int s = 0; s < task.stages; ++s) {
-    StageMemory const& stage = task.stage[s];
-    deferred = std::max(deferred, stage.deferred);
-    for (int n = stage.first; n < stage.last; ++n) {
-      bool const begins = n == stage.first || task.segment[n] != task.segment[n - 1];
-      std::int64_t const bytes = value.of(n);
-      segment = begins ? 0 : segment;
-      if (kept.of[n]) {
-        memory.kept += stage.live * bytes;
-      }
-      if (task.segment[n] >= 0) {
-        segment += bytes;
-        memory.recomputed = std::max(memory.recomputed, 2 * segment);
-      }
-    }
-  }
-  memory.activation_gradients = gradient_bound(graph,
-                                               {.batch = task.batch,
-                                                .element_bytes = task.scalar_bytes,
-                                                .deferred = deferred > 0,
-                                                .apart = task.reproducible},
-                                               std::max(deferred, 1));
-}
-
-}  // namespace detail
-
-/// What a device needs at most that trains its part of a network, @p graph, in this way.
-/// @pre task.stage and task.segment name all nodes of @p graph
-constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
-  std::int64_t const others = task.trained * (task.places - 1);
-  bool const rounds = task.scalar_bytes != task.master_bytes;
-  DeviceMemory memory{.parameters = task.elements * task.master_bytes,
-                      .versions = others * task.master_bytes,
-                      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
-                      .gradients = task.trained * task.master_bytes * task.gradients,
-                      .optimizer_state = task.trained * task.master_bytes * task.states};
-  if (task.averaging.has_buffer()) {
-    bool const with_state = task.averaging.what == Averaged::weights_and_state;
-    memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
-  }
-  detail::count_activations(graph, task, memory);
-  return memory;
-}
-
-namespace detail {
-
-/// Of device @p Device::device.
-template <class Device, class Precision>
-constexpr DeviceMemory device_memory(int batch, int states) {
-  using Whole = typename Device::Program;
-  constexpr Batching const& batching = Whole::batching;
-  int buffers = 1;
-  for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
-    ++buffers;
-  }
-  StageMemory stage[Device::stages.count] = {};
-  for (int s = 0; s < Device::stages.count; ++s) {
-    LocalStage const& own = Device::stages.stage[s];
-    stage[s] = {.first = own.first,
-                .last = own.last,
-                .live = Device::places.rule.on()
-                            ? Device::places.live()
-                            : live_microbatches(Whole::table, Whole::map, own.id),
-                .deferred = deferred_microbatches(Whole::table, Whole::map, own.id)};
-  }
-  return tandem::device_memory(Device::graph, {.batch = largest_microbatch(batch, batching),
-                                               .master_bytes = sizeof(typename Precision::Master),
-                                               .scalar_bytes = sizeof(typename Precision::Scalar),
-                                               .elements = Device::layout.elements,
-                                               .trained = Device::layout.trained,
-                                               .states = states,
-                                               .gradients = buffers,
-                                               .places = Device::places.count(),
-                                               .reproducible = batching.reproducible,
-                                               .averaging = Whole::averaging,
-                                               .stage = stage,
-                                               .stages = Device::stages.count,
-                                               .segment = Device::segments.of});
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-// ---- tandem/strategy/program.hpp
-
-/// @file
-/// Program: a network, a strategy and an element size lowered to everything that an engine runs.
-///
-/// Each step is a constexpr variable of its own, and none is a template argument: three variables
-/// get three budgets of the compiler, and symbols stay short.
-
-// ---- tandem/strategy/device_program.hpp
-
-/// @file
-/// DeviceProgram: what one device of a model replica runs, known to the compiler.
-
-// ---- tandem/strategy/device_graph.hpp
-
-/// @file
-/// device_graph: the part of a network that one device of a model replica computes, as a graph.
-///
-/// A tensor that comes from a stage elsewhere is a node of kind `receive` before its first reader;
-/// one that leaves ends in a node of kind `send` for each device that wants it. The gradient of a
-/// `receive` is what goes back, that of a `send` is what comes back.
-
-namespace tandem {
-
-namespace detail {
-
-/// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
-/// listed once, so that the walk is about linear in the edges.
-template <GraphSize Whole, class Map>
-struct DeviceCutter {
-  Graph<Whole> const& network;
-  Partition<Whole.nodes> const& partition;
-  Map const& map;
-  int device;
-  bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
-  GraphSize size{};
-  std::int16_t local[Whole.nodes] = {};    // of the copy at work: index here plus one, or 0
-  int reader[Whole.edges + 1] = {};        // of an edge
-  int first_reading[Whole.nodes] = {};     // of a node: the first edge that carries its output …
-  int next_reading[Whole.edges + 1] = {};  // … and of an edge: the next one, or -1
-
-  template <class G>
-  constexpr void cut(G* graph) {
-    list_readings();
-    for (int copy = 0; copy < map.copies; ++copy) {
-      for (std::int16_t& index : local) {
-        index = 0;
-      }
-      for (int n = 0; n < Whole.nodes; ++n) {
-        if (device_of(copy, n) == device) {
-          add_inputs(graph, copy, n);
-          add_node(graph, copy, n);
-          add_sends(graph, copy, n);
-        }
-      }
-    }
-  }
-
- private:
-  [[nodiscard]] constexpr int stage_of(int copy, int n) const {
-    return copy * map.parts() + partition.part[n];
-  }
-  [[nodiscard]] constexpr int device_of(int copy, int n) const {
-    return map.device[stage_of(copy, n)];
-  }
-  [[nodiscard]] static constexpr bool is_input(Node const& node) {
-    return node.kind == NodeKind::input;
-  }
-
-  constexpr void list_readings() {
-    for (int& first : first_reading) {
-      first = -1;
-    }
-    for (int n = Whole.nodes - 1; n >= 0; --n) {
-      for (int e = network.node[n].first_edge + network.node[n].edges - 1;
-           e >= network.node[n].first_edge; --e) {
-        reader[e] = n;
-        next_reading[e] = first_reading[network.source[e]];
-        first_reading[network.source[e]] = e;
-      }
-    }
-  }
-
-  template <class G>
-  constexpr int add(G* graph, Node node, int stage, int edges) {
-    node.stage = stage;
-    node.first_edge = size.edges;
-    node.edges = edges;
-    if (graph != nullptr) {
-      graph->node[size.nodes] = node;
-    }
-    return size.nodes++;
-  }
-  template <class G>
-  constexpr void add_edge(G* graph, int source, int origin) {
-    if (graph != nullptr) {
-      graph->source[size.edges] = source;
-      graph->edge_origin[size.edges] = origin;
-    }
-    ++size.edges;
-  }
-
-  // What node n reads and is not here yet, in ascending order: as it is sent.
-  template <class G>
-  constexpr void add_inputs(G* graph, int copy, int n) {
-    Node const& node = network.node[n];
-    for (int left = node.edges; left > 0; --left) {
-      int source = Whole.nodes;
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const here = local[network.source[e]] != 0;
-        source = !here && network.source[e] < source ? network.source[e] : source;
-      }
-      if (source == Whole.nodes) {
-        return;
-      }
-      Node end = network.node[source];
-      if (!is_input(end)) {
-        end = transfer(NodeKind::receive, end, stage_of(copy, source));
-      }
-      local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
-    }
-  }
-
-  template <class G>
-  constexpr void add_node(G* graph, int copy, int n) {
-    Node node = network.node[n];
-    node.first_parameter = size.parameters;
-    for (int p = 0; p < node.parameters; ++p, ++size.parameters) {
-      if (graph != nullptr) {
-        graph->parameter[size.parameters] = network.parameter[network.node[n].first_parameter + p];
-        graph->parameter[size.parameters].node = size.nodes;
-      }
-    }
-    local[n] = static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
-    for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
-      add_edge(graph, local[network.source[e]] - 1, e);
-    }
-    if (graph != nullptr && n == Whole.nodes - 1) {
-      graph->result = local[n] - 1;
-    }
-  }
-
-  // To each device that reads the output of n, in ascending order.
-  template <class G>
-  constexpr void add_sends(G* graph, int copy, int n) {
-    for (int last = -1; !is_input(network.node[n]);) {
-      int to = map.devices;
-      for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
-        int const there = device_of(copy, reader[e]);
-        to = there != device && there > last && there < to ? there : to;
-      }
-      if (to == map.devices) {
-        return;
-      }
-      add_send(graph, copy, n, to);
-      last = to;
-    }
-  }
-  template <class G>
-  constexpr void add_send(G* graph, int copy, int n, int to) {
-    int edges = 0;
-    int first = -1;
-    for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
-      if (device_of(copy, reader[e]) == to) {
-        first = edges++ == 0 ? e : first;
-      }
-    }
-    edges = apart ? edges : 1;
-    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, reader[first])),
-        stage_of(copy, n), edges);
-    for (int e = first; edges > 0; e = next_reading[e]) {
-      if (device_of(copy, reader[e]) == to) {
-        add_edge(graph, local[n] - 1, e);
-        --edges;
-      }
-    }
-  }
-
-  static constexpr Node transfer(NodeKind kind, Node const& of, int peer) {
-    Node end{.kind = kind, .needs_gradient = of.needs_gradient, .top = of.top};
-    end.origin = of.origin;
-    end.peer = peer;
-    end.in = end.out = of.out;
-    end.name = kind == NodeKind::send ? "Send" : "Receive";
-    end.path = of.path;
-    return end;
-  }
-};
-
-}  // namespace detail
-
-/// How large the graph of @p device is. See device_graph().
-template <GraphSize Whole, class Map>
-constexpr GraphSize device_graph_size(Graph<Whole> const& network,
-                                      Partition<Whole.nodes> const& partition, Map const& map,
-                                      int device, bool apart) {
-  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
-  cutter.cut(static_cast<Graph<Whole>*>(nullptr));
-  return cutter.size;
-}
-
-/// The graph of one device: its stages' nodes, copy by copy, each in the network's order.
-/// @param apart  the gradients that several readers on one device give a tensor from another are
-///               sent one by one, so that they are added in the network's order
-template <GraphSize Own, GraphSize Whole, class Map>
-constexpr Graph<Own> device_graph(Graph<Whole> const& network,
-                                  Partition<Whole.nodes> const& partition, Map const& map,
-                                  int device, bool apart) {
-  Graph<Own> graph;
-  graph.tops = network.tops;
-  graph.result = -1;
-  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
-  cutter.cut(&graph);
-  return graph;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
-/// one.
-constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
-  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
-  return wanted;
-}
-
-constexpr bool rewrites_anything(Rewrites r) {
-  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat;
-}
-
-/// A device's part of the network before rewrites; of one that has all of it, the network itself.
-template <class Program, int D>
-struct CutGraph {
-  static constexpr GraphSize size = device_graph_size(
-      Program::network, Program::partition, Program::map, D, Program::batching.reproducible);
-  static constexpr auto graph = device_graph<size>(Program::network, Program::partition,
-                                                   Program::map, D, Program::batching.reproducible);
-};
-template <class Program, int D>
-  requires(Program::map.stages == 1)
-struct CutGraph<Program, D> {
-  static constexpr auto const& graph = Program::network;
-};
-
-template <class Program, int D, bool Rewrites>
-struct RewrittenGraph : CutGraph<Program, D> {};
-template <class Program, int D>
-struct RewrittenGraph<Program, D, true> {
-  static constexpr auto graph = rewrite(CutGraph<Program, D>::graph,
-                                        allowed(Program::rewrites, Program::batching.reproducible));
-};
-
-}  // namespace detail
-
-/// What device @p D of each replica does. Each step is a constexpr variable of its own, and none is
-/// a template argument.
-template <class ProgramType, int D>
-struct DeviceProgram {
-  using Program = ProgramType;
-  using Network = typename Program::Network;
-  static constexpr int device = D;
-  static constexpr Batching batching = Program::batching;
-  static constexpr auto const& graph =
-      detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
-  static constexpr auto stages =
-      detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
-  static constexpr auto layout = lay_out_parameters(
-      graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
-  /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
-  /// its own.
-  static constexpr int gradient_replicas =
-      batching.replicas * (Program::averaging.keeps_two() ? 1 : Program::map.copies);
-  /// Copies of the device's weights; an asynchronous pipeline has stage k on device k.
-  static constexpr WeightPlaces places{.rule = Program::asynchrony, .stage = D};
-  static constexpr bool has_result = graph.result >= 0;
-  static constexpr bool has_input = [] {
-    bool has = false;
-    for (int n = 0; n < graph.nodes; ++n) {
-      has = has || graph.node[n].kind == NodeKind::input;
-    }
-    return has;
-  }();
-  /// Worked out once: a compiler's memory would grow with each question about a graph.
-  static constexpr auto gives_input_gradient = input_gradients(graph);
-  /// Of a node: which run of its stage's nodes is computed again together before their backward
-  /// pass.
-  static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/hybrid.hpp
-
-/// @file
-/// Hybrid: a strategy within a strategy, on the product of their devices.
-
-// ---- tandem/strategy/hybrid_checks.hpp
-
-/// @file
-/// The sentences for strategies that cannot stand within each other.
-
-namespace tandem {
-
-namespace detail {
-
-/// Cuts the model.
-template <class S>
-concept CutsModel = requires {
-  typename S::Model;
-  { S::devices } -> std::convertible_to<int>;
-};
-
-/// A pipeline that is never emptied between steps.
-template <class S>
-concept TrainsAsynchronously = requires {
-  S::asynchrony;
-};
-
-/// Can be in several replicas.
-template <class S>
-concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
-
-template <int N, class... Options>
-concept ReplicatesModels = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) &&
-                           !counts_microbatches<Options...>;
-
-/// A DataParallel; not looked into, since alone it may not be sound.
-template <class S>
-struct Outer {
-  static constexpr bool is = false;
-  static constexpr bool counts = false;
-  static constexpr bool sound = true;
-};
-template <int N, class... Options>
-struct Outer<DataParallel<N, Options...>> {
-  static constexpr bool is = true;
-  static constexpr bool counts = counts_microbatches<Options...>;
-  static constexpr bool sound = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...);
-};
-
-template <class... Parts>
-struct HybridIsNested {
-  static constexpr bool value = true;
-  static_assert(sizeof...(Parts) >= 2,
-                "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
-                "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
-};
-
-template <class Part, bool Last>
-struct HybridPart {
-  static constexpr bool value = true;
-  static_assert(Last || Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
-                "outside, and the model that is cut inside");
-  static_assert(!Last || !Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
-                "replicas of a whole model write DataParallel alone");
-  static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
-                "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-                "ModelParallel or Pipeline");
-  static_assert(!Last || !TrainsAsynchronously<Part>,
-                "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
-                "wait for each other at every update; take a synchronous schedule inside, or the "
-                "asynchronous pipeline alone");
-  static_assert(Last || !Outer<Part>::counts,
-                "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
-                "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
-};
-
-/// A DataParallel whose own arguments are at fault has its own sentence.
-template <class Part, bool Sound = Outer<Part>::sound>
-struct OuterIsSound {
-  static constexpr bool value = true;
-};
-template <class Part>
-struct OuterIsSound<Part, false> {
-  static constexpr bool value = true;
-  static constexpr int ranks = Part::ranks;
-  static_assert(ranks >= 1);
-};
-
-/// One sentence: of the first part at fault, from the outermost on.
-template <bool Goes, class... Parts>
-struct PartsAreNested {
-  static constexpr bool value = true;
-};
-template <class First, class... Rest>
-struct PartsAreNested<true, First, Rest...> {
-  static constexpr bool value = true;
-  static constexpr bool last = sizeof...(Rest) == 0;
-  static constexpr bool goes = Outer<First>::is && !Outer<First>::counts && Outer<First>::sound;
-  static_assert(HybridPart<First, last>::value);
-  static_assert(last || OuterIsSound<First>::value);
-  static_assert(PartsAreNested < goes && !last, Rest... > ::value);
-};
-
-template <class First, class Second, class... Rest>
-struct HybridIsNested<First, Second, Rest...> {
-  static constexpr bool value = true;
-  static_assert(PartsAreNested<true, First, Second, Rest...>::value);
-};
-
-template <int Replicas, int Weights>
-struct WeighsEachReplica {
-  static constexpr bool value = true;
-  static_assert(Weights == 0 || Weights == Replicas,
-                "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the "
-                "model (WeighsEachReplica names the replicas and the weights)");
-};
-
-template <bool Rounds, bool Reproducible>
-struct HybridIsExact {
-  static constexpr bool value = true;
-  static_assert(!Rounds || !Reproducible,
-                "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way "
-                "changes the bits with the number of devices; leave one of the two out");
-};
-
-template <int Replicas, int Weights, bool Rounds, bool Reproducible>
-struct HybridIsSound {
-  static constexpr Batching checked(Batching const& batching) { return batching; }
-  static_assert(WeighsEachReplica<Replicas, Weights>::value);
-  static_assert(HybridIsExact<Rounds, Reproducible>::value);
-};
-
-/// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
-template <bool KeepsTwo, bool IsReproducible>
-struct TwoModelsAreSound {
-  static constexpr bool value = true;
-  static_assert(!KeepsTwo || !IsReproducible,
-                "Hybrid<DataParallel<N, Reproducible<>>, CrossModelParallel<Rule, ...>>: this rule "
-                "keeps two models, whose gradients are never added; leave Reproducible out, or "
-                "average gradients");
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// What a strategy around a model says of its two models, if it has two.
-template <class Inner>
-struct KeepsTogether {};
-template <class Inner>
-  requires requires { Inner::averaging; }
-struct KeepsTogether<Inner> {
-  static constexpr Averaging averaging = Inner::averaging;
-};
-
-template <class Inner>
-inline constexpr bool keeps_two_models = false;
-template <class Inner>
-  requires requires { Inner::averaging; }
-inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
-
-}  // namespace detail
-
-/// Replicas of a model that is itself cut over devices.
-///
-///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>
-///
-///   rank 0 | replica 0, device 0        rank 2 | replica 1, device 0
-///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
-///
-/// The first part is the slowest in the order of the ranks. Several DataParallels multiply. The
-/// gradients of a part of the model are summed over the ranks that have it. Options of DataParallel
-/// but Microbatches, which goes to the model inside; as many weights as there are replicas.
-/// Source: Pal et al. 2019. The primary template is the error path.
-template <class... Parts>
-struct Hybrid : detail::NoModel {
-  static_assert(detail::HybridIsNested<Parts...>::value);
-};
-
-template <int N, class... Options, class Inner>
-  requires detail::ReplicatesModels<N, Options...> && detail::Replicable<Inner>
-struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner> {
-  using Model = Inner;
-  static constexpr int devices = Inner::devices;
-  static constexpr int copies = Inner::copies;
-  static constexpr int ranks = N * Inner::ranks;
-  static constexpr CheckpointRule checkpoint = Inner::checkpoint;
-  template <int Replicas, class... More>
-  static constexpr Batching batching_for =
-      Inner::template batching_for<N * Replicas, Options..., More...>;
-  static constexpr Batching batching =
-      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
-                               batching_for<1>.microbatches, copies>::
-          checked(detail::HybridIsSound<batching_for<1>.replicas, batching_for<1>.shards,
-                                        batching_for<1>.wire != WireFormat::exact,
-                                        batching_for<1>.reproducible>::checked(batching_for<1>));
-  static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
-                                          batching_for<1>.reproducible>::value);
-
-  template <class Net>
-  using Cut = typename Inner::template Cut<Net>;
-};
-
-template <int N, class... Options, class Second, class... Rest>
-  requires detail::ReplicatesModels<N, Options...> &&(sizeof...(Rest) >= 1) &&
-      detail::Replicable<Hybrid<Second, Rest...>> struct Hybrid<DataParallel<N, Options...>, Second,
-                                                                Rest...>
-      : Hybrid<DataParallel<N, Options...>, Hybrid<Second, Rest...>> {
-  };
-
-}  // namespace tandem
-
-// ---- tandem/strategy/model_parallel.hpp
-
-/// @file
-/// ModelParallel: one model cut over several devices, one microbatch at a time.
-
-namespace tandem {
-
-namespace detail {
-
-// How is a TopSplits, an Auto or a Placed.
-template <class How, int Microbatches>
-struct SequentialModel {
-  static constexpr int devices = How::parts;
-  static constexpr int copies = 1;
-
-  template <class Net>
-  struct Cut {
-    static constexpr auto partition = How::template partition<Net>();
-    static constexpr auto map = chain_map<devices>();
-    static constexpr auto table =
-        lower(sequential_table<devices, 2 * Microbatches>(map, Microbatches), map);
-  };
-};
-template <IsPlacement How, int Microbatches>
-struct SequentialModel<How, Microbatches> : PlacedModel<How, Microbatches> {};
-
-}  // namespace detail
-
-/// The model is cut; each device has a part of it, and one of them works at a time.
-///
-///   device 0 | layers 0 … a-1 | F0             B0 | F1 …
-///   device 1 | the rest       |    F0       B0    |
-///
-/// How: ModelParallel<Split<a>, Split<b>, …> by consecutive top-level layers, the counts adding up
-/// to the network's; ModelParallel<Auto<M>> likewise, the compiler balancing static costs;
-/// ModelParallel<Placed<table>> any node on any device, so that branches run at the same time.
-/// Options behind it: Microbatches, Reproducible, Checkpoint, BucketBytes.
-/// Memory: a device has the parameters and the activations of its part only.
-/// Comm: each tensor that crosses, and its gradient, once a microbatch.
-/// The primary template is the error path.
-template <class... Arguments>
-struct ModelParallel : detail::NoModel {
-  static_assert(detail::ModelArgumentsAreSound<Arguments...>::value);
-};
-
-template <class... Arguments>
-  requires detail::ModelArguments<Arguments...>
-struct ModelParallel<Arguments...>
-    : detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
-                              detail::gather_batching<1, Arguments...>().microbatches> {
-  using Model = detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
-                                        detail::gather_batching<1, Arguments...>().microbatches>;
-  static constexpr int ranks = Model::devices;
-  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
-  /// In so many replicas, with options of the strategy around it.
-  template <int Replicas, class... More>
-  static constexpr Batching batching_for =
-      detail::gather_batching<Replicas, Arguments..., More...>();
-  static constexpr Batching batching =
-      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
-                               batching_for<1>.microbatches, 1>::checked(batching_for<1>);
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-template <GraphSize Size>
-constexpr bool synchronizes_statistics(Graph<Size> const& graph) {
-  bool any = false;
-  for (int n = 0; n < Size.nodes; ++n) {
-    any = any || graph.node[n].synchronizes;
-  }
-  return any;
-}
-
-/// Whether a table has input gradients and weight gradients apart.
-template <class Table>
-constexpr bool splits_backward(Table const& table) {
-  for (int device = 0; device < devices_of(table); ++device) {
-    for (Action const& action : row_of(table, device)) {
-      if (action.kind == ActionKind::weight_gradient) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-/// How a strategy keeps two models together; only those that train two say so.
-template <class S>
-constexpr Averaging averaging_of() {
-  if constexpr (requires { S::averaging; }) {
-    return S::averaging;
-  } else {
-    return {};
-  }
-}
-
-/// How an asynchronous strategy trains; the others are silent.
-template <class S>
-constexpr Asynchrony asynchrony_of() {
-  if constexpr (requires { S::asynchrony; }) {
-    return S::asynchrony;
-  } else {
-    return {};
-  }
-}
-
-template <bool Synchronizes, bool IsReproducible, int Replicas, int Copies>
-struct StatisticsAreSound {
-  static constexpr bool value = true;
-  static_assert(!Synchronizes || !IsReproducible,
-                "SyncBatchNorm2d with Reproducible<>: its statistics are sums over the replicas, "
-                "whose bits depend on how many there are; use BatchNorm2d, or leave out "
-                "Reproducible<>");
-  static_assert(!Synchronizes || IsReproducible || Replicas == 1 || Copies == 1,
-                "SyncBatchNorm2d with Chimera: replicas of a stage run different microbatches at a "
-                "time, so that they never meet; use another schedule, or BatchNorm2d");
-};
-
-}  // namespace detail
-
-/// What each rank does, known to the compiler. Rank r is device r % devices of replica r / devices.
-/// @tparam ElementBytes  of a parameter
-/// @tparam R             what the backend wants of the graph
-template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
-struct Program {
-  using Network = Net;
-  using Strategy = S;
-  using Cut = typename S::template Cut<Net>;
-  static constexpr int element_bytes = ElementBytes;
-  static constexpr Rewrites rewrites = R;
-  static constexpr Batching batching = S::batching;
-  static constexpr CheckpointRule checkpoint = S::checkpoint;
-  static constexpr Averaging averaging = detail::averaging_of<S>();
-  static constexpr Asynchrony asynchrony = detail::asynchrony_of<S>();
-  static constexpr int ranks = S::ranks;
-  static constexpr int devices = S::devices;  ///< of one replica of the model
-  static constexpr auto const& network = tandem::graph<Net>;
-  static constexpr auto const& partition = Cut::partition;
-  static constexpr auto const& map = Cut::map;
-  static constexpr auto const& table = Cut::table;
-  /// Only then are a stage's gradients compiled apart.
-  static constexpr bool splits_backward = detail::splits_backward(table);
-  static_assert(
-      detail::StatisticsAreSound<detail::synchronizes_statistics(network), batching.reproducible,
-                                 batching.replicas, map.copies>::value);
-
-  /// What device @p D of each replica does.
-  template <int D>
-  using Device = DeviceProgram<Program, D>;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Arrays of an optimizer's state; where its settings decide (Sgd: momentum), one.
-template <class Optimizer>
-constexpr int most_states() {
-  if constexpr (requires { Optimizer::states(); }) {
-    return Optimizer::states();
-  } else {
-    return 1;
-  }
-}
-
-}  // namespace detail
-
-/// What device @p device of a replica needs at most for steps of a global batch of @p batch
-/// samples; see DeviceMemory for what is not counted.
-/// @throws ContractError  batch < 1, or there is no such device
-template <class Net, Strategy S, class Optimizer, class Precision>
-constexpr DeviceMemory device_memory(int batch, int device) {
-  expects(batch >= 1 && device >= 0 && device < S::devices,
-          "device_memory(batch, device): give 1 sample or more, and a device of the replica");
-  using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
-  return [&]<int... D>(std::integer_sequence<int, D...>) {
-    DeviceMemory memory;
-    static_cast<void>(
-        ((D == device && (memory = detail::device_memory<typename P::template Device<D>, Precision>(
-                              batch, detail::most_states<Optimizer>()),
-                          true)) ||
-         ...));
-    return memory;
-  }
-  (std::make_integer_sequence<int, S::devices>{});
-}
-
-/// Whether no device needs more than @p bytes for a global batch of @p batch samples: never true
-/// where the tensors do not fit, but leave room for scratch memory and packed weights.
-template <class Net, Strategy S, class Optimizer, class Precision>
-constexpr bool fits(int batch, std::int64_t bytes) {
-  for (int device = 0; device < S::devices; ++device) {
-    if (device_memory<Net, S, Optimizer, Precision>(batch, device).total() > bytes) {
+  /// Whether @p launcher has started this process, and if so, as which.
+  [[nodiscard]] bool read(Launcher const& launcher, World& world) const {
+    int const rank = number(launcher.rank);
+    int const size = number(launcher.size);
+    if (rank < 0 && size < 0) {
       return false;
     }
+    if (rank < 0 || size < 0) {
+      throw Error{"the environment is that of " + std::string{launcher.name} + " with " +
+                  shown(rank < 0 ? launcher.size : launcher.rank) + " but without " +
+                  (rank < 0 ? launcher.rank : launcher.size) + "; set both or none"};
+    }
+    int const local = number(launcher.local_rank);
+    world.processes = size;
+    world.process = rank;
+    world.local_process = local < 0 ? rank : local;  // else all are taken to be on one machine
+    if (rank >= size || world.local_process > rank) {
+      throw Error{"the environment of " + std::string{launcher.name} +
+                  " contradicts itself: " + shown(launcher.rank) + ", " + shown(launcher.size) +
+                  ", " + shown(launcher.local_rank)};
+    }
+    return true;
   }
-  return true;
+
+  /// "RANK=3", or "no RANK"
+  [[nodiscard]] std::string shown(char const* name) const {
+    return has(name) ? name + ("=" + printable(text(name))) : "no " + std::string{name};
+  }
+
+ private:
+  Lookup lookup_;
+};
+
+/// Slurm's, which also leaves them to a program that srun has not started: then they mean nothing.
+inline bool read_slurm(EnvironmentReader const& from, World& world) {
+  bool const step = from.has("SLURM_STEP_ID") || from.has("SLURM_STEPID");
+  if (!from.has("SLURM_PROCID") || (from.has("SLURM_JOB_ID") && !step)) {
+    return false;
+  }
+  char const* const size =
+      from.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  return from.read({"Slurm", "SLURM_PROCID", size, "SLURM_LOCALID"}, world);
+}
+
+/// What tells this start of the program from another and is the same for all its processes, or "".
+inline std::string start_token(EnvironmentReader const& from) {
+  for (char const* const name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
+    if (from.has(name)) {
+      return from.text(name);
+    }
+  }
+  if (from.has("TORCHELASTIC_RUN_ID")) {
+    return from.text("TORCHELASTIC_RUN_ID") + "." + from.text("TORCHELASTIC_RESTART_COUNT");
+  }
+  if (from.has("SLURM_JOB_ID")) {
+    return from.text("SLURM_JOB_ID") + "." + from.text("SLURM_STEP_ID");
+  }
+  return {};
+}
+
+/// Adds what only this user's processes know. Launchers have no secret of their own: the number of
+/// a job is known to all who can list jobs. Over files none is needed.
+inline void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
+  if (std::string const token = from.text("TANDEM_TOKEN"); !token.empty()) {
+    if (token.size() < 16) {
+      throw Error{
+          "the environment's TANDEM_TOKEN has fewer than 16 characters, which can be guessed: set "
+          "it "
+          "to the same random text for all processes, as `openssl rand -hex 16` prints"};
+    }
+    rendezvous.token += " " + token;
+  } else if (from.has("TANDEM_TOKEN_FILE")) {
+    rendezvous.token_file = from.text("TANDEM_TOKEN_FILE");
+  } else if (from.has("HOME")) {
+    rendezvous.token_file = from.text("HOME") + "/.tandem-token";
+  } else {
+    throw Error{
+        "the environment has no TANDEM_TOKEN, TANDEM_TOKEN_FILE or HOME, by which the processes "
+        "could tell each other from strangers: set TANDEM_TOKEN to the same random text for all "
+        "processes, as `openssl rand -hex 16` prints"};
+  }
+}
+
+/// Whether the launcher says that all processes are on this machine.
+inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
+  for (char const* const name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
+    if (from.has(name)) {
+      return from.number(name) == world.processes;
+    }
+  }
+  return from.number("SLURM_STEP_NUM_NODES") == 1;
+}
+
+/// Files if the launcher says that there is one machine, since they need neither port nor secret.
+inline std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
+  if (from.has("TANDEM_RENDEZVOUS")) {
+    return from.text("TANDEM_RENDEZVOUS");
+  }
+  std::string const master = from.text("MASTER_ADDR") + ":" + from.text("MASTER_PORT");
+  if (std::string const& token = world.rendezvous.token;
+      !token.empty() && on_one_machine(from, world)) {
+    return "file:/tmp/tandem-" + std::to_string(::getuid()) + "-" +
+           std::to_string(hash_of(token + " " + master));
+  }
+  if (from.has("MASTER_ADDR") && from.has("MASTER_PORT")) {
+    // torchrun itself listens at the port where it says that its agent has the store.
+    int const port = from.number("MASTER_PORT");
+    bool const taken = from.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    return from.text("MASTER_ADDR") + ":" + std::to_string(taken ? port + 1 : port);
+  }
+  return {};
+}
+
+template <class = void>  // compiled where it is called, not by every include
+World world_from(Lookup lookup) {
+  EnvironmentReader const from{lookup};
+  World world;
+  Launcher const* found = nullptr;
+  for (Launcher const& launcher : launchers) {
+    World other;
+    if (!from.read(launcher, other)) {
+      continue;
+    }
+    if (found != nullptr &&
+        (other.process != world.process || other.processes != world.processes)) {
+      throw Error{"the environment names this process twice: " + from.shown(found->rank) + " of " +
+                  from.shown(found->size) + " (" + found->name + "), but " +
+                  from.shown(launcher.rank) + " of " + from.shown(launcher.size) + " (" +
+                  launcher.name + "); unset the variables of one"};
+    }
+    if (found == nullptr) {
+      found = &launcher;
+      world = other;
+    }
+  }
+  if (found == nullptr && !read_slurm(from, world)) {
+    return {};
+  }
+  world.rendezvous.token = start_token(from);
+  world.rendezvous.address = rendezvous_address(from, world);
+  if (std::string const& at = world.rendezvous.address; !at.empty() && at.rfind("file:", 0) != 0) {
+    add_secret(from, world.rendezvous);
+  }
+  check_world(world);
+  return world;
+}
+
+}  // namespace detail
+
+/// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
+/// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
+/// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
+/// one machine it need not be told. At a host and port they know each other by TANDEM_TOKEN, or by
+/// a random text in TANDEM_TOKEN_FILE or else ~/.tandem-token, a file that all of them must see and
+/// that is made if there is none.
+/// @throws Error  the variables are malformed or contradict each other
+template <class = void>  // compiled where it is called, not by every include
+World world_from_environment() {
+  return detail::world_from([](char const* name) -> char const* { return std::getenv(name); });
 }
 
 }  // namespace tandem
@@ -22388,502 +22642,7 @@ constexpr bool fits(int batch, std::int64_t bytes) {
 /// @file
 /// Trainer: a network, a strategy and a backend put to work on data.
 
-// ---- tandem/train/batch_check.hpp
-
-/// @file
-/// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
-
-namespace tandem {
-
-/// @throws ContractError  there are more microbatches than samples
-template <class = void>  // compiled where it is called, not by every include
-void check_microbatches(int batch, Batching const& batching) {
-  int const all = batching.all_microbatches();
-  if (batch < all) {
-    throw ContractError{"a training batch of " + std::to_string(batch) +
-                        " samples cannot be split into " + std::to_string(all) +
-                        " microbatches; use a larger batch, fewer microbatches or devices, or "
-                        ".drop_last = true for the last batch of an epoch"};
-  }
-}
-
-/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
-/// batch
-///                        norm with one value a channel
-template <class Program>
-void check_training_batch(int batch, Batching const& batching) {
-  check_microbatches(batch, batching);
-  int const all = batching.all_microbatches();
-  for (int n = 0; n < Program::network.nodes; ++n) {
-    Node const& node = Program::network.node[n];
-    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
-      continue;
-    }
-    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
-    for (int m = 0; m < apart; ++m) {
-      int samples = 0;
-      for (int i = m; i < all; i += apart) {
-        samples += microbatch_size(batch, i, batching);
-      }
-      if (samples == 1) {
-        throw ContractError{"batch norm '" + to_string(node.path) +
-                            "' has one value a channel in microbatch " + std::to_string(m) +
-                            " of a batch of " + std::to_string(batch) +
-                            " samples: it has no variance; use a larger batch or fewer "
-                            "microbatches, or .drop_last = true"};
-      }
-    }
-  }
-}
-
-/// Where targets are labels, each must be the index of an output; other integers may be any.
-/// @throws ContractError  one is not; the message names the sample of the batch
-template <class LossType, class MetricType>
-void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
-  if constexpr (targets_are_labels<LossType, MetricType>) {
-    for (std::size_t s = 0; s < labels.size(); ++s) {
-      if (labels[s] < 0 || labels[s] >= outputs) {
-        throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
-                            std::to_string(s) + " of the batch is out of range: the network has " +
-                            std::to_string(outputs) + " outputs"};
-      }
-    }
-  }
-}
-
-/// Every batch of an epoch over @p samples, the last one included unless it is dropped.
-/// @throws ContractError  as check_training_batch, or there is no batch at all
-template <class Program>
-void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const& batching) {
-  if (samples >= batch) {
-    check_training_batch<Program>(batch, batching);
-  } else if (samples == 0 || drop_last) {
-    throw ContractError{"an epoch of " + std::to_string(samples) +
-                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
-                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
-  }
-  auto const last = static_cast<int>(samples % batch);
-  if (last != 0 && !drop_last) {
-    check_training_batch<Program>(last, batching);
-  }
-}
-
-/// Asked for where a function begins, so that its sentence stands before what follows of it.
-template <class D, class LossType>
-struct TargetsFit {
-  static constexpr bool value = true;
-  static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
-                "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
-                "SoftmaxCrossEntropy, float for MeanSquaredError");
-};
-
-/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
-template <class LossType, Dataset D>
-void check_dataset(D const& data, Shape input, Shape output) {
-  if (data.shape() != input || data.targets() != LossType::targets(output)) {
-    throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
-                        std::to_string(data.targets()) + " targets, but the network takes " +
-                        to_string(input) + " and its loss " +
-                        std::to_string(LossType::targets(output)) +
-                        "; augment(data, PadTo{...}) changes a sample's shape"};
-  }
-}
-
-/// Checks a batch of the caller's own; returns the number of its samples.
-/// @throws ContractError  it has no whole samples with targets, or more than @p most
-template <class Program, class LossType, class T, class Target>
-int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
-                Batching const& batching) {
-  std::int64_t const inputs = Program::network.node[0].out.elements();
-  auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
-  expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
-              static_cast<std::int64_t>(targets.size()) ==
-                  samples * LossType::targets(Program::network.output().out),
-          "step(x, targets): x must be whole samples, with targets for each");
-  expects(samples <= most,
-          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-  check_training_batch<Program>(static_cast<int>(samples), batching);
-  return static_cast<int>(samples);
-}
-
-/// The rank that has the result of a microbatch, counted over all replicas.
-template <class Program>
-int rank_of_result(int microbatch, Batching const& batching) {
-  int const replica = microbatch / batching.microbatches;
-  int const copy = microbatch % batching.microbatches * Program::map.copies / batching.microbatches;
-  int const result = Program::partition.part[Program::network.nodes - 1];
-  return replica * Program::devices + Program::map.device[copy * Program::map.parts() + result];
-}
-
-/// What train() and step() throw when a loss is not finite.
-template <class = void>  // compiled where it is called, not by every include
-NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {
-  return NonFiniteLoss{
-      "step " + std::to_string(step) + ": the loss of microbatch " + std::to_string(microbatch) +
-      " on rank " + std::to_string(rank) +
-      " is not finite; parameters are those of before the step: lower the learning rate, or set "
-      "clip_norm"};
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/check_options.hpp
-
-/// @file
-/// checked(): TrainerOptions that are within their bounds.
-
-// ---- tandem/train/check_asynchrony.hpp
-
-/// @file
-/// What an asynchronous pipeline asks of its backend and of a trainer's options.
-
-// ---- tandem/train/options.hpp
-
-/// @file
-/// TrainerOptions: everything about training that does not change types; and what it gives back.
-
-// ---- tandem/optim/schedule.hpp
-
-/// @file
-/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
-///
-/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
-
-namespace tandem {
-
-/// Always 1.
-struct Constant {
-  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
-};
-
-/// factor^floor(step / every).
-struct StepDecay {
-  std::int64_t every = 1;
-  double factor = 0.1;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(every >= 1, "StepDecay: `every` must be 1 or more");
-    return std::pow(factor, static_cast<double>(step / every));
-  }
-};
-
-/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
-/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
-struct Cosine {
-  std::int64_t steps = 1;
-  double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
-    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
-    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
-};
-
-/// A schedule after a linear warm-up: (step + 1) / warm_up for the first `warm_up` steps, then the
-/// schedule counted from there.
-struct Schedule {
-  std::variant<Constant, StepDecay, Cosine> after = Constant{};
-  std::int64_t warm_up = 0;
-
-  Schedule() = default;
-  template <class S>
-    requires(std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine>)
-  Schedule(S schedule, std::int64_t warm_up_steps = 0) : after{schedule}, warm_up{warm_up_steps} {}
-
-  /// The factor for step @p step, counted from 0.
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] double factor(std::int64_t step) const {
-    if (step < warm_up) {
-      return static_cast<double>(step + 1) / static_cast<double>(warm_up);
-    }
-    return std::visit([&](auto const& s) { return s.at(step - warm_up); }, after);
-  }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
-struct TrainerOptions {
-  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
-  Optimizer optimizer = Sgd{};
-  Schedule schedule{};     ///< factor of the learning rate by step
-  double clip_norm = 0.0;  ///< largest global norm of the gradient; 0: no clipping
-  std::vector<ParameterGroup> groups{};
-  std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
-  bool shuffle = true;
-  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
-  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
-  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
-  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
-  std::chrono::milliseconds timeout = std::chrono::minutes{10};
-  /// What to do about a rank or a dataset that does not return; the default ends the process.
-  OnStall on_stall{};
-  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
-  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
-  ActionRows rows{};
-  World world{};       ///< processes that train together, and which this one is
-  bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
-};
-
-/// One pass over the training data.
-struct EpochResult {
-  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
-  double accuracy = 0.0;  ///< of the trainer's metric, likewise
-  std::int64_t steps = 0;
-  std::int64_t samples = 0;
-  double seconds = 0.0;
-
-  [[nodiscard]] double samples_per_second() const {
-    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
-  }
-};
-
-/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
-template <class = void>  // compiled where it is called, not by every include
-void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  sum.loss += step.loss * step.samples;
-  sum.accuracy += step.metric * step.samples;
-  sum.samples += step.samples;
-  ++sum.steps;
-  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-template <class = void>
-EpochResult mean(EpochResult sum) {
-  if (sum.samples > 0) {
-    sum.loss /= static_cast<double>(sum.samples);
-    sum.accuracy /= static_cast<double>(sum.samples);
-  }
-  return sum;
-}
-
-/// One pass over evaluation data.
-struct Evaluation {
-  double loss = 0.0;
-  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
-  std::int64_t samples = 0;
-};
-
-/// Adds a batch; mean() makes means of the sums.
-inline void add(Evaluation& sum, StepResult const& batch) {
-  sum.loss += batch.loss * batch.samples;
-  sum.accuracy += batch.metric * batch.samples;
-  sum.samples += batch.samples;
-}
-/// @pre there are samples
-inline Evaluation mean(Evaluation const& sum) {
-  auto const samples = static_cast<double>(sum.samples);
-  return {sum.loss / samples, sum.accuracy / samples, sum.samples};
-}
-
-/// Which epoch of how many.
-struct Epoch {
-  std::int64_t index = 0;
-  std::int64_t total = 0;
-
-  constexpr Epoch() = default;
-  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
-};
-
-/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
-class Epochs {
- public:
-  struct Iterator {
-    Epoch epoch;
-    constexpr Epoch operator*() const { return epoch; }
-    constexpr Iterator& operator++() {
-      ++epoch.index;
-      return *this;
-    }
-    constexpr bool operator!=(Iterator const& other) const {
-      return epoch.index != other.epoch.index;
-    }
-  };
-
-  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
-  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
-  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
-
- private:
-  std::int64_t count_;
-};
-
-constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-template <class Backend>
-constexpr bool is_host() {
-  if constexpr (requires { typename Backend::Device; }) {
-    return std::is_same_v<typename Backend::Device, host::Device>;
-  } else {
-    return false;
-  }
-}
-
-template <bool Asynchronous, class Backend>
-struct AsynchronyRuns {
-  static constexpr bool value = true;
-  static_assert(!Asynchronous || is_host<Backend>(),
-                "Trainer: asynchronous pipelines (PipeDream and its kin) run on Host; take Host, "
-                "or a synchronous schedule such as OneFOneB");
-};
-
-}  // namespace detail
-
-/// @throws ContractError  an option that asynchronous training cannot have
-template <class = void>  // compiled where it is called, not by every include
-void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
-  if (!asynchrony.on()) {
-    return;
-  }
-  expects(options.rows.empty(),
-          "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
-          "of one step; leave them out");
-  Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
-  expects(asynchrony.weights != WeightRule::predicted || (sgd != nullptr && sgd->states() > 0),
-          "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "
-          "Sgd{.momentum = 0.9F}, or another schedule");
-}
-
-/// @throws ContractError  steps are not apart from each other
-template <class = void>
-void check_traceable(Asynchrony const& asynchrony) {
-  expects(!asynchrony.on(),
-          "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
-          "each device is at another one; take a synchronous schedule");
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/check_rates.hpp
-
-/// @file
-/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
-/// finite makes every parameter so, and the loss says it a step too late.
-
-namespace tandem {
-
-namespace detail {
-
-/// A finite number of 0 or more that a float can be; not a nan.
-constexpr bool is_rate(double value) {
-  return value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
-}
-
-/// "0.1", "nan", "1e+39".
-template <class = void>  // compiled where it is called, not by every include
-std::string shown(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
-}
-
-/// @throws ContractError  names the option and its value
-template <class = void>
-void check_rate(double value, std::string const& option) {
-  if (!is_rate(value)) {
-    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
-                        "; give a finite number of 0 or more"};
-  }
-}
-
-template <class = void>
-void check_beta(double value, std::string const& option) {
-  if (!(value >= 0.0 && value < 1.0)) {
-    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
-                        "; give a number from 0 to less than 1"};
-  }
-}
-
-}  // namespace detail
-
-/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
-///                        of its range
-template <class = void>
-void check_rates(TrainerOptions const& options) {
-  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
-  std::visit(
-      [](auto const& o) {
-        detail::check_rate(double{o.weight_decay}, "weight_decay");
-        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
-          detail::check_rate(double{o.momentum}, "momentum");
-        } else {
-          detail::check_beta(double{o.beta1}, "beta1");
-          detail::check_beta(double{o.beta2}, "beta2");
-          detail::check_rate(double{o.epsilon}, "epsilon");
-        }
-      },
-      options.optimizer);
-  for (ParameterGroup const& group : options.groups) {
-    std::string const of = " of group '" + group.pattern + "'";
-    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
-    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
-  }
-  expects(options.schedule.warm_up >= 0,
-          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
-  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
-    detail::check_rate(decay->factor, "StepDecay::factor");
-  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
-    detail::check_rate(cosine->final, "Cosine::final");
-  }
-  static_cast<void>(options.schedule.factor(options.schedule.warm_up));  // it checks its own steps
-}
-
-/// The learning rate of step @p step, counted from 0.
-/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
-template <class = void>
-double learning_rate_at(TrainerOptions const& options, std::int64_t step) {
-  double const factor = options.schedule.factor(step);
-  double const rate = learning_rate_of(options.optimizer) * factor;
-  bool good = detail::is_rate(rate);
-  for (ParameterGroup const& group : options.groups) {
-    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
-  }
-  if (!good) {
-    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
-                        detail::shown(rate) + ", of the schedule's factor " +
-                        detail::shown(factor) +
-                        ", and for some parameters no finite number of 0 or more; nothing has "
-                        "changed: give another schedule, or a smaller learning_rate_scale"};
-  }
-  return rate;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
-/// group matches nothing
-template <class Program>
-TrainerOptions checked(TrainerOptions options) {
-  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
-  expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
-  expects(options.threads_per_device >= 0,
-          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-  expects(options.clip_norm == 0.0 || !Program::averaging.keeps_two(),
-          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
-          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
-  expects(options.clip_norm == 0.0 || !Program::asynchrony.on(),
-          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
-          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
-          "take a synchronous schedule");
-  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
-  check_rates(options);
-  check_groups(Program::network, options.groups);
-  check_asynchrony(Program::asynchrony, options);
-  return options;
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/checkpoint.hpp
+// ---- tandem/train/checkpoint/checkpoint.hpp
 
 /// @file
 /// Checkpoints: one logical, unsharded safetensors file that every strategy writes and reads.
@@ -22896,259 +22655,7 @@ TrainerOptions checked(TrainerOptions options) {
 /// names behind "second."; a strategy with one model reads the mean of both, and one with two gives
 /// both what a file has for one.
 
-// ---- tandem/train/check_finite.hpp
-
-/// @file
-/// Refuses to write numbers that are not finite over a file that may be the last good one.
-
-// ---- tandem/train/safetensors_dtype.hpp
-
-/// @file
-/// Dtype: the element types of the safetensors format, their names and sizes.
-///
-/// The types of less than a byte and the complex one, which few readers know, are left out.
-
-namespace tandem {
-
-/// How the bytes of a tensor are to be read, little-endian. F8_E4M3 and F8_E5M2 are eight-bit
-/// floats; the file's name for each is the enumerator's.
-enum class Dtype {
-  F64,
-  F32,
-  F16,
-  BF16,
-  F8_E4M3,
-  F8_E5M2,
-  I64,
-  I32,
-  I16,
-  I8,
-  U64,
-  U32,
-  U16,
-  U8,
-  BOOL
-};
-
-namespace detail {
-
-struct DtypeRow {
-  Dtype dtype;
-  std::string_view name;
-  std::int64_t bytes;
-};
-
-inline constexpr std::array<DtypeRow, 15> dtype_table{{{Dtype::F64, "F64", 8},
-                                                       {Dtype::F32, "F32", 4},
-                                                       {Dtype::F16, "F16", 2},
-                                                       {Dtype::BF16, "BF16", 2},
-                                                       {Dtype::F8_E4M3, "F8_E4M3", 1},
-                                                       {Dtype::F8_E5M2, "F8_E5M2", 1},
-                                                       {Dtype::I64, "I64", 8},
-                                                       {Dtype::I32, "I32", 4},
-                                                       {Dtype::I16, "I16", 2},
-                                                       {Dtype::I8, "I8", 1},
-                                                       {Dtype::U64, "U64", 8},
-                                                       {Dtype::U32, "U32", 4},
-                                                       {Dtype::U16, "U16", 2},
-                                                       {Dtype::U8, "U8", 1},
-                                                       {Dtype::BOOL, "BOOL", 1}}};
-
-/// The Dtype of a C++ type; no value where the format has no such type.
-template <class T>
-inline constexpr std::optional<Dtype> dtype_of_type{};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<double>{Dtype::F64};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<float>{Dtype::F32};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<std::int64_t>{Dtype::I64};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<std::int32_t>{Dtype::I32};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<std::int16_t>{Dtype::I16};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<std::int8_t>{Dtype::I8};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<std::uint64_t>{Dtype::U64};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<std::uint32_t>{Dtype::U32};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<std::uint16_t>{Dtype::U16};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<std::uint8_t>{Dtype::U8};
-template <>
-inline constexpr std::optional<Dtype> dtype_of_type<bool>{Dtype::BOOL};
-
-}  // namespace detail
-
-/// Bytes of one element.
-constexpr std::int64_t dtype_bytes(Dtype dtype) {
-  return detail::dtype_table[static_cast<std::size_t>(dtype)].bytes;
-}
-
-/// The name in a file: "F32".
-constexpr std::string_view dtype_name(Dtype dtype) {
-  return detail::dtype_table[static_cast<std::size_t>(dtype)].name;
-}
-
-/// The Dtype with this name, if there is one.
-constexpr std::optional<Dtype> find_dtype(std::string_view name) {
-  for (detail::DtypeRow const& row : detail::dtype_table) {
-    if (row.name == name) {
-      return row.dtype;
-    }
-  }
-  return std::nullopt;
-}
-
-/// The Dtype that holds a T: F32 for float, I64 for std::int64_t.
-template <class T>
-  requires(detail::dtype_of_type<std::remove_const_t<T>>.has_value())
-inline constexpr Dtype dtype_of = *detail::dtype_of_type<std::remove_const_t<T>>;
-
-}  // namespace tandem
-
-// ---- tandem/train/safetensors_layout.hpp
-
-/// @file
-/// What a safetensors file says of a tensor: its name, type and shape; and how many bytes they
-/// take.
-
-namespace tandem {
-
-/// A tensor of a file, without its data. An empty shape is a scalar; an extent may be 0.
-struct TensorSpec {
-  std::string name;
-  Dtype dtype = Dtype::F32;
-  std::vector<std::int64_t> shape;
-};
-
-/// A tensor and its data: row-major, little-endian, and aligned to nothing, so copy it out with
-/// memcpy. The bytes belong to somebody else.
-struct TensorView {
-  std::string name;
-  Dtype dtype = Dtype::F32;
-  std::vector<std::int64_t> shape;
-  std::span<std::byte const> data;
-};
-
-/// Free text about a file, as keys and values, in the order of the file.
-using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
-
-namespace detail {
-
-/// The key of the metadata, which no tensor may have as its name.
-inline constexpr std::string_view metadata_key = "__metadata__";
-
-/// Longest header, in bytes, that readers of this format accept.
-inline constexpr std::uint64_t longest_header = 100'000'000;
-
-/// One of @p names that occurs twice, if there is one.
-template <class = void>  // compiled where it is called, not by every include
-std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
-  std::sort(names.begin(), names.end());
-  auto const place = std::adjacent_find(names.begin(), names.end());
-  return place == names.end() ? std::nullopt : std::optional{*place};
-}
-
-}  // namespace detail
-
-/// Bytes of a tensor of this type and shape; nothing if an extent is negative or the number of
-/// bytes, multiplied up from the left, goes beyond 2^63 - 1.
-constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
-                                                   std::span<std::int64_t const> shape) {
-  std::int64_t product = dtype_bytes(dtype);
-  for (std::int64_t const extent : shape) {
-    if (extent < 0 || (extent > 0 && product > std::numeric_limits<std::int64_t>::max() / extent)) {
-      return std::nullopt;
-    }
-    product *= extent;
-  }
-  return product;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What to do where a parameter or an optimizer state is inf or nan.
-enum class NonFinite {
-  refused,  ///< throw, and leave the file as it is
-  written
-};
-
-namespace detail {
-
-/// Of the elements in a word of eight bytes: the bits of their exponents, each one's lowest, and
-/// their signs. An exponent that is all ones, of inf or nan, carries into the sign.
-struct ExponentBits {
-  std::uint64_t exponents;
-  std::uint64_t lowest;
-  std::uint64_t signs;
-
-  [[nodiscard]] constexpr std::uint64_t carries(std::uint64_t word) const {
-    return (word & exponents) + lowest;
-  }
-};
-inline constexpr ExponentBits float_bits{0x7F800000'7F800000, 0x00800000'00800000,
-                                         0x80000000'80000000};
-inline constexpr ExponentBits double_bits{0x7FF00000'00000000, 0x00100000'00000000,
-                                          0x80000000'00000000};
-
-inline bool all_finite(std::span<std::byte const> data, ExponentBits const& bits) {
-  std::uint64_t carries = 0;
-  std::size_t at = 0;
-  for (; at + 8 <= data.size(); at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, data.data() + at, 8);
-    carries |= bits.carries(word);
-  }
-  if (at < data.size()) {  // an odd number of floats
-    std::uint64_t word = 0;
-    std::memcpy(&word, data.data() + at, data.size() - at);
-    carries |= bits.carries(word);
-  }
-  return (carries & bits.signs) == 0;
-}
-
-/// Where the first one is that is not finite. @pre there is one
-inline std::size_t first_non_finite(std::span<std::byte const> data, ExponentBits const& bits,
-                                    std::size_t bytes) {
-  std::size_t element = 0;
-  while (all_finite(data.subspan(element * bytes, bytes), bits)) {
-    ++element;
-  }
-  return element;
-}
-
-}  // namespace detail
-
-/// Cost: one pass over the tensors: 512 MiB at 2.2 to 3.0 GB/s (g++ 12 -O2) and 5.2 to
-/// 6.3 GB/s (clang 14 -O2) on one thread of a busy AMD EPYC.
-/// @throws FileError  names the first tensor that is not finite
-template <class = void>  // compiled where it is called, not by every include
-void check_finite(std::string const& path, std::span<TensorView const> tensors) {
-  for (TensorView const& tensor : tensors) {
-    bool const is_float = tensor.dtype == Dtype::F32;
-    if (!is_float && tensor.dtype != Dtype::F64) {
-      continue;
-    }
-    detail::ExponentBits const& bits = is_float ? detail::float_bits : detail::double_bits;
-    if (!detail::all_finite(tensor.data, bits)) {
-      throw FileError{
-          path, "tensor '" + tensor.name + "' is inf or nan at element " +
-                    std::to_string(detail::first_non_finite(tensor.data, bits, is_float ? 4 : 8)) +
-                    ", so training has diverged; nothing was written: go back to an "
-                    "earlier checkpoint, or give NonFinite::written to save it all "
-                    "the same"};
-    }
-  }
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/safetensors.hpp
+// ---- tandem/io/safetensors/all.hpp
 
 /// @file
 /// Files of named tensors in the safetensors format, which Python's `safetensors` reads and writes.
@@ -23157,7 +22664,7 @@ void check_finite(std::string const& path, std::span<TensorView const> tensors) 
 /// metadata)` and `SafetensorsWriter` make a file that appears whole or not at all. Only bytes
 /// move: nothing here converts numbers, and a host that is not little-endian must swap them itself.
 
-// ---- tandem/train/safetensors_checksum.hpp
+// ---- tandem/io/safetensors/checksum.hpp
 
 /// @file
 /// Checksums of a safetensors file, in its metadata: one a tensor, and one of the metadata itself.
@@ -23282,7 +22789,7 @@ class Xxhash64 {
 
 }  // namespace tandem
 
-// ---- tandem/train/json_string.hpp
+// ---- tandem/io/json/string.hpp
 
 /// @file
 /// Code points and the quoting of strings, as JSON wants them; core/utf8.hpp checks UTF-8.
@@ -23440,6 +22947,175 @@ inline std::string json_quoted(std::string_view text) {
 
 }  // namespace tandem::detail
 
+// ---- tandem/io/safetensors/dtype.hpp
+
+/// @file
+/// Dtype: the element types of the safetensors format, their names and sizes.
+///
+/// The types of less than a byte and the complex one, which few readers know, are left out.
+
+namespace tandem {
+
+/// How the bytes of a tensor are to be read, little-endian. F8_E4M3 and F8_E5M2 are eight-bit
+/// floats; the file's name for each is the enumerator's.
+enum class Dtype {
+  F64,
+  F32,
+  F16,
+  BF16,
+  F8_E4M3,
+  F8_E5M2,
+  I64,
+  I32,
+  I16,
+  I8,
+  U64,
+  U32,
+  U16,
+  U8,
+  BOOL
+};
+
+namespace detail {
+
+struct DtypeRow {
+  Dtype dtype;
+  std::string_view name;
+  std::int64_t bytes;
+};
+
+inline constexpr std::array<DtypeRow, 15> dtype_table{{{Dtype::F64, "F64", 8},
+                                                       {Dtype::F32, "F32", 4},
+                                                       {Dtype::F16, "F16", 2},
+                                                       {Dtype::BF16, "BF16", 2},
+                                                       {Dtype::F8_E4M3, "F8_E4M3", 1},
+                                                       {Dtype::F8_E5M2, "F8_E5M2", 1},
+                                                       {Dtype::I64, "I64", 8},
+                                                       {Dtype::I32, "I32", 4},
+                                                       {Dtype::I16, "I16", 2},
+                                                       {Dtype::I8, "I8", 1},
+                                                       {Dtype::U64, "U64", 8},
+                                                       {Dtype::U32, "U32", 4},
+                                                       {Dtype::U16, "U16", 2},
+                                                       {Dtype::U8, "U8", 1},
+                                                       {Dtype::BOOL, "BOOL", 1}}};
+
+/// The Dtype of a C++ type; no value where the format has no such type.
+template <class T>
+inline constexpr std::optional<Dtype> dtype_of_type{};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<double>{Dtype::F64};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<float>{Dtype::F32};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::int64_t>{Dtype::I64};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::int32_t>{Dtype::I32};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::int16_t>{Dtype::I16};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::int8_t>{Dtype::I8};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::uint64_t>{Dtype::U64};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::uint32_t>{Dtype::U32};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::uint16_t>{Dtype::U16};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<std::uint8_t>{Dtype::U8};
+template <>
+inline constexpr std::optional<Dtype> dtype_of_type<bool>{Dtype::BOOL};
+
+}  // namespace detail
+
+/// Bytes of one element.
+constexpr std::int64_t dtype_bytes(Dtype dtype) {
+  return detail::dtype_table[static_cast<std::size_t>(dtype)].bytes;
+}
+
+/// The name in a file: "F32".
+constexpr std::string_view dtype_name(Dtype dtype) {
+  return detail::dtype_table[static_cast<std::size_t>(dtype)].name;
+}
+
+/// The Dtype with this name, if there is one.
+constexpr std::optional<Dtype> find_dtype(std::string_view name) {
+  for (detail::DtypeRow const& row : detail::dtype_table) {
+    if (row.name == name) {
+      return row.dtype;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The Dtype that holds a T: F32 for float, I64 for std::int64_t.
+template <class T>
+  requires(detail::dtype_of_type<std::remove_const_t<T>>.has_value())
+inline constexpr Dtype dtype_of = *detail::dtype_of_type<std::remove_const_t<T>>;
+
+}  // namespace tandem
+
+// ---- tandem/io/safetensors/layout.hpp
+
+/// @file
+/// What a safetensors file says of a tensor: its name, type and shape; and how many bytes they
+/// take.
+
+namespace tandem {
+
+/// A tensor of a file, without its data. An empty shape is a scalar; an extent may be 0.
+struct TensorSpec {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<std::int64_t> shape;
+};
+
+/// A tensor and its data: row-major, little-endian, and aligned to nothing, so copy it out with
+/// memcpy. The bytes belong to somebody else.
+struct TensorView {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<std::int64_t> shape;
+  std::span<std::byte const> data;
+};
+
+/// Free text about a file, as keys and values, in the order of the file.
+using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
+
+namespace detail {
+
+/// The key of the metadata, which no tensor may have as its name.
+inline constexpr std::string_view metadata_key = "__metadata__";
+
+/// Longest header, in bytes, that readers of this format accept.
+inline constexpr std::uint64_t longest_header = 100'000'000;
+
+/// One of @p names that occurs twice, if there is one.
+template <class = void>  // compiled where it is called, not by every include
+std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  auto const place = std::adjacent_find(names.begin(), names.end());
+  return place == names.end() ? std::nullopt : std::optional{*place};
+}
+
+}  // namespace detail
+
+/// Bytes of a tensor of this type and shape; nothing if an extent is negative or the number of
+/// bytes, multiplied up from the left, goes beyond 2^63 - 1.
+constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
+                                                   std::span<std::int64_t const> shape) {
+  std::int64_t product = dtype_bytes(dtype);
+  for (std::int64_t const extent : shape) {
+    if (extent < 0 || (extent > 0 && product > std::numeric_limits<std::int64_t>::max() / extent)) {
+      return std::nullopt;
+    }
+    product *= extent;
+  }
+  return product;
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace detail {
@@ -23547,7 +23223,7 @@ void check_checksums(SafetensorsMetadata const& metadata, Find const& find,
 
 }  // namespace tandem
 
-// ---- tandem/train/safetensors_reader.hpp
+// ---- tandem/io/safetensors/reader.hpp
 
 /// @file
 /// Safetensors: a parsed safetensors file, its tensors as views of the bytes.
@@ -23557,7 +23233,7 @@ void check_checksums(SafetensorsMetadata const& metadata, Find const& find,
 /// has some. What the numbers mean is not checked.
 /// Source: the format description in the README of the safetensors project.
 
-// ---- tandem/train/safetensors_file.hpp
+// ---- tandem/io/safetensors/file.hpp
 
 /// @file
 /// Reads a whole file into memory, with an error for each way in which that can fail.
@@ -23621,7 +23297,7 @@ template <class = void>  // compiled where it is called, not by every include
 
 }  // namespace tandem::detail
 
-// ---- tandem/train/safetensors_header.hpp
+// ---- tandem/io/safetensors/header.hpp
 
 /// @file
 /// Reads the JSON header of a safetensors file, and trusts nothing that it reads.
@@ -23630,7 +23306,7 @@ template <class = void>  // compiled where it is called, not by every include
 /// "data_offsets": [begin, end]}, …}`; the offsets count from the first byte of the data. Whether
 /// the tensors cover the data is checked in safetensors_reader.hpp.
 
-// ---- tandem/train/json.hpp
+// ---- tandem/io/json/reader.hpp
 
 /// @file
 /// JsonReader: reads the JSON that the caller expects, value by value, and refuses any other.
@@ -24098,7 +23774,7 @@ class Safetensors {
 
 }  // namespace tandem
 
-// ---- tandem/train/safetensors_writer.hpp
+// ---- tandem/io/safetensors/writer.hpp
 
 /// @file
 /// SafetensorsWriter: writes a safetensors file tensor by tensor, with no second copy of the data.
@@ -24106,7 +23782,7 @@ class Safetensors {
 /// The header comes first, so the names, types and shapes of all tensors are needed at the start;
 /// the data may then be gathered piece by piece. The file appears whole or not at all (AtomicFile).
 
-// ---- tandem/train/atomic_file.hpp
+// ---- tandem/io/atomic/file.hpp
 
 /// @file
 /// AtomicFile: a file that appears whole under its name, or not at all.
@@ -24116,7 +23792,7 @@ class Safetensors {
 /// file beside it, which the next AtomicFile of this path removes. Links, permissions and owner of
 /// what is there stay (atomic_target.hpp); another hard link to it keeps the old content.
 
-// ---- tandem/train/atomic_leftovers.hpp
+// ---- tandem/io/atomic/leftovers.hpp
 
 /// @file
 /// Temporary files of processes that died while they wrote: which they are, and their removal.
@@ -24186,7 +23862,7 @@ void remove_leftovers(std::string const& folder, std::string const& path) {
 
 }  // namespace tandem::detail
 
-// ---- tandem/train/atomic_target.hpp
+// ---- tandem/io/atomic/target.hpp
 
 /// @file
 /// What an AtomicFile replaces: the file at the end of symbolic links, with its owner and
@@ -24574,6 +24250,89 @@ void write_safetensors(std::string const& path, std::span<TensorView const> tens
 
 }  // namespace tandem
 
+// ---- tandem/train/checkpoint/check_finite.hpp
+
+/// @file
+/// Refuses to write numbers that are not finite over a file that may be the last good one.
+
+namespace tandem {
+
+/// What to do where a parameter or an optimizer state is inf or nan.
+enum class NonFinite {
+  refused,  ///< throw, and leave the file as it is
+  written
+};
+
+namespace detail {
+
+/// Of the elements in a word of eight bytes: the bits of their exponents, each one's lowest, and
+/// their signs. An exponent that is all ones, of inf or nan, carries into the sign.
+struct ExponentBits {
+  std::uint64_t exponents;
+  std::uint64_t lowest;
+  std::uint64_t signs;
+
+  [[nodiscard]] constexpr std::uint64_t carries(std::uint64_t word) const {
+    return (word & exponents) + lowest;
+  }
+};
+inline constexpr ExponentBits float_bits{0x7F800000'7F800000, 0x00800000'00800000,
+                                         0x80000000'80000000};
+inline constexpr ExponentBits double_bits{0x7FF00000'00000000, 0x00100000'00000000,
+                                          0x80000000'00000000};
+
+inline bool all_finite(std::span<std::byte const> data, ExponentBits const& bits) {
+  std::uint64_t carries = 0;
+  std::size_t at = 0;
+  for (; at + 8 <= data.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, data.data() + at, 8);
+    carries |= bits.carries(word);
+  }
+  if (at < data.size()) {  // an odd number of floats
+    std::uint64_t word = 0;
+    std::memcpy(&word, data.data() + at, data.size() - at);
+    carries |= bits.carries(word);
+  }
+  return (carries & bits.signs) == 0;
+}
+
+/// Where the first one is that is not finite. @pre there is one
+inline std::size_t first_non_finite(std::span<std::byte const> data, ExponentBits const& bits,
+                                    std::size_t bytes) {
+  std::size_t element = 0;
+  while (all_finite(data.subspan(element * bytes, bytes), bits)) {
+    ++element;
+  }
+  return element;
+}
+
+}  // namespace detail
+
+/// Cost: one pass over the tensors: 512 MiB at 2.2 to 3.0 GB/s (g++ 12 -O2) and 5.2 to
+/// 6.3 GB/s (clang 14 -O2) on one thread of a busy AMD EPYC.
+/// @throws FileError  names the first tensor that is not finite
+template <class = void>  // compiled where it is called, not by every include
+void check_finite(std::string const& path, std::span<TensorView const> tensors) {
+  for (TensorView const& tensor : tensors) {
+    bool const is_float = tensor.dtype == Dtype::F32;
+    if (!is_float && tensor.dtype != Dtype::F64) {
+      continue;
+    }
+    detail::ExponentBits const& bits = is_float ? detail::float_bits : detail::double_bits;
+    if (!detail::all_finite(tensor.data, bits)) {
+      throw FileError{
+          path, "tensor '" + tensor.name + "' is inf or nan at element " +
+                    std::to_string(detail::first_non_finite(tensor.data, bits, is_float ? 4 : 8)) +
+                    ", so training has diverged; nothing was written: go back to an "
+                    "earlier checkpoint, or give NonFinite::written to save it all "
+                    "the same"};
+    }
+  }
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Where training stands. Random numbers need nothing else.
@@ -24668,13 +24427,13 @@ void save_parameters(std::string const& path, std::vector<NamedParameter<T>> con
 
 }  // namespace tandem
 
-// ---- tandem/train/checkpoint_load.hpp
+// ---- tandem/train/checkpoint/load.hpp
 
 /// @file
 /// LoadedCheckpoint: a checkpoint that was read and checked, and what it will change; until it is
 /// taken nothing has changed.
 
-// ---- tandem/train/two_models.hpp
+// ---- tandem/train/checkpoint/two_models.hpp
 
 /// @file
 /// Parameters of strategies that train two models: their names in files, and the mean of both.
@@ -24915,7 +24674,721 @@ LoadedCheckpoint<T> read_parameters(std::string const& path,
 
 }  // namespace tandem
 
-// ---- tandem/train/default_metric.hpp
+// ---- tandem/train/checkpoint/replicas.hpp
+
+/// @file
+/// Replicas: the parameters that the ranks of this process have, for the calling program.
+
+// ---- tandem/train/checkpoint/work_kind.hpp
+
+/// @file
+/// WorkKind and GroupState: what ranks that have failed can still do.
+///
+/// Ranks that failed cannot work together again: what others wait for never comes. But each still
+/// has its parameters, and where none was being changed they are whole, and can be saved.
+
+namespace tandem {
+
+/// What a run does to parameters and optimizer states.
+enum class WorkKind {
+  looks,     ///< reads them, each rank on its own: download()
+  computes,  ///< with them, all ranks together: evaluation
+  restores,  ///< gives each rank back its own after computes, each on its own
+  steps,     ///< changes them at the end, each rank in its update
+  writes     ///< changes them
+};
+
+/// What a rank that stalls in work of a kind does not return from.
+constexpr char const* doing(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::looks:
+      return "reading its parameters";
+    case WorkKind::computes:
+      return "evaluate() or predict()";
+    case WorkKind::steps:
+      return "a training step";
+    default:
+      return "taking parameters";
+  }
+}
+
+/// What the ranks of a group can do.
+enum class GroupState {
+  works,     ///< everything
+  readable,  ///< a rank has failed while no parameter was changed
+  torn       ///< a rank has failed while parameters were changed: some may be of before, some after
+};
+
+/// Whether work of a kind can begin in @p state.
+/// @throws ContractError  it cannot
+inline void check_can(GroupState state, WorkKind kind) {
+  expects(state != GroupState::torn,
+          "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
+          "load a checkpoint");
+  expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
+          "a rank of this trainer has failed, so its ranks cannot work together any more; no "
+          "parameter was being changed, so save(), export_model() and parameters() go on: save, "
+          "make a new Trainer and load that");
+}
+
+/// The state after work of a kind has failed.
+/// @param untouched  no rank of the replica that is saved has begun to change a parameter
+constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouched) {
+  bool const whole = kind == WorkKind::looks || kind == WorkKind::computes ||
+                     (kind == WorkKind::steps && untouched);
+  return whole && before != GroupState::torn ? GroupState::readable : GroupState::torn;
+}
+
+/// Whether no rank of the first replica, which is the one that is saved, has begun to change its
+/// parameters in the last step.
+template <class Ranks>
+bool all_untouched(Ranks const& ranks, int devices) {
+  for (std::size_t local = 0; local < static_cast<std::size_t>(devices); ++local) {
+    if (local >= ranks.size() || !ranks[local] || !ranks[local]->untouched()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/parameters.hpp
+
+/// @file
+/// Initial values of parameters, and those of all devices of a replica together.
+
+namespace tandem {
+
+/// Writes the initial values of parameter @p p; they depend on (seed, p, element) only.
+template <class T>
+void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span<T> values) {
+  if (parameter.init.law == Init::Law::constant) {
+    for (T& value : values) {
+      value = static_cast<T>(parameter.init.value);
+    }
+    return;
+  }
+  float const bound = 1.0F / std::sqrt(static_cast<float>(parameter.init.fan_in));
+  for (std::size_t i = 0; i < values.size(); i += 4) {
+    Random4 const random =
+        philox(seed, RandomUse::initial_weights, i / 4, static_cast<std::uint64_t>(p));
+    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+      values[i + j] = static_cast<T>((2.0F * uniform(random.word[j]) - 1.0F) * bound);
+    }
+  }
+}
+
+/// The network's @p all parameters in its order, from those of each device of a replica.
+/// @param of    of(device): the device's parameters
+/// @param copy  of the model, where there are two
+template <class F>
+auto gather(int all, int devices, F const& of, int copy = 0) {
+  std::vector<typename std::invoke_result_t<F const&, int>::value_type> list(
+      static_cast<std::size_t>(all));
+  for (int device = devices - 1; device >= 0; --device) {
+    for (auto& own : of(device)) {
+      if (own.copy == copy) {
+        list[static_cast<std::size_t>(own.index)] = std::move(own);
+      }
+    }
+  }
+  return list;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// On Host these are views of the memory; on a GPU copies, good until the next call for a rank.
+/// @tparam Workers  a WorkerGroup of Program's ranks, which outlives this
+template <class Program, class Workers>
+class Replicas {
+ public:
+  using T = typename Workers::P;
+  using RankType = typename Workers::RankType;
+  /// Whether there are two models that may differ, under names of their own.
+  static constexpr bool has_two = !Program::averaging.ends_equal();
+
+  explicit Replicas(Workers& workers) : workers_{workers} {}
+
+  /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
+  [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
+    return gather(
+        Program::network.parameters, Program::devices,
+        [&](int device) { return of_rank(local * Program::devices + device); }, copy);
+  }
+
+  /// Of the first replica: of both models if they may differ.
+  [[nodiscard]] std::vector<NamedParameter<T>> whole() const {
+    std::vector<NamedParameter<T>> list = of(0);
+    if (has_two) {
+      std::vector<NamedParameter<T>> const second = with_prefix(of(0, 1));
+      list.insert(list.end(), second.begin(), second.end());
+    }
+    return list;
+  }
+
+  /// Of every rank.
+  [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
+    std::vector<std::vector<NamedParameter<T>>> list;
+    for (int local = 0; local < workers_.size(); ++local) {
+      list.push_back(has_two ? with_prefix(of_rank(local)) : of_rank(local));
+    }
+    return list;
+  }
+
+  /// Takes what read() gives, a LoadedCheckpoint, when it has done so in every process: else
+  /// replicas would go on from different parameters. All processes call it.
+  /// @returns what was read
+  /// @throws FileError  another process could not read its file; and what read() throws: nothing
+  ///                    has changed then
+  template <class Read>
+  auto load(std::string const& path, Read const& read) const {
+    workers_.check_can(WorkKind::writes);
+    std::optional<std::invoke_result_t<Read const&>> loaded;
+    try {
+      loaded.emplace(read());
+    } catch (...) {
+      try {
+        static_cast<void>(all_agree(false));
+      } catch (Error const&) {  // the group says so at the next call
+      }
+      throw;
+    }
+    if (!all_agree(true)) {
+      throw FileError{path,
+                      "another process could not read its checkpoint, so nothing has changed in "
+                      "any; its message says why"};
+    }
+    loaded->take();
+    return *std::move(loaded);
+  }
+
+  /// Whether the ranks of all processes say so. All call it.
+  [[nodiscard]] bool all_agree(bool yes) const {
+    if constexpr (Workers::streams || Program::ranks == 1) {  // in one process
+      return yes;
+    } else {
+      workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
+      return workers_.run([](RankType& rank) { return rank.collect(); }, WorkKind::computes)
+                 .non_finite < 0;
+    }
+  }
+
+  /// Gives the devices what was written there.
+  void upload() const {
+    workers_.run([](RankType& rank) { rank.upload(); });
+  }
+
+ private:
+  [[nodiscard]] std::vector<NamedParameter<T>> of_rank(int local) const {
+    workers_.run_on(
+        local, [](RankType& rank) { rank.download(); }, WorkKind::looks);
+    return workers_.rank(local).parameters();
+  }
+
+  Workers& workers_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/options/batch_check.hpp
+
+/// @file
+/// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
+
+namespace tandem {
+
+/// @throws ContractError  there are more microbatches than samples
+template <class = void>  // compiled where it is called, not by every include
+void check_microbatches(int batch, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batch < all) {
+    throw ContractError{"a training batch of " + std::to_string(batch) +
+                        " samples cannot be split into " + std::to_string(all) +
+                        " microbatches; use a larger batch, fewer microbatches or devices, or "
+                        ".drop_last = true for the last batch of an epoch"};
+  }
+}
+
+/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
+/// batch
+///                        norm with one value a channel
+template <class Program>
+void check_training_batch(int batch, Batching const& batching) {
+  check_microbatches(batch, batching);
+  int const all = batching.all_microbatches();
+  for (int n = 0; n < Program::network.nodes; ++n) {
+    Node const& node = Program::network.node[n];
+    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
+      continue;
+    }
+    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
+    for (int m = 0; m < apart; ++m) {
+      int samples = 0;
+      for (int i = m; i < all; i += apart) {
+        samples += microbatch_size(batch, i, batching);
+      }
+      if (samples == 1) {
+        throw ContractError{"batch norm '" + to_string(node.path) +
+                            "' has one value a channel in microbatch " + std::to_string(m) +
+                            " of a batch of " + std::to_string(batch) +
+                            " samples: it has no variance; use a larger batch or fewer "
+                            "microbatches, or .drop_last = true"};
+      }
+    }
+  }
+}
+
+/// Where targets are labels, each must be the index of an output; other integers may be any.
+/// @throws ContractError  one is not; the message names the sample of the batch
+template <class LossType, class MetricType>
+void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+  if constexpr (targets_are_labels<LossType, MetricType>) {
+    for (std::size_t s = 0; s < labels.size(); ++s) {
+      if (labels[s] < 0 || labels[s] >= outputs) {
+        throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
+                            std::to_string(s) + " of the batch is out of range: the network has " +
+                            std::to_string(outputs) + " outputs"};
+      }
+    }
+  }
+}
+
+/// Every batch of an epoch over @p samples, the last one included unless it is dropped.
+/// @throws ContractError  as check_training_batch, or there is no batch at all
+template <class Program>
+void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const& batching) {
+  if (samples >= batch) {
+    check_training_batch<Program>(batch, batching);
+  } else if (samples == 0 || drop_last) {
+    throw ContractError{"an epoch of " + std::to_string(samples) +
+                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
+                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
+  }
+  auto const last = static_cast<int>(samples % batch);
+  if (last != 0 && !drop_last) {
+    check_training_batch<Program>(last, batching);
+  }
+}
+
+/// Asked for where a function begins, so that its sentence stands before what follows of it.
+template <class D, class LossType>
+struct TargetsFit {
+  static constexpr bool value = true;
+  static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
+                "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
+                "SoftmaxCrossEntropy, float for MeanSquaredError");
+};
+
+/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
+template <class LossType, Dataset D>
+void check_dataset(D const& data, Shape input, Shape output) {
+  if (data.shape() != input || data.targets() != LossType::targets(output)) {
+    throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
+                        std::to_string(data.targets()) + " targets, but the network takes " +
+                        to_string(input) + " and its loss " +
+                        std::to_string(LossType::targets(output)) +
+                        "; augment(data, PadTo{...}) changes a sample's shape"};
+  }
+}
+
+/// Checks a batch of the caller's own; returns the number of its samples.
+/// @throws ContractError  it has no whole samples with targets, or more than @p most
+template <class Program, class LossType, class T, class Target>
+int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
+                Batching const& batching) {
+  std::int64_t const inputs = Program::network.node[0].out.elements();
+  auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
+  expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
+              static_cast<std::int64_t>(targets.size()) ==
+                  samples * LossType::targets(Program::network.output().out),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(samples <= most,
+          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
+  check_training_batch<Program>(static_cast<int>(samples), batching);
+  return static_cast<int>(samples);
+}
+
+/// The rank that has the result of a microbatch, counted over all replicas.
+template <class Program>
+int rank_of_result(int microbatch, Batching const& batching) {
+  int const replica = microbatch / batching.microbatches;
+  int const copy = microbatch % batching.microbatches * Program::map.copies / batching.microbatches;
+  int const result = Program::partition.part[Program::network.nodes - 1];
+  return replica * Program::devices + Program::map.device[copy * Program::map.parts() + result];
+}
+
+/// What train() and step() throw when a loss is not finite.
+template <class = void>  // compiled where it is called, not by every include
+NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {
+  return NonFiniteLoss{
+      "step " + std::to_string(step) + ": the loss of microbatch " + std::to_string(microbatch) +
+      " on rank " + std::to_string(rank) +
+      " is not finite; parameters are those of before the step: lower the learning rate, or set "
+      "clip_norm"};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options/check_options.hpp
+
+/// @file
+/// checked(): TrainerOptions that are within their bounds.
+
+// ---- tandem/train/options/check_asynchrony.hpp
+
+/// @file
+/// What an asynchronous pipeline asks of its backend and of a trainer's options.
+
+// ---- tandem/train/options/options.hpp
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
+
+// ---- tandem/optim/schedule.hpp
+
+/// @file
+/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
+///
+/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
+
+namespace tandem {
+
+/// Always 1.
+struct Constant {
+  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
+};
+
+/// factor^floor(step / every).
+struct StepDecay {
+  std::int64_t every = 1;
+  double factor = 0.1;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(every >= 1, "StepDecay: `every` must be 1 or more");
+    return std::pow(factor, static_cast<double>(step / every));
+  }
+};
+
+/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
+/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
+struct Cosine {
+  std::int64_t steps = 1;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
+    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
+    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// A schedule after a linear warm-up: (step + 1) / warm_up for the first `warm_up` steps, then the
+/// schedule counted from there.
+struct Schedule {
+  std::variant<Constant, StepDecay, Cosine> after = Constant{};
+  std::int64_t warm_up = 0;
+
+  Schedule() = default;
+  template <class S>
+    requires(std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine>)
+  Schedule(S schedule, std::int64_t warm_up_steps = 0) : after{schedule}, warm_up{warm_up_steps} {}
+
+  /// The factor for step @p step, counted from 0.
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] double factor(std::int64_t step) const {
+    if (step < warm_up) {
+      return static_cast<double>(step + 1) / static_cast<double>(warm_up);
+    }
+    return std::visit([&](auto const& s) { return s.at(step - warm_up); }, after);
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
+struct TrainerOptions {
+  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
+  Optimizer optimizer = Sgd{};
+  Schedule schedule{};     ///< factor of the learning rate by step
+  double clip_norm = 0.0;  ///< largest global norm of the gradient; 0: no clipping
+  std::vector<ParameterGroup> groups{};
+  std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
+  bool shuffle = true;
+  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
+  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  /// What to do about a rank or a dataset that does not return; the default ends the process.
+  OnStall on_stall{};
+  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
+  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
+  ActionRows rows{};
+  World world{};       ///< processes that train together, and which this one is
+  bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
+};
+
+/// One pass over the training data.
+struct EpochResult {
+  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
+  double accuracy = 0.0;  ///< of the trainer's metric, likewise
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+
+  [[nodiscard]] double samples_per_second() const {
+    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+  }
+};
+
+/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
+template <class = void>  // compiled where it is called, not by every include
+void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
+  sum.loss += step.loss * step.samples;
+  sum.accuracy += step.metric * step.samples;
+  sum.samples += step.samples;
+  ++sum.steps;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class = void>
+EpochResult mean(EpochResult sum) {
+  if (sum.samples > 0) {
+    sum.loss /= static_cast<double>(sum.samples);
+    sum.accuracy /= static_cast<double>(sum.samples);
+  }
+  return sum;
+}
+
+/// One pass over evaluation data.
+struct Evaluation {
+  double loss = 0.0;
+  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
+  std::int64_t samples = 0;
+};
+
+/// Adds a batch; mean() makes means of the sums.
+inline void add(Evaluation& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.samples;
+  sum.accuracy += batch.metric * batch.samples;
+  sum.samples += batch.samples;
+}
+/// @pre there are samples
+inline Evaluation mean(Evaluation const& sum) {
+  auto const samples = static_cast<double>(sum.samples);
+  return {sum.loss / samples, sum.accuracy / samples, sum.samples};
+}
+
+/// Which epoch of how many.
+struct Epoch {
+  std::int64_t index = 0;
+  std::int64_t total = 0;
+
+  constexpr Epoch() = default;
+  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
+};
+
+/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+class Epochs {
+ public:
+  struct Iterator {
+    Epoch epoch;
+    constexpr Epoch operator*() const { return epoch; }
+    constexpr Iterator& operator++() {
+      ++epoch.index;
+      return *this;
+    }
+    constexpr bool operator!=(Iterator const& other) const {
+      return epoch.index != other.epoch.index;
+    }
+  };
+
+  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
+  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
+
+ private:
+  std::int64_t count_;
+};
+
+constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <class Backend>
+constexpr bool is_host() {
+  if constexpr (requires { typename Backend::Device; }) {
+    return std::is_same_v<typename Backend::Device, host::Device>;
+  } else {
+    return false;
+  }
+}
+
+template <bool Asynchronous, class Backend>
+struct AsynchronyRuns {
+  static constexpr bool value = true;
+  static_assert(!Asynchronous || is_host<Backend>(),
+                "Trainer: asynchronous pipelines (PipeDream and its kin) run on Host; take Host, "
+                "or a synchronous schedule such as OneFOneB");
+};
+
+}  // namespace detail
+
+/// @throws ContractError  an option that asynchronous training cannot have
+template <class = void>  // compiled where it is called, not by every include
+void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
+  if (!asynchrony.on()) {
+    return;
+  }
+  expects(options.rows.empty(),
+          "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
+          "of one step; leave them out");
+  Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
+  expects(asynchrony.weights != WeightRule::predicted || (sgd != nullptr && sgd->states() > 0),
+          "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "
+          "Sgd{.momentum = 0.9F}, or another schedule");
+}
+
+/// @throws ContractError  steps are not apart from each other
+template <class = void>
+void check_traceable(Asynchrony const& asynchrony) {
+  expects(!asynchrony.on(),
+          "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
+          "each device is at another one; take a synchronous schedule");
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options/check_rates.hpp
+
+/// @file
+/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
+/// finite makes every parameter so, and the loss says it a step too late.
+
+namespace tandem {
+
+namespace detail {
+
+/// A finite number of 0 or more that a float can be; not a nan.
+constexpr bool is_rate(double value) {
+  return value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
+}
+
+/// "0.1", "nan", "1e+39".
+template <class = void>  // compiled where it is called, not by every include
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+/// @throws ContractError  names the option and its value
+template <class = void>
+void check_rate(double value, std::string const& option) {
+  if (!is_rate(value)) {
+    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
+                        "; give a finite number of 0 or more"};
+  }
+}
+
+template <class = void>
+void check_beta(double value, std::string const& option) {
+  if (!(value >= 0.0 && value < 1.0)) {
+    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
+                        "; give a number from 0 to less than 1"};
+  }
+}
+
+}  // namespace detail
+
+/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
+///                        of its range
+template <class = void>
+void check_rates(TrainerOptions const& options) {
+  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
+  std::visit(
+      [](auto const& o) {
+        detail::check_rate(double{o.weight_decay}, "weight_decay");
+        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
+          detail::check_rate(double{o.momentum}, "momentum");
+        } else {
+          detail::check_beta(double{o.beta1}, "beta1");
+          detail::check_beta(double{o.beta2}, "beta2");
+          detail::check_rate(double{o.epsilon}, "epsilon");
+        }
+      },
+      options.optimizer);
+  for (ParameterGroup const& group : options.groups) {
+    std::string const of = " of group '" + group.pattern + "'";
+    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
+    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+  }
+  expects(options.schedule.warm_up >= 0,
+          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
+  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
+    detail::check_rate(decay->factor, "StepDecay::factor");
+  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
+    detail::check_rate(cosine->final, "Cosine::final");
+  }
+  static_cast<void>(options.schedule.factor(options.schedule.warm_up));  // it checks its own steps
+}
+
+/// The learning rate of step @p step, counted from 0.
+/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
+template <class = void>
+double learning_rate_at(TrainerOptions const& options, std::int64_t step) {
+  double const factor = options.schedule.factor(step);
+  double const rate = learning_rate_of(options.optimizer) * factor;
+  bool good = detail::is_rate(rate);
+  for (ParameterGroup const& group : options.groups) {
+    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
+  }
+  if (!good) {
+    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
+                        detail::shown(rate) + ", of the schedule's factor " +
+                        detail::shown(factor) +
+                        ", and for some parameters no finite number of 0 or more; nothing has "
+                        "changed: give another schedule, or a smaller learning_rate_scale"};
+  }
+  return rate;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
+/// group matches nothing
+template <class Program>
+TrainerOptions checked(TrainerOptions options) {
+  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
+  expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
+  expects(options.threads_per_device >= 0,
+          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
+  expects(options.clip_norm == 0.0 || !Program::averaging.keeps_two(),
+          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
+          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
+  expects(options.clip_norm == 0.0 || !Program::asynchrony.on(),
+          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
+          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
+          "take a synchronous schedule");
+  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
+  check_rates(options);
+  check_groups(Program::network, options.groups);
+  check_asynchrony(Program::asynchrony, options);
+  return options;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options/default_metric.hpp
 
 /// @file
 /// DefaultMetric: what a trainer counts unless it is told otherwise.
@@ -24929,7 +25402,7 @@ using DefaultMetric =
 
 }  // namespace tandem
 
-// ---- tandem/train/default_transport.hpp
+// ---- tandem/train/options/default_transport.hpp
 
 /// @file
 /// DefaultTransport: how the ranks of a backend talk to each other where the user names nothing.
@@ -24966,12 +25439,104 @@ struct BackendIsIncluded<BasicHost<OneDnn, Precision>> {
 
 }  // namespace tandem
 
-// ---- tandem/train/imported_table.hpp
+// ---- tandem/train/options/loader_options.hpp
+
+/// @file
+/// In which order a trainer reads a dataset, from its options.
+
+namespace tandem {
+
+/// How long the program's thread waits for its ranks and its data.
+inline StallLimit stall_limit(TrainerOptions const& options) {
+  return {.timeout = options.timeout, .on_stall = options.on_stall};
+}
+
+/// What is left of an epoch from sample @p first of its order on.
+inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                    std::int64_t first) {
+  return {.batch = options.batch,
+          .seed = options.seed,
+          .epoch = epoch,
+          .shuffle = options.shuffle,
+          .drop_last = options.drop_last,
+          .first = first,
+          .limit = stall_limit(options)};
+}
+
+/// The dataset's own order, without augmentation.
+inline LoaderOptions evaluation_order(TrainerOptions const& options) {
+  return {
+      .batch = options.batch, .shuffle = false, .augment = false, .limit = stall_limit(options)};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/progress.hpp
+
+/// @file
+/// Progress: what training prints while it runs, on standard error.
+
+namespace tandem {
+
+/// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
+struct Progress {
+  bool silent = false;
+
+  static constexpr Progress none() { return {.silent = true}; }
+};
+
+/// Prints one epoch's progress; the caller says when a step is done.
+class ProgressLine {
+ public:
+  ProgressLine(Progress const& progress, Epoch epoch, std::int64_t samples)
+      : silent_{progress.silent},
+        live_{!progress.silent && isatty(STDERR_FILENO) == 1},
+        epoch_{epoch},
+        samples_{samples},
+        last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
+
+  /// At most ten times a second, on a terminal only.
+  void step(EpochResult const& so_far) {
+    auto const now = std::chrono::steady_clock::now();
+    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
+      last_ = now;
+      print(so_far, "\r", "\033[K");
+    }
+  }
+
+  void finish(EpochResult const& result) {
+    if (!silent_) {
+      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
+    }
+  }
+
+ private:
+  void print(EpochResult const& r, char const* before, char const* after) const {
+    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
+    if (epoch_.total > 0) {
+      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
+    }
+    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f  accuracy %.4f  %.0f samples/s%s",
+                 static_cast<long long>(r.samples), static_cast<long long>(samples_), r.loss,
+                 r.accuracy, r.samples_per_second(), after);
+    std::fflush(stderr);
+  }
+
+  bool silent_;
+  bool live_;
+  Epoch epoch_;
+  std::int64_t samples_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/imported_table.hpp
 
 /// @file
 /// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
 
-// ---- tandem/strategy/verify_message.hpp
+// ---- tandem/schedule/verify/sentence.hpp
 
 /// @file
 /// A Verdict as a sentence.
@@ -25216,39 +25781,7 @@ ImportedTable import_table(ActionRows const& rows) {
 
 }  // namespace tandem
 
-// ---- tandem/train/loader_options.hpp
-
-/// @file
-/// In which order a trainer reads a dataset, from its options.
-
-namespace tandem {
-
-/// How long the program's thread waits for its ranks and its data.
-inline StallLimit stall_limit(TrainerOptions const& options) {
-  return {.timeout = options.timeout, .on_stall = options.on_stall};
-}
-
-/// What is left of an epoch from sample @p first of its order on.
-inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
-                                    std::int64_t first) {
-  return {.batch = options.batch,
-          .seed = options.seed,
-          .epoch = epoch,
-          .shuffle = options.shuffle,
-          .drop_last = options.drop_last,
-          .first = first,
-          .limit = stall_limit(options)};
-}
-
-/// The dataset's own order, without augmentation.
-inline LoaderOptions evaluation_order(TrainerOptions const& options) {
-  return {
-      .batch = options.batch, .shuffle = false, .augment = false, .limit = stall_limit(options)};
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/make_rank_options.hpp
+// ---- tandem/train/ranks/make_rank_options.hpp
 
 /// @file
 /// What the ranks of a trainer are made for, from its options.
@@ -25272,286 +25805,7 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
 
 }  // namespace tandem
 
-// ---- tandem/train/parameters.hpp
-
-/// @file
-/// Initial values of parameters, and those of all devices of a replica together.
-
-namespace tandem {
-
-/// Writes the initial values of parameter @p p; they depend on (seed, p, element) only.
-template <class T>
-void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span<T> values) {
-  if (parameter.init.law == Init::Law::constant) {
-    for (T& value : values) {
-      value = static_cast<T>(parameter.init.value);
-    }
-    return;
-  }
-  float const bound = 1.0F / std::sqrt(static_cast<float>(parameter.init.fan_in));
-  for (std::size_t i = 0; i < values.size(); i += 4) {
-    Random4 const random =
-        philox(seed, RandomUse::initial_weights, i / 4, static_cast<std::uint64_t>(p));
-    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
-      values[i + j] = static_cast<T>((2.0F * uniform(random.word[j]) - 1.0F) * bound);
-    }
-  }
-}
-
-/// The network's @p all parameters in its order, from those of each device of a replica.
-/// @param of    of(device): the device's parameters
-/// @param copy  of the model, where there are two
-template <class F>
-auto gather(int all, int devices, F const& of, int copy = 0) {
-  std::vector<typename std::invoke_result_t<F const&, int>::value_type> list(
-      static_cast<std::size_t>(all));
-  for (int device = devices - 1; device >= 0; --device) {
-    for (auto& own : of(device)) {
-      if (own.copy == copy) {
-        list[static_cast<std::size_t>(own.index)] = std::move(own);
-      }
-    }
-  }
-  return list;
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/progress.hpp
-
-/// @file
-/// Progress: what training prints while it runs, on standard error.
-
-namespace tandem {
-
-/// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
-struct Progress {
-  bool silent = false;
-
-  static constexpr Progress none() { return {.silent = true}; }
-};
-
-/// Prints one epoch's progress; the caller says when a step is done.
-class ProgressLine {
- public:
-  ProgressLine(Progress const& progress, Epoch epoch, std::int64_t samples)
-      : silent_{progress.silent},
-        live_{!progress.silent && isatty(STDERR_FILENO) == 1},
-        epoch_{epoch},
-        samples_{samples},
-        last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
-
-  /// At most ten times a second, on a terminal only.
-  void step(EpochResult const& so_far) {
-    auto const now = std::chrono::steady_clock::now();
-    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
-      last_ = now;
-      print(so_far, "\r", "\033[K");
-    }
-  }
-
-  void finish(EpochResult const& result) {
-    if (!silent_) {
-      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
-    }
-  }
-
- private:
-  void print(EpochResult const& r, char const* before, char const* after) const {
-    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
-    if (epoch_.total > 0) {
-      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
-    }
-    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f  accuracy %.4f  %.0f samples/s%s",
-                 static_cast<long long>(r.samples), static_cast<long long>(samples_), r.loss,
-                 r.accuracy, r.samples_per_second(), after);
-    std::fflush(stderr);
-  }
-
-  bool silent_;
-  bool live_;
-  Epoch epoch_;
-  std::int64_t samples_;
-  std::chrono::steady_clock::time_point last_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/replicas.hpp
-
-/// @file
-/// Replicas: the parameters that the ranks of this process have, for the calling program.
-
-// ---- tandem/train/work_kind.hpp
-
-/// @file
-/// WorkKind and GroupState: what ranks that have failed can still do.
-///
-/// Ranks that failed cannot work together again: what others wait for never comes. But each still
-/// has its parameters, and where none was being changed they are whole, and can be saved.
-
-namespace tandem {
-
-/// What a run does to parameters and optimizer states.
-enum class WorkKind {
-  looks,     ///< reads them, each rank on its own: download()
-  computes,  ///< with them, all ranks together: evaluation
-  restores,  ///< gives each rank back its own after computes, each on its own
-  steps,     ///< changes them at the end, each rank in its update
-  writes     ///< changes them
-};
-
-/// What a rank that stalls in work of a kind does not return from.
-constexpr char const* doing(WorkKind kind) {
-  switch (kind) {
-    case WorkKind::looks:
-      return "reading its parameters";
-    case WorkKind::computes:
-      return "evaluate() or predict()";
-    case WorkKind::steps:
-      return "a training step";
-    default:
-      return "taking parameters";
-  }
-}
-
-/// What the ranks of a group can do.
-enum class GroupState {
-  works,     ///< everything
-  readable,  ///< a rank has failed while no parameter was changed
-  torn       ///< a rank has failed while parameters were changed: some may be of before, some after
-};
-
-/// Whether work of a kind can begin in @p state.
-/// @throws ContractError  it cannot
-inline void check_can(GroupState state, WorkKind kind) {
-  expects(state != GroupState::torn,
-          "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
-          "load a checkpoint");
-  expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
-          "a rank of this trainer has failed, so its ranks cannot work together any more; no "
-          "parameter was being changed, so save(), export_model() and parameters() go on: save, "
-          "make a new Trainer and load that");
-}
-
-/// The state after work of a kind has failed.
-/// @param untouched  no rank of the replica that is saved has begun to change a parameter
-constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouched) {
-  bool const whole = kind == WorkKind::looks || kind == WorkKind::computes ||
-                     (kind == WorkKind::steps && untouched);
-  return whole && before != GroupState::torn ? GroupState::readable : GroupState::torn;
-}
-
-/// Whether no rank of the first replica, which is the one that is saved, has begun to change its
-/// parameters in the last step.
-template <class Ranks>
-bool all_untouched(Ranks const& ranks, int devices) {
-  for (std::size_t local = 0; local < static_cast<std::size_t>(devices); ++local) {
-    if (local >= ranks.size() || !ranks[local] || !ranks[local]->untouched()) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// On Host these are views of the memory; on a GPU copies, good until the next call for a rank.
-/// @tparam Workers  a WorkerGroup of Program's ranks, which outlives this
-template <class Program, class Workers>
-class Replicas {
- public:
-  using T = typename Workers::P;
-  using RankType = typename Workers::RankType;
-  /// Whether there are two models that may differ, under names of their own.
-  static constexpr bool has_two = !Program::averaging.ends_equal();
-
-  explicit Replicas(Workers& workers) : workers_{workers} {}
-
-  /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
-  [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
-    return gather(
-        Program::network.parameters, Program::devices,
-        [&](int device) { return of_rank(local * Program::devices + device); }, copy);
-  }
-
-  /// Of the first replica: of both models if they may differ.
-  [[nodiscard]] std::vector<NamedParameter<T>> whole() const {
-    std::vector<NamedParameter<T>> list = of(0);
-    if (has_two) {
-      std::vector<NamedParameter<T>> const second = with_prefix(of(0, 1));
-      list.insert(list.end(), second.begin(), second.end());
-    }
-    return list;
-  }
-
-  /// Of every rank.
-  [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
-    std::vector<std::vector<NamedParameter<T>>> list;
-    for (int local = 0; local < workers_.size(); ++local) {
-      list.push_back(has_two ? with_prefix(of_rank(local)) : of_rank(local));
-    }
-    return list;
-  }
-
-  /// Takes what read() gives, a LoadedCheckpoint, when it has done so in every process: else
-  /// replicas would go on from different parameters. All processes call it.
-  /// @returns what was read
-  /// @throws FileError  another process could not read its file; and what read() throws: nothing
-  ///                    has changed then
-  template <class Read>
-  auto load(std::string const& path, Read const& read) const {
-    workers_.check_can(WorkKind::writes);
-    std::optional<std::invoke_result_t<Read const&>> loaded;
-    try {
-      loaded.emplace(read());
-    } catch (...) {
-      try {
-        static_cast<void>(all_agree(false));
-      } catch (Error const&) {  // the group says so at the next call
-      }
-      throw;
-    }
-    if (!all_agree(true)) {
-      throw FileError{path,
-                      "another process could not read its checkpoint, so nothing has changed in "
-                      "any; its message says why"};
-    }
-    loaded->take();
-    return *std::move(loaded);
-  }
-
-  /// Whether the ranks of all processes say so. All call it.
-  [[nodiscard]] bool all_agree(bool yes) const {
-    if constexpr (Workers::streams || Program::ranks == 1) {  // in one process
-      return yes;
-    } else {
-      workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
-      return workers_.run([](RankType& rank) { return rank.collect(); }, WorkKind::computes)
-                 .non_finite < 0;
-    }
-  }
-
-  /// Gives the devices what was written there.
-  void upload() const {
-    workers_.run([](RankType& rank) { rank.upload(); });
-  }
-
- private:
-  [[nodiscard]] std::vector<NamedParameter<T>> of_rank(int local) const {
-    workers_.run_on(
-        local, [](RankType& rank) { rank.download(); }, WorkKind::looks);
-    return workers_.rank(local).parameters();
-  }
-
-  Workers& workers_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/stand_in.hpp
+// ---- tandem/train/ranks/stand_in.hpp
 
 /// @file
 /// StandIn: which of two models an evaluation computes with.
@@ -25595,7 +25849,7 @@ class [[nodiscard]] StandIn {
 
 }  // namespace tandem
 
-// ---- tandem/train/step_queue.hpp
+// ---- tandem/train/ranks/step_queue.hpp
 
 /// @file
 /// StepQueue: training steps that have been handed to the ranks and whose results are still to
@@ -25662,7 +25916,7 @@ class StepQueue {
 
 }  // namespace tandem
 
-// ---- tandem/train/trace.hpp
+// ---- tandem/train/ranks/trace.hpp
 
 /// @file
 /// Trace: one step's actions and collectives on a time line, for chrome://tracing and Perfetto.
@@ -25704,19 +25958,19 @@ struct Trace {
 
 }  // namespace tandem
 
-// ---- tandem/train/worker_group.hpp
+// ---- tandem/train/ranks/worker_group.hpp
 
 /// @file
 /// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of an
 /// asynchronous pipeline one after another.
 
-// ---- tandem/engine/asynchronous_rank.hpp
+// ---- tandem/engine/rank/asynchronous_rank.hpp
 
 /// @file
 /// AsynchronousRank: one device's program in an asynchronous pipeline: round after round, without
 /// a barrier between steps. All memory is allocated by the constructor; a round allocates nothing.
 
-// ---- tandem/engine/asynchronous_passes.hpp
+// ---- tandem/engine/rank/asynchronous_passes.hpp
 
 /// @file
 /// AsynchronousPasses: what the passes and messages of a rank of an asynchronous pipeline do, with
@@ -25886,7 +26140,7 @@ class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricT
 
 }  // namespace tandem
 
-// ---- tandem/engine/asynchronous_tick.hpp
+// ---- tandem/engine/rank/asynchronous_tick.hpp
 
 /// @file
 /// each_action: what a stage of an asynchronous pipeline does in one round, derived from its rule.
@@ -25938,7 +26192,7 @@ constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, st
 
 }  // namespace tandem
 
-// ---- tandem/engine/step_stream.hpp
+// ---- tandem/engine/step/stream.hpp
 
 /// @file
 /// StepStream: the steps on their way from the program to the ranks of an asynchronous pipeline,
@@ -26134,7 +26388,7 @@ class StepStream {
 
 }  // namespace tandem
 
-// ---- tandem/engine/version_update.hpp
+// ---- tandem/engine/step/version_update.hpp
 
 /// @file
 /// VersionUpdate: the optimizer of one stage whose weights have several versions, and the
@@ -26444,15 +26698,13 @@ class AsynchronousRank final
 
 }  // namespace tandem
 
-// ---- tandem/train/launch.hpp
+// ---- tandem/train/progress_words.hpp
 
 /// @file
-/// RankThreads: a worker thread for each rank of this process, and what happens when one throws.
-///
-/// The main thread is no rank, also when there is only one. Nothing here knows communicators; what
-/// must be aborted when a rank fails is told by an OnError. A rank that does not return is a Stall.
+/// ProgressWords: where the ranks of a process say which action they are at; and what their
+/// transport is told of it.
 
-// ---- tandem/train/rank_watch.hpp
+// ---- tandem/train/ranks/watch.hpp
 
 /// @file
 /// RankWatch: which rank makes no progress, and the sentence for it.
@@ -26633,6 +26885,78 @@ class RankWatch {
 };
 
 }  // namespace tandem
+
+namespace tandem {
+
+/// A word a rank: the transport's, which other ranks read in its messages, or one of its own where
+/// the transport has none. Not copyable, not movable: ranks and threads have its address.
+class ProgressWords {
+ public:
+  /// @param transport  outlives this
+  template <class Transport>
+  explicit ProgressWords(Transport& transport)
+      : own_(static_cast<std::size_t>(transport.local_ranks())) {
+    for (int local = 0; local < transport.local_ranks(); ++local) {
+      auto* const board = transport.progress(transport.first_rank() + local);
+      used_.push_back(board != nullptr ? board : &own_[used_.size()].word);
+      used_.back()->store(at_no_action, std::memory_order_relaxed);
+    }
+  }
+
+  ProgressWords(ProgressWords const&) = delete;
+  ProgressWords& operator=(ProgressWords const&) = delete;
+
+  [[nodiscard]] std::atomic<std::uint64_t>& of(int local) const {
+    return *used_[static_cast<std::size_t>(local)];
+  }
+
+  /// Of the words, for messages.
+  [[nodiscard]] RankWords reader() const {
+    return {.read =
+                [](void const* words, int local) {
+                  return static_cast<ProgressWords const*>(words)->of(local).load(
+                      std::memory_order_relaxed);
+                },
+            .context = this,
+            .describe = [](std::uint64_t word) { return in_words(unpack_action(word)); },
+            .idle = awaiting_a_step};
+  }
+
+ private:
+  struct alignas(64) Own {
+    std::atomic<std::uint64_t> word{at_no_action};
+  };
+
+  std::vector<Own> own_;
+  std::vector<std::atomic<std::uint64_t>*> used_;
+};
+
+/// What a transport's ranks, and a device, wait with: these know no 0.
+[[nodiscard]] inline std::chrono::milliseconds transport_timeout(std::chrono::milliseconds limit) {
+  return limit.count() == 0 ? std::chrono::hours{8760} : limit;
+}
+
+/// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
+template <class Program>
+TransportOptions described(TransportOptions options) {
+  options.timeout = transport_timeout(options.timeout);
+  options.groups = RankGroups<Program>::list();
+  options.describe_progress = [](int /*rank*/, std::uint64_t action) {
+    std::string const text = in_words(unpack_action(action));
+    return text.empty() ? "at no action" : "at " + text;
+  };
+  return options;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/launch.hpp
+
+/// @file
+/// RankThreads: a worker thread for each rank of this process, and what happens when one throws.
+///
+/// The main thread is no rank, also when there is only one. Nothing here knows communicators; what
+/// must be aborted when a rank fails is told by an OnError. A rank that does not return is a Stall.
 
 namespace tandem {
 
@@ -26872,77 +27196,7 @@ class RankThreads {
 
 }  // namespace tandem
 
-// ---- tandem/train/progress_words.hpp
-
-/// @file
-/// ProgressWords: where the ranks of a process say which action they are at; and what their
-/// transport is told of it.
-
-namespace tandem {
-
-/// A word a rank: the transport's, which other ranks read in its messages, or one of its own where
-/// the transport has none. Not copyable, not movable: ranks and threads have its address.
-class ProgressWords {
- public:
-  /// @param transport  outlives this
-  template <class Transport>
-  explicit ProgressWords(Transport& transport)
-      : own_(static_cast<std::size_t>(transport.local_ranks())) {
-    for (int local = 0; local < transport.local_ranks(); ++local) {
-      auto* const board = transport.progress(transport.first_rank() + local);
-      used_.push_back(board != nullptr ? board : &own_[used_.size()].word);
-      used_.back()->store(at_no_action, std::memory_order_relaxed);
-    }
-  }
-
-  ProgressWords(ProgressWords const&) = delete;
-  ProgressWords& operator=(ProgressWords const&) = delete;
-
-  [[nodiscard]] std::atomic<std::uint64_t>& of(int local) const {
-    return *used_[static_cast<std::size_t>(local)];
-  }
-
-  /// Of the words, for messages.
-  [[nodiscard]] RankWords reader() const {
-    return {.read =
-                [](void const* words, int local) {
-                  return static_cast<ProgressWords const*>(words)->of(local).load(
-                      std::memory_order_relaxed);
-                },
-            .context = this,
-            .describe = [](std::uint64_t word) { return in_words(unpack_action(word)); },
-            .idle = awaiting_a_step};
-  }
-
- private:
-  struct alignas(64) Own {
-    std::atomic<std::uint64_t> word{at_no_action};
-  };
-
-  std::vector<Own> own_;
-  std::vector<std::atomic<std::uint64_t>*> used_;
-};
-
-/// What a transport's ranks, and a device, wait with: these know no 0.
-[[nodiscard]] inline std::chrono::milliseconds transport_timeout(std::chrono::milliseconds limit) {
-  return limit.count() == 0 ? std::chrono::hours{8760} : limit;
-}
-
-/// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
-template <class Program>
-TransportOptions described(TransportOptions options) {
-  options.timeout = transport_timeout(options.timeout);
-  options.groups = RankGroups<Program>::list();
-  options.describe_progress = [](int /*rank*/, std::uint64_t action) {
-    std::string const text = in_words(unpack_action(action));
-    return text.empty() ? "at no action" : "at " + text;
-  };
-  return options;
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/rank_stream.hpp
+// ---- tandem/train/ranks/rank_stream.hpp
 
 /// @file
 /// RankStream: the ranks of an asynchronous pipeline at work on a StepStream, and their end.
@@ -27456,8 +27710,9 @@ class Trainer {
     return workers_.traced();
   }
 
-  /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
-  /// Of several processes the first writes. Also after a rank has failed, unless in an update.
+  /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
+  /// format. Of several processes the first writes. Also after a rank has failed, unless in an
+  /// update.
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     if (!leads()) {
@@ -27563,266 +27818,6 @@ class Trainer {
   mutable Workers workers_;
   StepQueue<Workers> queue_;
 };
-
-}  // namespace tandem
-
-// ---- tandem/train/world.hpp
-
-/// @file
-/// world_from_environment(): the World that mpirun, mpiexec, srun or torchrun has started.
-///
-/// The only header beside launch that reads environment variables, all of them in one call. Without
-/// a launcher the program is one process.
-
-// ---- tandem/core/hash.hpp
-
-/// @file
-/// A hash that is the same in every process, on every machine.
-
-namespace tandem::detail {
-
-/// FNV-1a.
-constexpr std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (char const c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  return hash;
-}
-
-}  // namespace tandem::detail
-
-// ---- tandem/core/printable.hpp
-
-/// @file
-/// printable(): what may stand in a message of text that came from outside.
-
-namespace tandem::detail {
-
-/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
-/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
-template <class = void>  // compiled where it is called, not by every include
-std::string printable(std::string_view text, std::size_t most = 256) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string shown;
-  for (char const c : text.substr(0, most)) {
-    auto const byte = static_cast<unsigned char>(c);
-    if (byte >= 32 && byte < 127) {
-      shown += c;
-    } else {
-      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
-    }
-  }
-  return text.size() > most ? shown + "..." : shown;
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-namespace detail {
-
-/// The value of an environment variable, or null.
-using Lookup = char const* (*)(char const* name);
-
-/// What a launcher calls a process's number, their count, and the number on its machine.
-struct Launcher {
-  char const* name;
-  char const* rank;
-  char const* size;
-  char const* local_rank;
-};
-
-inline constexpr std::array<Launcher, 3> launchers{{
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"PMI (MPICH, Intel MPI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-}};
-
-/// Reads one environment. Values that are no numbers, or only half there, are errors.
-class EnvironmentReader {
- public:
-  explicit EnvironmentReader(Lookup lookup) : lookup_{lookup} {}
-
-  [[nodiscard]] std::string text(char const* name) const {
-    char const* const value = lookup_(name);
-    return value != nullptr ? value : "";
-  }
-  [[nodiscard]] bool has(char const* name) const { return !text(name).empty(); }
-
-  /// -1 if it is not set.
-  [[nodiscard]] int number(char const* name) const {
-    std::string const value = text(name);
-    if (value.empty()) {
-      return -1;
-    }
-    if (value.size() > 9 || value.find_first_not_of("0123456789") != std::string::npos) {
-      throw Error{"the environment says " + shown(name) + ", which is no number of a process"};
-    }
-    return std::stoi(value);
-  }
-
-  /// Whether @p launcher has started this process, and if so, as which.
-  [[nodiscard]] bool read(Launcher const& launcher, World& world) const {
-    int const rank = number(launcher.rank);
-    int const size = number(launcher.size);
-    if (rank < 0 && size < 0) {
-      return false;
-    }
-    if (rank < 0 || size < 0) {
-      throw Error{"the environment is that of " + std::string{launcher.name} + " with " +
-                  shown(rank < 0 ? launcher.size : launcher.rank) + " but without " +
-                  (rank < 0 ? launcher.rank : launcher.size) + "; set both or none"};
-    }
-    int const local = number(launcher.local_rank);
-    world.processes = size;
-    world.process = rank;
-    world.local_process = local < 0 ? rank : local;  // else all are taken to be on one machine
-    if (rank >= size || world.local_process > rank) {
-      throw Error{"the environment of " + std::string{launcher.name} +
-                  " contradicts itself: " + shown(launcher.rank) + ", " + shown(launcher.size) +
-                  ", " + shown(launcher.local_rank)};
-    }
-    return true;
-  }
-
-  /// "RANK=3", or "no RANK"
-  [[nodiscard]] std::string shown(char const* name) const {
-    return has(name) ? name + ("=" + printable(text(name))) : "no " + std::string{name};
-  }
-
- private:
-  Lookup lookup_;
-};
-
-/// Slurm's, which also leaves them to a program that srun has not started: then they mean nothing.
-inline bool read_slurm(EnvironmentReader const& from, World& world) {
-  bool const step = from.has("SLURM_STEP_ID") || from.has("SLURM_STEPID");
-  if (!from.has("SLURM_PROCID") || (from.has("SLURM_JOB_ID") && !step)) {
-    return false;
-  }
-  char const* const size =
-      from.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  return from.read({"Slurm", "SLURM_PROCID", size, "SLURM_LOCALID"}, world);
-}
-
-/// What tells this start of the program from another and is the same for all its processes, or "".
-inline std::string start_token(EnvironmentReader const& from) {
-  for (char const* const name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
-    if (from.has(name)) {
-      return from.text(name);
-    }
-  }
-  if (from.has("TORCHELASTIC_RUN_ID")) {
-    return from.text("TORCHELASTIC_RUN_ID") + "." + from.text("TORCHELASTIC_RESTART_COUNT");
-  }
-  if (from.has("SLURM_JOB_ID")) {
-    return from.text("SLURM_JOB_ID") + "." + from.text("SLURM_STEP_ID");
-  }
-  return {};
-}
-
-/// Adds what only this user's processes know. Launchers have no secret of their own: the number of
-/// a job is known to all who can list jobs. Over files none is needed.
-inline void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
-  if (std::string const token = from.text("TANDEM_TOKEN"); !token.empty()) {
-    if (token.size() < 16) {
-      throw Error{
-          "the environment's TANDEM_TOKEN has fewer than 16 characters, which can be guessed: set "
-          "it "
-          "to the same random text for all processes, as `openssl rand -hex 16` prints"};
-    }
-    rendezvous.token += " " + token;
-  } else if (from.has("TANDEM_TOKEN_FILE")) {
-    rendezvous.token_file = from.text("TANDEM_TOKEN_FILE");
-  } else if (from.has("HOME")) {
-    rendezvous.token_file = from.text("HOME") + "/.tandem-token";
-  } else {
-    throw Error{
-        "the environment has no TANDEM_TOKEN, TANDEM_TOKEN_FILE or HOME, by which the processes "
-        "could tell each other from strangers: set TANDEM_TOKEN to the same random text for all "
-        "processes, as `openssl rand -hex 16` prints"};
-  }
-}
-
-/// Whether the launcher says that all processes are on this machine.
-inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
-  for (char const* const name :
-       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
-    if (from.has(name)) {
-      return from.number(name) == world.processes;
-    }
-  }
-  return from.number("SLURM_STEP_NUM_NODES") == 1;
-}
-
-/// Files if the launcher says that there is one machine, since they need neither port nor secret.
-inline std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
-  if (from.has("TANDEM_RENDEZVOUS")) {
-    return from.text("TANDEM_RENDEZVOUS");
-  }
-  std::string const master = from.text("MASTER_ADDR") + ":" + from.text("MASTER_PORT");
-  if (std::string const& token = world.rendezvous.token;
-      !token.empty() && on_one_machine(from, world)) {
-    return "file:/tmp/tandem-" + std::to_string(::getuid()) + "-" +
-           std::to_string(hash_of(token + " " + master));
-  }
-  if (from.has("MASTER_ADDR") && from.has("MASTER_PORT")) {
-    // torchrun itself listens at the port where it says that its agent has the store.
-    int const port = from.number("MASTER_PORT");
-    bool const taken = from.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
-    return from.text("MASTER_ADDR") + ":" + std::to_string(taken ? port + 1 : port);
-  }
-  return {};
-}
-
-template <class = void>  // compiled where it is called, not by every include
-World world_from(Lookup lookup) {
-  EnvironmentReader const from{lookup};
-  World world;
-  Launcher const* found = nullptr;
-  for (Launcher const& launcher : launchers) {
-    World other;
-    if (!from.read(launcher, other)) {
-      continue;
-    }
-    if (found != nullptr &&
-        (other.process != world.process || other.processes != world.processes)) {
-      throw Error{"the environment names this process twice: " + from.shown(found->rank) + " of " +
-                  from.shown(found->size) + " (" + found->name + "), but " +
-                  from.shown(launcher.rank) + " of " + from.shown(launcher.size) + " (" +
-                  launcher.name + "); unset the variables of one"};
-    }
-    if (found == nullptr) {
-      found = &launcher;
-      world = other;
-    }
-  }
-  if (found == nullptr && !read_slurm(from, world)) {
-    return {};
-  }
-  world.rendezvous.token = start_token(from);
-  world.rendezvous.address = rendezvous_address(from, world);
-  if (std::string const& at = world.rendezvous.address; !at.empty() && at.rfind("file:", 0) != 0) {
-    add_secret(from, world.rendezvous);
-  }
-  check_world(world);
-  return world;
-}
-
-}  // namespace detail
-
-/// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
-/// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
-/// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
-/// one machine it need not be told. At a host and port they know each other by TANDEM_TOKEN, or by
-/// a random text in TANDEM_TOKEN_FILE or else ~/.tandem-token, a file that all of them must see and
-/// that is made if there is none.
-/// @throws Error  the variables are malformed or contradict each other
-template <class = void>  // compiled where it is called, not by every include
-World world_from_environment() {
-  return detail::world_from([](char const* name) -> char const* { return std::getenv(name); });
-}
 
 }  // namespace tandem
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order
 // for
-#include <tandem/strategy/asynchronous_table.hpp>
-#include <tandem/strategy/schedules/pipedream.hpp>
+#include <tandem/schedule/orders/asynchronous_table.hpp>
+#include <tandem/schedule/orders/pipedream.hpp>
 
 using namespace tandem;
 

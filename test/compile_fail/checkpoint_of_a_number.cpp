@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Checkpoint<What>: What is Every<k>, for runs of k top-level layers, or Boundaries
-#include <tandem/strategy/model_parallel.hpp>
+#include <tandem/strategy/types/model_parallel.hpp>
 
 using namespace tandem;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: CrossModelParallel<Rule, How, Options...>: say how the model is cut: Split<a>,
 #include <tandem/layers/linear.hpp>
-#include <tandem/strategy/cross_model_parallel.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
 
 using namespace tandem;
 

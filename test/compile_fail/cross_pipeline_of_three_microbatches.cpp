@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: CrossPipeline<Count, Rule, ...>: Count is the number of microbatches of both
-#include <tandem/strategy/cross_model_parallel.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
 
 using namespace tandem;
 

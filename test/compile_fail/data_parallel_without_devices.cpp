@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: DataParallel<N>: N must be from 1 to 4096
-#include <tandem/strategy/data_parallel.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 
 using namespace tandem;
 

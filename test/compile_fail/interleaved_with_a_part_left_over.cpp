@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Pipeline<Interleaved<v>, Count, ...>: the parts of the model must be a multiple
-#include <tandem/strategy/pipeline.hpp>
+#include <tandem/strategy/types/pipeline.hpp>
 
 using namespace tandem;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: ModelParallel<How, Options...>: options behind Split<a>, Split<b>, ... or
-#include <tandem/strategy/model_parallel.hpp>
+#include <tandem/strategy/types/model_parallel.hpp>
 
 using namespace tandem;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Pipeline<PipeDream2BW, Count, ...>: Count must be the parts of the model
-#include <tandem/strategy/asynchronous_pipeline.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/strategy/types/asynchronous_pipeline.hpp>
 
 using namespace tandem;
 

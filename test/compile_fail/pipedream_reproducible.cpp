@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Pipeline<asynchronous schedule, ..., Reproducible<>>: its gradients are
-#include <tandem/strategy/asynchronous_pipeline.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/strategy/types/asynchronous_pipeline.hpp>
 
 using namespace tandem;
 

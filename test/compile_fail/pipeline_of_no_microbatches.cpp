@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a
-#include <tandem/strategy/pipeline.hpp>
+#include <tandem/strategy/types/pipeline.hpp>
 
 using namespace tandem;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>,
-#include <tandem/strategy/pipeline.hpp>
+#include <tandem/strategy/types/pipeline.hpp>
 
 using namespace tandem;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of
-#include <tandem/strategy/data_parallel.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 
 using namespace tandem;
 

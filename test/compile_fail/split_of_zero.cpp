@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Split<Count>: give a positive number of top-level layers
-#include <tandem/strategy/model_parallel.hpp>
+#include <tandem/strategy/types/model_parallel.hpp>
 
 using namespace tandem;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0
-#include <tandem/strategy/data_parallel.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 
 using namespace tandem;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Wire<E>: E must be BFloat16 or Float16
-#include <tandem/strategy/data_parallel.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 
 #ifdef TANDEM_COMPILE_FAIL
 using Sent = float;

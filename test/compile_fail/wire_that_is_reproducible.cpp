@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: rounding on the way changes the bits with the number of devices; leave one of the
 // two out
-#include <tandem/strategy/data_parallel.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 
 #ifdef TANDEM_COMPILE_FAIL
 using Strategy = tandem::DataParallel<2, tandem::Wire<tandem::Float16>, tandem::Reproducible<>>;

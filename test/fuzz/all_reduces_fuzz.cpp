@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
-#include <tandem/plan/calibrate.hpp>
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/timed_all_reduces.hpp>
+#include <tandem/plan/machine/calibrate.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/machine/timed_all_reduces.hpp>
 
 #include "require.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
-#include <tandem/plan/epochs.hpp>
+#include <tandem/plan/epochs/epochs.hpp>
 
 #include "require.hpp"
 

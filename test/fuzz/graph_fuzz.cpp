@@ -6,11 +6,11 @@
 #include <cstdint>
 
 #include <tandem/core/error.hpp>
-#include <tandem/plan/chain_partition.hpp>
-#include <tandem/plan/chain_stages.hpp>
-#include <tandem/plan/pipedream_graph.hpp>
-#include <tandem/plan/place.hpp>
-#include <tandem/plan/placement_report.hpp>
+#include <tandem/plan/cost/chain_partition.hpp>
+#include <tandem/plan/cost/chain_stages.hpp>
+#include <tandem/plan/cost/pipedream_graph.hpp>
+#include <tandem/plan/place/place.hpp>
+#include <tandem/plan/place/report.hpp>
 
 #include "require.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include <tandem/core/error.hpp>
-#include <tandem/data/gzip.hpp>
+#include <tandem/io/gzip.hpp>
 
 #include "require.hpp"
 

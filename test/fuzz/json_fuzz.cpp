@@ -9,11 +9,11 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/plan/collectives.hpp>
-#include <tandem/plan/json_value.hpp>
-#include <tandem/plan/machine_json.hpp>
-#include <tandem/plan/measured_costs.hpp>
-#include <tandem/plan/profile_json.hpp>
+#include <tandem/io/json/value.hpp>
+#include <tandem/plan/cost/measured_costs.hpp>
+#include <tandem/plan/cost/profile_json.hpp>
+#include <tandem/plan/machine/collectives.hpp>
+#include <tandem/plan/machine/json.hpp>
 
 #include "require.hpp"
 

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include <tandem/comm/rendezvous.hpp>
+#include <tandem/comm/rendezvous/rendezvous.hpp>
 #include <tandem/core/printable.hpp>
 
 namespace {

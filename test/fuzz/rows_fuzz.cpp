@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include <tandem/core/error.hpp>
-#include <tandem/strategy/make_schedule.hpp>
-#include <tandem/strategy/makespan.hpp>
-#include <tandem/train/imported_table.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/time/simulate.hpp>
+#include <tandem/train/ranks/imported_table.hpp>
 
 #include "require.hpp"
 

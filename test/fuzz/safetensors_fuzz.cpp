@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
-#include <tandem/train/safetensors.hpp>
+#include <tandem/io/safetensors/all.hpp>
 
 namespace {
 

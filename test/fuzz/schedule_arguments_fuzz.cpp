@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
-#include <tandem/strategy/lower_table.hpp>
-#include <tandem/strategy/make_schedule.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/table/lower.hpp>
 
 #include "../../examples/schedule_arguments.hpp"
 #include "require.hpp"

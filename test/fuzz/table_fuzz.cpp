@@ -8,12 +8,12 @@
 #include <string_view>
 
 #include <tandem/core/error.hpp>
-#include <tandem/strategy/makespan.hpp>
-#include <tandem/strategy/schedule_summary.hpp>
-#include <tandem/strategy/schedule_svg.hpp>
-#include <tandem/strategy/table_check.hpp>
-#include <tandem/strategy/table_csv.hpp>
-#include <tandem/strategy/table_csv_reader.hpp>
+#include <tandem/schedule/csv/check.hpp>
+#include <tandem/schedule/csv/reader.hpp>
+#include <tandem/schedule/csv/writer.hpp>
+#include <tandem/schedule/picture/schedule_svg.hpp>
+#include <tandem/schedule/time/simulate.hpp>
+#include <tandem/schedule/time/summary.hpp>
 
 #include "require.hpp"
 

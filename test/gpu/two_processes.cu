@@ -25,13 +25,13 @@ int main() {
 #include <span>
 #include <vector>
 
-#include <tandem/comm/cuda_ordered.cuh>
+#include <tandem/comm/cuda/ordered.cuh>
 #include <tandem/comm/nccl/transport.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/runtime/cuda/graph.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
-#include <tandem/train/world.hpp>
+#include <tandem/train/ranks/world.hpp>
 
 #include <device_array.hpp>
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/strategy/split.hpp>
-#include <tandem/train/options.hpp>
+#include <tandem/strategy/batch/microbatch_sizes.hpp>
+#include <tandem/train/options/options.hpp>
 #include <tandem/train/parameters.hpp>
 
 #include <asynchronous_equations.hpp>

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/strategy/averaging.hpp>
-#include <tandem/strategy/split.hpp>
-#include <tandem/train/options.hpp>
+#include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/strategy/batch/microbatch_sizes.hpp>
+#include <tandem/train/options/options.hpp>
 #include <tandem/train/parameters.hpp>
 
 #include <stage_interface.hpp>

@@ -3,7 +3,8 @@
 
 /// @file
 /// best_step: the shortest step of a small dataflow graph over all placements and all orders of
-/// passes and transfers, by depth-first search. Written from the rules of plan/placement.hpp alone.
+/// passes and transfers, by depth-first search. Written from the rules of plan/place/placement.hpp
+/// alone.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/plan/placement.hpp>
+#include <tandem/plan/place/placement.hpp>
 
 namespace best_step {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/plan/cost_graph.hpp>
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/search_workers.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/search/workers.hpp>
 
 namespace tandem::test {
 

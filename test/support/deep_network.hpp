@@ -11,7 +11,7 @@
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
-#include <tandem/strategy/pipeline.hpp>
+#include <tandem/strategy/types/pipeline.hpp>
 
 namespace tandem::test {
 

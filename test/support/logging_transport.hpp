@@ -17,7 +17,7 @@
 #include <vector>
 
 #include <tandem/comm/recording.hpp>
-#include <tandem/comm/transport.hpp>
+#include <tandem/comm/threads/transport.hpp>
 
 namespace tandem::test {
 

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include <tandem/plan/epoch_points.hpp>
+#include <tandem/plan/epochs/epoch_points.hpp>
 
 namespace tandem::test {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include <tandem/strategy/make_schedule.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include <tandem/engine/named_parameter.hpp>
+#include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/optim/parameter_group.hpp>
 
 #include <stage_weights.hpp>

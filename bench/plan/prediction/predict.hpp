@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/plan/profile_step.hpp>
+#include <tandem/measure/profile/profile.hpp>
+#include <tandem/plan/search/profiled_step.hpp>
 #include <tandem/tandem.hpp>
-#include <tandem/train/profile.hpp>
 
 #include "../../train/rounds.hpp"
 #include "predictions.hpp"

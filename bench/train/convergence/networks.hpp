@@ -12,7 +12,7 @@
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/subsample2d.hpp>
 #include <tandem/models/small_cnn.hpp>
-#include <tandem/strategy/model_options.hpp>
+#include <tandem/strategy/types/model_options.hpp>
 
 namespace tandem::bench {
 

@@ -6,7 +6,7 @@
 
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/vgg.hpp>
-#include <tandem/strategy/model_options.hpp>
+#include <tandem/strategy/types/model_options.hpp>
 
 namespace tandem::bench {
 

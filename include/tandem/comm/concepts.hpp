@@ -125,4 +125,14 @@ concept Barriers = RankGroup<C> && requires(C& comm, typename C::Stream& stream)
   { comm.barrier(stream) } -> std::same_as<void>;
 };
 
+/// Whether a communicator's calls can be recorded: not if the host takes part in them.
+template <class C>
+inline constexpr bool is_capturable = [] {
+  if constexpr (requires { C::capturable; }) {
+    return bool{C::capturable};
+  } else {
+    return false;
+  }
+}();
+
 }  // namespace tandem

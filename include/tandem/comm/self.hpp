@@ -21,7 +21,7 @@
 namespace tandem {
 
 /// How bytes are copied in the order of a stream: `queue(stream, from, to, bytes)`. Specialised for
-/// each backend's Stream; comm/cuda_copy.hpp has that of CUDA.
+/// each backend's Stream; comm/cuda/copy.hpp has that of CUDA.
 template <class Stream>
 struct StreamCopy;
 

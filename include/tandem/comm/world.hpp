@@ -4,7 +4,7 @@
 /// @file
 /// World: the processes of one program, and which ranks live in each.
 ///
-/// A plain value; train/world.hpp reads it from what mpirun, srun or torchrun leaves in the
+/// A plain value; train/ranks/world.hpp reads it from what mpirun, srun or torchrun leaves in the
 /// environment, and a program may fill it in itself.
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace tandem {
 
-/// Where the processes of a world meet for the first time; see rendezvous() in comm/rendezvous.hpp.
+/// Where the processes of a world meet for the first time; see rendezvous() in
+/// comm/rendezvous/rendezvous.hpp.
 struct Rendezvous {
   /// "host:port", at which process 0 listens, or "file:PATH", where all processes may make files.
   std::string address{};

@@ -18,7 +18,7 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/shape.hpp>
-#include <tandem/data/file.hpp>
+#include <tandem/io/file.hpp>
 
 namespace tandem {
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include <tandem/core/error.hpp>
-#include <tandem/data/file.hpp>
-#include <tandem/data/gzip.hpp>
 #include <tandem/data/idx.hpp>
+#include <tandem/io/file.hpp>
+#include <tandem/io/gzip.hpp>
 
 namespace tandem {
 

@@ -9,16 +9,9 @@
 /// output stands, changes.
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/rewrites.hpp>
 
 namespace tandem {
-
-/// Which rewrites a backend wants.
-struct Rewrites {
-  bool fuse_relu = false;        ///< a ReLU behind a batch norm becomes part of it
-  bool channels_last = false;    ///< activations are stored (B, H, W, C)
-  bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
-  bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
-};
 
 /// Whether a Flatten would change the order of elements in memory where channels come last: (H, W,
 /// C) is not (C, H, W) where there are several channels and several pixels.

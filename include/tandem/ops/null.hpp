@@ -6,7 +6,7 @@
 
 #include <tandem/ops/op.hpp>
 #include <tandem/ops/verbs.hpp>
-#include <tandem/runtime/null.hpp>
+#include <tandem/runtime/host/null.hpp>
 
 namespace tandem {
 

@@ -12,7 +12,7 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/graph/graph_view.hpp>
-#include <tandem/strategy/parameter_layout.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
 

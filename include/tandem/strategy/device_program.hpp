@@ -7,13 +7,13 @@
 #include <cstdint>
 
 #include <tandem/graph/rewrite.hpp>
-#include <tandem/strategy/action_table.hpp>
-#include <tandem/strategy/checkpoint_rule.hpp>
-#include <tandem/strategy/device_graph.hpp>
-#include <tandem/strategy/local_stage.hpp>
-#include <tandem/strategy/options.hpp>
-#include <tandem/strategy/parameter_layout.hpp>
-#include <tandem/strategy/weight_places.hpp>
+#include <tandem/schedule/rules/weight_places.hpp>
+#include <tandem/schedule/table/action_table.hpp>
+#include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/cut/checkpoint_rule.hpp>
+#include <tandem/strategy/cut/device_graph.hpp>
+#include <tandem/strategy/cut/local_stage.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
 

@@ -11,7 +11,7 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/precision.hpp>
-#include <tandem/strategy/device_memory.hpp>
+#include <tandem/strategy/memory/device_memory.hpp>
 #include <tandem/strategy/program.hpp>
 
 namespace tandem {

@@ -9,13 +9,13 @@
 
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/rewrite.hpp>
-#include <tandem/strategy/asynchrony.hpp>
-#include <tandem/strategy/averaging.hpp>
-#include <tandem/strategy/data_parallel.hpp>
+#include <tandem/schedule/rules/asynchrony.hpp>
+#include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/strategy/device_program.hpp>
-#include <tandem/strategy/hybrid.hpp>
-#include <tandem/strategy/model_parallel.hpp>
-#include <tandem/strategy/pipeline.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
+#include <tandem/strategy/types/hybrid.hpp>
+#include <tandem/strategy/types/model_parallel.hpp>
+#include <tandem/strategy/types/pipeline.hpp>
 
 namespace tandem {
 

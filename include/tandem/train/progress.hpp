@@ -9,7 +9,7 @@
 #include <cstdio>
 
 #include <tandem/core/clock.hpp>
-#include <tandem/train/options.hpp>
+#include <tandem/train/options/options.hpp>
 
 namespace tandem {
 

@@ -13,9 +13,9 @@
 
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
-#include <tandem/engine/rank_groups.hpp>
-#include <tandem/strategy/action.hpp>
-#include <tandem/train/rank_watch.hpp>
+#include <tandem/engine/links/rank_groups.hpp>
+#include <tandem/schedule/table/action.hpp>
+#include <tandem/train/ranks/watch.hpp>
 
 namespace tandem {
 

@@ -16,23 +16,23 @@
 #include <tandem/data/loader.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/strategy/program.hpp>
-#include <tandem/train/batch_check.hpp>
-#include <tandem/train/check_options.hpp>
-#include <tandem/train/checkpoint.hpp>
-#include <tandem/train/checkpoint_load.hpp>
-#include <tandem/train/default_metric.hpp>
-#include <tandem/train/default_transport.hpp>
-#include <tandem/train/imported_table.hpp>
-#include <tandem/train/loader_options.hpp>
-#include <tandem/train/make_rank_options.hpp>
-#include <tandem/train/options.hpp>
+#include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/checkpoint/load.hpp>
+#include <tandem/train/checkpoint/replicas.hpp>
+#include <tandem/train/options/batch_check.hpp>
+#include <tandem/train/options/check_options.hpp>
+#include <tandem/train/options/default_metric.hpp>
+#include <tandem/train/options/default_transport.hpp>
+#include <tandem/train/options/loader_options.hpp>
+#include <tandem/train/options/options.hpp>
 #include <tandem/train/parameters.hpp>
 #include <tandem/train/progress.hpp>
-#include <tandem/train/replicas.hpp>
-#include <tandem/train/stand_in.hpp>
-#include <tandem/train/step_queue.hpp>
-#include <tandem/train/trace.hpp>
-#include <tandem/train/worker_group.hpp>
+#include <tandem/train/ranks/imported_table.hpp>
+#include <tandem/train/ranks/make_rank_options.hpp>
+#include <tandem/train/ranks/stand_in.hpp>
+#include <tandem/train/ranks/step_queue.hpp>
+#include <tandem/train/ranks/trace.hpp>
+#include <tandem/train/ranks/worker_group.hpp>
 
 namespace tandem {
 
@@ -174,8 +174,9 @@ class Trainer {
     return workers_.traced();
   }
 
-  /// Writes parameters, optimizer state and position; see train/checkpoint.hpp for the format.
-  /// Of several processes the first writes. Also after a rank has failed, unless in an update.
+  /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
+  /// format. Of several processes the first writes. Also after a rank has failed, unless in an
+  /// update.
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     if (!leads()) {

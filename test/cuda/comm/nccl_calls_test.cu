@@ -11,7 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/comm/cuda_ordered.cuh>
+#include <tandem/comm/cuda/ordered.cuh>
 #include <tandem/comm/nccl/transport.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>

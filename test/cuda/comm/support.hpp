@@ -18,15 +18,15 @@
 
 #include <tandem/comm/message.hpp>
 #include <tandem/comm/reduction.hpp>
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 #include <device_array.hpp>
 
+#include <support/watchdog.hpp>
 #include "unit/comm/ranks.hpp"
-#include "unit/comm/watchdog.hpp"
 
 namespace tandem::test {
 

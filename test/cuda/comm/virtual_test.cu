@@ -15,7 +15,7 @@
 #include <doctest/doctest.h>
 
 #include <tandem/comm/concepts.hpp>
-#include <tandem/comm/cuda_ordered.cuh>
+#include <tandem/comm/cuda/ordered.cuh>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include <support/temporary_folder.hpp>
+#include <support/watchdog.hpp>
 #include <tandem/comm/nccl/transport.hpp>
-#include <unit/comm/watchdog.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
 
 #include "support.hpp"
 

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include <rank_of.hpp>
-#include <unit/comm/watchdog.hpp>
+#include <support/watchdog.hpp>
 
 #include "support.hpp"
 

@@ -12,7 +12,7 @@
 
 #include <tandem/comm/nccl/transport.hpp>
 
-#include <unit/safetensors/temporary_folder.hpp>
+#include <support/temporary_folder.hpp>
 
 #include "stages_support.hpp"
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <unit/comm/watchdog.hpp>
+#include <support/watchdog.hpp>
 
 #include "support.hpp"
 

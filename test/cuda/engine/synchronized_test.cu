@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include <unit/comm/watchdog.hpp>
+#include <support/watchdog.hpp>
 
 #include "support.hpp"
 

@@ -14,8 +14,8 @@
 #include <string>
 
 #include <rank_of.hpp>
-#include <unit/comm/watchdog.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
+#include <support/temporary_folder.hpp>
+#include <support/watchdog.hpp>
 
 #include "support.hpp"
 

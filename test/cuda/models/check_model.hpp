@@ -14,8 +14,8 @@
 #include <tandem/cuda.cuh>
 
 #include <compare.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
 inline constexpr int model_batch = 4;

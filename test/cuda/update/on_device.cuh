@@ -16,8 +16,8 @@
 
 #include <tandem/core/philox.hpp>
 #include <tandem/ops/cuda/update.cuh>
+#include <tandem/ops/cuda/update_chunks.hpp>
 #include <tandem/optim/optimizer.hpp>
-#include <tandem/optim/update_chunks.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 #include <device_array.hpp>
@@ -80,7 +80,7 @@ double norm_of(std::vector<P> const& gradient) {
   return static_cast<double>(std::sqrt(sum));
 }
 
-/// One step by the functors on the host, as engine/update.hpp.
+/// One step by the functors on the host, as engine/step/update.hpp.
 template <class P>
 void step_on_host(Optimizer const& optimizer, StepState const& state,
                   std::vector<P> const& gradient, Arrays<P>& arrays) {

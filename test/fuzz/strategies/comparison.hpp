@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <tandem/train/checkpoint.hpp>
+#include <tandem/train/checkpoint/checkpoint.hpp>
 
 #include <tiny_network.hpp>
 

@@ -22,53 +22,53 @@ INCLUDE = HERE.parents[2] / "include"
 # name: (header, what stands there, what is to stand there)
 MUTATIONS = {
     "send_not_awaited": (  # what was sent is overwritten
-        "engine/rank_links.hpp", "wait.rule.before == before &&",
+        "engine/links/rank_links.hpp", "wait.rule.before == before &&",
         "wait.rule.before == before && before == ActionKind::backward &&"),
     "gradient_send_not_awaited": (
-        "engine/rank_links.hpp", "wait.rule.before == before &&",
+        "engine/links/rank_links.hpp", "wait.rule.before == before &&",
         "wait.rule.before == before && before != ActionKind::backward &&"),
     "receive_not_awaited": (
-        "engine/link.hpp", "                            label);\n    });\n    await(device);",
+        "engine/links/link.hpp", "                            label);\n    });\n    await(device);",
         "                            label);\n    });"),
     "bucket_not_awaited": (  # an update by gradients that are not yet summed
-        "engine/gradient_reduction.hpp", "      device.await(marks_[static_cast<std::size_t>(bucket)]);", "      ;"),
+        "engine/links/gradient_reduction.hpp", "      device.await(marks_[static_cast<std::size_t>(bucket)]);", "      ;"),
     "bucket_reduced_early": (  # behind the first leaf
-        "engine/gradient_reduction.hpp", "overlaps_ && leaf == leaves_ - 1", "overlaps_ && leaf == 0"),
+        "engine/links/gradient_reduction.hpp", "overlaps_ && leaf == leaves_ - 1", "overlaps_ && leaf == 0"),
     "leaf_ends_early": (  # behind its first microbatch
-        "engine/microbatches.hpp", "(m + 1) % leaf_ == 0 ? leaf : -1", "m % leaf_ == 0 ? leaf : -1"),
+        "engine/step/microbatches.hpp", "(m + 1) % leaf_ == 0 ? leaf : -1", "m % leaf_ == 0 ? leaf : -1"),
     "recomputed_over_gradients": (  # as in 0.1
-        "engine/arenas.hpp", "return !plan_.between_gradients && deferred_ == 0;",
+        "engine/prepare/arenas.hpp", "return !plan_.between_gradients && deferred_ == 0;",
         "return plan_.recomputed_bytes == 0 && deferred_ == 0;"),
     "received_over_message": (  # as in 0.1: the next message comes where one is still being sent
-        "engine/rank_links.hpp", "        await(device, action.kind, action.stage, training);\n", ""),
+        "engine/links/rank_links.hpp", "        await(device, action.kind, action.stage, training);\n", ""),
     "slot_shared": (  # one live microbatch less than there are
-        "engine/arenas.hpp", "slot(table, own.first_microbatch, own.live)",
+        "engine/prepare/arenas.hpp", "slot(table, own.first_microbatch, own.live)",
         "slot(table, own.first_microbatch, own.live > 1 ? own.live - 1 : 1)"),
     "deferred_slot_shared": (  # gradients that wait for their weight gradients, likewise
-        "engine/arenas.hpp", "slot(table, task_.stages.front().first_microbatch, deferred_)", "0"),
+        "engine/prepare/arenas.hpp", "slot(table, task_.stages.front().first_microbatch, deferred_)", "0"),
     "overwritten_in_place": (  # though another node reads it later
-        "engine/memory_plan.hpp", "m != n && (m > n || later)", "m != n && later"),
+        "engine/prepare/memory_plan.hpp", "m != n && (m > n || later)", "m != n && later"),
     "value_ends_early": (
-        "engine/memory_plan.hpp", "transient.place(size, n, last[r])",
+        "engine/prepare/memory_plan.hpp", "transient.place(size, n, last[r])",
         "transient.place(size, n, last[r] > n ? last[r] - 1 : n)"),
     "loss_by_microbatches": (  # right where all microbatches are of one size
-        "engine/rank_passes.hpp", "1.0 / samples_of(own)",
+        "engine/rank/rank_passes.hpp", "1.0 / samples_of(own)",
         "1.0 / (own.size * plan_.batching.all_microbatches())"),
     "dropout_of_shard": (  # samples counted from the replica's first, not from the batch's
-        "engine/rank_passes.hpp", ".first_sample = own.first,",
+        "engine/rank/rank_passes.hpp", ".first_sample = own.first,",
         ".first_sample = own.first - static_cast<int>(microbatches_.begin()),"),
     "statistics_by_microbatches": (
-        "engine/rank_passes.hpp", "static_cast<double>(own.size) / samples_of(own)",
+        "engine/rank/rank_passes.hpp", "static_cast<double>(own.size) / samples_of(own)",
         "1.0 / plan_.batching.all_microbatches()"),
     "fork_dropped": (
-        "engine/stage.hpp", "forks, uses.of[I], table.gradient[I], elements)",
+        "engine/rank/stage.hpp", "forks, uses.of[I], table.gradient[I], elements)",
         "forks, uses.of[I] - 1, table.gradient[I], elements)"),
     "recomputed_without_first": (  # a checkpointed run that begins one node late
-        "engine/stage.hpp", "forward_nodes<begin, End>", "forward_nodes<begin + (End - begin > 1 ? 1 : 0), End>"),
+        "engine/rank/stage.hpp", "forward_nodes<begin, End>", "forward_nodes<begin + (End - begin > 1 ? 1 : 0), End>"),
     "empty_microbatch_adds": (  # to the gradients of the last step
-        "engine/microbatches.hpp", "adds = adds || size > 0;", "adds = true;"),
+        "engine/step/microbatches.hpp", "adds = adds || size > 0;", "adds = true;"),
     "twin_dropped": (  # the middle device of two models sums one of them
-        "engine/gradient_reduction.hpp", "          add_twin(device, memory, b);\n", ""),
+        "engine/links/gradient_reduction.hpp", "          add_twin(device, memory, b);\n", ""),
     "position_not_loaded": (  # the steps of a checkpoint count anew
         "train/trainer.hpp", "    options_.seed = static_cast<std::uint64_t>(position_.seed);\n",
         "    position_ = {.seed = position_.seed};\n"),

@@ -14,10 +14,10 @@
 
 #include <unistd.h>
 
-#include <tandem/strategy/make_schedule.hpp>
-#include <tandem/strategy/table_csv_reader.hpp>
+#include <tandem/schedule/csv/reader.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
 
-#include <unit/comm/watchdog.hpp>
+#include <support/watchdog.hpp>
 
 #include "comparison.hpp"
 #include "contender.hpp"

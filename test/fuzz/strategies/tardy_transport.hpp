@@ -15,8 +15,8 @@
 #include <thread>
 #include <utility>
 
-#include <tandem/comm/threads.hpp>
-#include <tandem/comm/transport.hpp>
+#include <tandem/comm/threads/communicator.hpp>
+#include <tandem/comm/threads/transport.hpp>
 
 namespace tandem::fuzz {
 

@@ -12,9 +12,9 @@
 
 #include <tandem/comm/recording.hpp>
 #include <tandem/comm/reduction.hpp>
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 #include <tandem/core/config.hpp>
-#include <tandem/train/launch.hpp>
+#include <tandem/train/ranks/launch.hpp>
 
 #include "watchdog.hpp"
 

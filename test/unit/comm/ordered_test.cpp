@@ -9,7 +9,7 @@
 
 #include <tandem/comm/recording.hpp>
 #include <tandem/comm/self.hpp>
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 
 namespace tandem {
 namespace ordered_test {

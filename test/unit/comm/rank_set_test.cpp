@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <tandem/comm/transport.hpp>
+#include <tandem/comm/threads/transport.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem {

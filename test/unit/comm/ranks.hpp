@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 
 namespace tandem::test {
 

@@ -10,7 +10,7 @@
 
 #include <tandem/comm/reduction.hpp>
 #include <tandem/comm/self.hpp>
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 
 #include "ranks.hpp"
 #include "watchdog.hpp"

@@ -23,7 +23,7 @@
 #include <string_view>
 #include <thread>
 
-#include <tandem/comm/rendezvous.hpp>
+#include <tandem/comm/rendezvous/rendezvous.hpp>
 
 namespace tandem::test {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rendezvous(): real processes that come late, not at all, with other numbers, or are strangers.
 
-#include <tandem/comm/rendezvous.hpp>
+#include <tandem/comm/rendezvous/rendezvous.hpp>
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>

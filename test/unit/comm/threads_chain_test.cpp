@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tandem/comm/threads_chain.hpp>
+#include <tandem/comm/threads/chain.hpp>
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <tandem/comm/reduction.hpp>
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 #include <tandem/core/error.hpp>
 
 #include "ranks.hpp"

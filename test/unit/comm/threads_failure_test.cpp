@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <tandem/comm/reduction.hpp>
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 #include <tandem/core/error.hpp>
 
 #include "ranks.hpp"

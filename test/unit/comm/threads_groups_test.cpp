@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include <tandem/comm/transport.hpp>
+#include <tandem/comm/threads/transport.hpp>
 #include <tandem/core/error.hpp>
 
 #include "ranks.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ThreadsCommunicator: reduce-scatter, all-gather, messages and exchanges, and how they fail.
 
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ThreadsCommunicator when all goes well: the right bits, whoever comes first.
 
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tandem/comm/transport.hpp>
+#include <tandem/comm/threads/transport.hpp>
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,7 @@
 
 #include <tandem/runtime/host/buffer.hpp>
 
-#include <unit/safetensors/temporary_folder.hpp>
+#include <support/temporary_folder.hpp>
 
 namespace tandem {
 namespace available_memory_test {

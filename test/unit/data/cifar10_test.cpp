@@ -11,7 +11,7 @@
 #include <tandem/data/cifar10.hpp>
 #include <tandem/data/dataset.hpp>
 
-#include "support.hpp"
+#include "data_files.hpp"
 
 namespace cifar10_test {
 

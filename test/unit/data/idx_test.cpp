@@ -9,7 +9,7 @@
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/idx.hpp>
 
-#include "support.hpp"
+#include "data_files.hpp"
 
 namespace idx_test {
 

@@ -8,8 +8,8 @@
 #include <tandem/core/error.hpp>
 #include <tandem/data/mnist.hpp>
 
+#include "data_files.hpp"
 #include "gzip_support.hpp"
-#include "support.hpp"
 
 #if !defined(TANDEM_FASHION_MNIST)
 #define TANDEM_FASHION_MNIST "/usr/share/datasets/fashion-mnist"

@@ -17,9 +17,9 @@
 
 #include <tandem/tandem.hpp>
 
+#include <support/temporary_folder.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
 
 #if defined(__GLIBC__)
 #define TANDEM_COUNT_MALLOC 1

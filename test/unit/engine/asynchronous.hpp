@@ -20,8 +20,8 @@
 #include <compare.hpp>
 #include <deep_network.hpp>
 #include <stage_model.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
 

@@ -11,8 +11,8 @@
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
 namespace checkpointed_memory_test {

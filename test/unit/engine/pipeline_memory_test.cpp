@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <tandem/strategy/make_schedule.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/tandem.hpp>
 
 #include <deep_network.hpp>

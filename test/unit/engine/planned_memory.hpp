@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/engine/gradient_plan.hpp>
-#include <tandem/engine/memory_check.hpp>
-#include <tandem/engine/rank_plan.hpp>
-#include <tandem/strategy/action_table.hpp>
+#include <tandem/engine/memory/check/memory_check.hpp>
+#include <tandem/engine/prepare/gradient_plan.hpp>
+#include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/schedule/table/action_table.hpp>
 
 namespace tandem::test {
 

@@ -6,10 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/engine/rank_plan.hpp>
+#include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/layers/linear.hpp>
-#include <tandem/strategy/cross_model_parallel.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
 
 namespace rank_plan_test {
 

@@ -6,8 +6,8 @@
 
 #include <tandem/tandem.hpp>
 
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
 namespace sent_memory_models_test {

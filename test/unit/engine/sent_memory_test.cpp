@@ -14,8 +14,8 @@
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
 namespace sent_memory_test {

@@ -11,7 +11,7 @@
 
 #include <deep_network.hpp>
 #include <rank_of.hpp>
-#include <unit/comm/watchdog.hpp>
+#include <support/watchdog.hpp>
 
 namespace tandem::test {
 namespace stream_memory_test {

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include <tandem/engine/asynchronous_tick.hpp>
-#include <tandem/strategy/weight_places.hpp>
+#include <tandem/engine/rank/asynchronous_tick.hpp>
+#include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/tandem.hpp>
 
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
 namespace stream_order_test {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include <support/temporary_folder.hpp>
 #include <unit/golden/golden.hpp>
 #include <unit/golden/networks.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
 namespace checkpoint_test {

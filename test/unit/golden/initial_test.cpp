@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include <tandem/io/safetensors/all.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/train/parameters.hpp>
-#include <tandem/train/safetensors.hpp>
 
 namespace tandem {
 namespace initial_test {

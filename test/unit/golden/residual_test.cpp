@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <unit/comm/watchdog.hpp>
+#include <support/watchdog.hpp>
 #include <unit/golden/golden.hpp>
 #include <unit/golden/networks.hpp>
 

@@ -15,7 +15,7 @@
 #include <tandem/models/googlenet.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/host/host.hpp>
-#include <tandem/strategy/parameter_layout.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
 namespace rewrite_test {

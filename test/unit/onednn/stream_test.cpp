@@ -11,8 +11,8 @@
 
 #include <compare.hpp>
 #include <deep_network.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
 
 namespace tandem::test {
 namespace stream_test {

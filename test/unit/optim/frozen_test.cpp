@@ -13,8 +13,8 @@
 
 #include <compare.hpp>
 #include <rank_of.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
 
 namespace tandem {
 namespace frozen_test {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string>
 
-#include <unit/safetensors/temporary_folder.hpp>
+#include <support/temporary_folder.hpp>
 
 namespace tandem {
 namespace schedule_test {

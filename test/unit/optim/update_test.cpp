@@ -12,8 +12,8 @@
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <support/temporary_folder.hpp>
 #include <tiny_network.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
 namespace update_test {

@@ -8,9 +8,9 @@
 #include <doctest/doctest.h>
 
 #include <tandem/core/error.hpp>
-#include <tandem/plan/calibrate.hpp>
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/timed_all_reduces.hpp>
+#include <tandem/plan/machine/calibrate.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/machine/timed_all_reduces.hpp>
 
 namespace tandem::test {
 namespace calibrate_test {

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include <tandem/plan/chain_partition.hpp>
+#include <tandem/plan/cost/chain_partition.hpp>
 
 namespace chain_partition_test {
 

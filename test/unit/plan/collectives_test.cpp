@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/collectives.hpp>
-#include <tandem/plan/machines.hpp>
+#include <tandem/plan/machine/collectives.hpp>
+#include <tandem/plan/machine/machines.hpp>
 
 namespace collectives_test {
 

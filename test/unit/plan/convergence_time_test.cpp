@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/convergence_time.hpp>
+#include <tandem/plan/epochs/convergence_time.hpp>
 
 namespace convergence_time_test {
 

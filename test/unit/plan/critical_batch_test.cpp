@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <mlperf_points.hpp>
-#include <tandem/plan/epochs.hpp>
+#include <tandem/plan/epochs/epochs.hpp>
 
 namespace critical_batch_test {
 

@@ -12,8 +12,8 @@
 #include <best_step.hpp>
 #include <profiles_folder.hpp>
 
-#include <tandem/plan/critical_path.hpp>
-#include <tandem/plan/pipedream_graph.hpp>
+#include <tandem/plan/cost/pipedream_graph.hpp>
+#include <tandem/plan/place/critical_path.hpp>
 
 namespace critical_path_test {
 

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/list_schedule.hpp>
+#include <tandem/plan/place/list_schedule.hpp>
 #include <unit/plan/placement_reference.hpp>
 
 namespace list_schedule_test {

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/machine_json.hpp>
+#include <tandem/plan/machine/json.hpp>
 
 namespace machine_json_test {
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/machines.hpp>
+#include <tandem/plan/machine/machines.hpp>
 
 namespace machine_test {
 

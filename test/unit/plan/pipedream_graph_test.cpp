@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include <tandem/plan/pipedream_graph.hpp>
+#include <tandem/plan/cost/pipedream_graph.hpp>
 
 #include <profiles_folder.hpp>
 

@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/list_schedule.hpp>
-#include <tandem/plan/place.hpp>
+#include <tandem/plan/place/list_schedule.hpp>
+#include <tandem/plan/place/place.hpp>
 #include <unit/plan/placement_reference.hpp>
 
 namespace place_test {

@@ -10,8 +10,8 @@
 
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/inception_v3.hpp>
-#include <tandem/plan/placed_text.hpp>
-#include <tandem/strategy/placed.hpp>
+#include <tandem/plan/place/text.hpp>
+#include <tandem/strategy/cut/placed.hpp>
 
 #include <tiny_network.hpp>
 

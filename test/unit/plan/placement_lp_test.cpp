@@ -14,8 +14,8 @@
 
 #include <best_step.hpp>
 
-#include <tandem/plan/critical_path.hpp>
-#include <tandem/plan/placement_lp.hpp>
+#include <tandem/plan/place/critical_path.hpp>
+#include <tandem/plan/place/lp.hpp>
 
 namespace placement_lp_test {
 

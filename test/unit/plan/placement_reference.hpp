@@ -10,9 +10,9 @@
 #include <tuple>
 #include <vector>
 
-#include <tandem/plan/cost_graph.hpp>
-#include <tandem/plan/placement.hpp>
-#include <tandem/plan/placement_timeline.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/place/placement.hpp>
+#include <tandem/plan/place/timeline.hpp>
 
 namespace tandem {
 

@@ -5,9 +5,9 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/measured_costs.hpp>
-#include <tandem/plan/profile_json.hpp>
-#include <tandem/plan/profile_step.hpp>
+#include <tandem/plan/cost/measured_costs.hpp>
+#include <tandem/plan/cost/profile_json.hpp>
+#include <tandem/plan/search/profiled_step.hpp>
 
 namespace tandem::test {
 namespace profile_test {

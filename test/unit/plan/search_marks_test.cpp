@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/search_report.hpp>
-#include <tandem/strategy/makespan.hpp>
+#include <tandem/plan/search/report.hpp>
+#include <tandem/schedule/time/simulate.hpp>
 
 #include <chain_costs.hpp>
 

@@ -8,11 +8,11 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/search_workers.hpp>
-#include <tandem/strategy/asynchronous_pipeline.hpp>
-#include <tandem/strategy/cross_model_parallel.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/search/workers.hpp>
 #include <tandem/strategy/fits.hpp>
+#include <tandem/strategy/types/asynchronous_pipeline.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
 
 #include <tiny_network.hpp>
 

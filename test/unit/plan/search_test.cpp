@@ -7,14 +7,14 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/models/inception_v3.hpp>
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/search_report.hpp>
-#include <tandem/plan/static_costs.hpp>
-#include <tandem/strategy/asynchronous_pipeline.hpp>
-#include <tandem/strategy/hybrid.hpp>
-#include <tandem/strategy/model_parallel.hpp>
-#include <tandem/strategy/pipeline.hpp>
+#include <tandem/plan/cost/static_costs.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/search/report.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/strategy/types/asynchronous_pipeline.hpp>
+#include <tandem/strategy/types/hybrid.hpp>
+#include <tandem/strategy/types/model_parallel.hpp>
+#include <tandem/strategy/types/pipeline.hpp>
 
 #include <chain_costs.hpp>
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include <tandem/plan/cost_graph.hpp>
-#include <tandem/plan/machine.hpp>
-#include <tandem/plan/simulator_step.hpp>
-#include <tandem/strategy/lower_table.hpp>
-#include <tandem/strategy/make_schedule.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/simulate/step.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/table/lower.hpp>
 
 namespace tandem::test::simulator_cases {
 

@@ -9,14 +9,14 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/simulator_report.hpp>
-#include <tandem/plan/simulator_svg.hpp>
-#include <tandem/plan/simulator_trace.hpp>
+#include <tandem/plan/simulate/report.hpp>
+#include <tandem/plan/simulate/svg.hpp>
+#include <tandem/plan/simulate/trace.hpp>
 #include <unit/plan/simulator_cases.hpp>
 
-#include <tandem/plan/json_value.hpp>
-#include <tandem/plan/simulator.hpp>
-#include <tandem/plan/simulator_placement.hpp>
+#include <tandem/io/json/value.hpp>
+#include <tandem/plan/simulate/placement.hpp>
+#include <tandem/plan/simulate/simulator.hpp>
 
 namespace tandem::test {
 namespace simulator_output_test {

@@ -8,10 +8,10 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/simulator_placement.hpp>
+#include <tandem/plan/simulate/placement.hpp>
 #include <unit/plan/simulator_cases.hpp>
 
-#include <tandem/plan/critical_path.hpp>
+#include <tandem/plan/place/critical_path.hpp>
 
 namespace tandem::test {
 namespace simulator_placement_test {

@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/simulator.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/simulate/simulator.hpp>
 #include <unit/plan/simulator_cases.hpp>
 
 namespace tandem::test {

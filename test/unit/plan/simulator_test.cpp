@@ -6,11 +6,11 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/simulator.hpp>
+#include <tandem/plan/simulate/simulator.hpp>
 #include <unit/plan/simulator_cases.hpp>
 
-#include <tandem/strategy/live_microbatches.hpp>
-#include <tandem/strategy/makespan.hpp>
+#include <tandem/schedule/table/live_microbatches.hpp>
+#include <tandem/schedule/time/simulate.hpp>
 
 namespace tandem::test {
 namespace simulator_test {

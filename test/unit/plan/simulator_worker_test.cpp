@@ -5,13 +5,13 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/plan/simulator_worker.hpp>
+#include <tandem/plan/search/simulate_worker.hpp>
 #include <unit/plan/simulator_cases.hpp>
 
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/search.hpp>
-#include <tandem/strategy/table_check.hpp>
-#include <tandem/strategy/table_csv.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/search/search.hpp>
+#include <tandem/schedule/csv/check.hpp>
+#include <tandem/schedule/csv/writer.hpp>
 
 namespace tandem::test {
 namespace simulator_worker_test {

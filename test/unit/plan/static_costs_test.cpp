@@ -6,8 +6,8 @@
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/models/inception_v3.hpp>
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/static_costs.hpp>
+#include <tandem/plan/cost/static_costs.hpp>
+#include <tandem/plan/machine/machines.hpp>
 
 namespace static_costs_test {
 

@@ -9,13 +9,13 @@
 
 #include <tandem/graph/lower.hpp>
 #include <tandem/models/googlenet.hpp>
-#include <tandem/plan/critical_path.hpp>
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/place.hpp>
-#include <tandem/plan/place_ordered.hpp>
-#include <tandem/plan/search_report.hpp>
-#include <tandem/strategy/makespan.hpp>
-#include <tandem/strategy/model_parallel.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/place/critical_path.hpp>
+#include <tandem/plan/place/ordered.hpp>
+#include <tandem/plan/place/place.hpp>
+#include <tandem/plan/search/report.hpp>
+#include <tandem/schedule/time/simulate.hpp>
+#include <tandem/strategy/types/model_parallel.hpp>
 
 #include <tiny_network.hpp>
 

@@ -8,13 +8,13 @@
 
 #include <tandem/graph/lower.hpp>
 #include <tandem/models/inception_v3.hpp>
-#include <tandem/plan/machines.hpp>
-#include <tandem/plan/profile_step.hpp>
-#include <tandem/plan/simulator_worker.hpp>
-#include <tandem/plan/static_costs.hpp>
-#include <tandem/plan/worker_placed.hpp>
-#include <tandem/plan/worker_strategies.hpp>
-#include <tandem/strategy/makespan.hpp>
+#include <tandem/plan/cost/static_costs.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/search/profiled_step.hpp>
+#include <tandem/plan/search/simulate_worker.hpp>
+#include <tandem/plan/search/worker_placed.hpp>
+#include <tandem/plan/search/worker_strategies.hpp>
+#include <tandem/schedule/time/simulate.hpp>
 #include <unit/plan/simulator_cases.hpp>
 
 namespace tandem::test {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include <unit/comm/watchdog.hpp>
+#include <support/watchdog.hpp>
 
 namespace tandem::host {
 namespace queue_test {

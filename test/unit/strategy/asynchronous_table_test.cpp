@@ -6,13 +6,13 @@
 #include <doctest/doctest.h>
 
 #include <tandem/layers/linear.hpp>
-#include <tandem/strategy/asynchronous_pipeline.hpp>
-#include <tandem/strategy/data_parallel.hpp>
-#include <tandem/strategy/live_microbatches.hpp>
-#include <tandem/strategy/lower_table.hpp>
-#include <tandem/strategy/make_schedule.hpp>
-#include <tandem/strategy/makespan.hpp>
-#include <tandem/strategy/table_csv.hpp>
+#include <tandem/schedule/csv/writer.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/table/live_microbatches.hpp>
+#include <tandem/schedule/table/lower.hpp>
+#include <tandem/schedule/time/simulate.hpp>
+#include <tandem/strategy/types/asynchronous_pipeline.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 
 namespace asynchronous_table_test {
 

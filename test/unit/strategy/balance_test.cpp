@@ -9,8 +9,8 @@
 
 #include <tandem/core/philox.hpp>
 #include <tandem/models/googlenet.hpp>
-#include <tandem/strategy/balance.hpp>
-#include <tandem/strategy/model_options.hpp>
+#include <tandem/strategy/cut/balance.hpp>
+#include <tandem/strategy/types/model_options.hpp>
 
 namespace balance_test {
 

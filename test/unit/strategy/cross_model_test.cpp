@@ -7,12 +7,12 @@
 #include <doctest/doctest.h>
 
 #include <tandem/layers/linear.hpp>
-#include <tandem/strategy/cross_model_parallel.hpp>
-#include <tandem/strategy/hybrid.hpp>
-#include <tandem/strategy/lower_table.hpp>
-#include <tandem/strategy/make_schedule.hpp>
-#include <tandem/strategy/makespan.hpp>
-#include <tandem/strategy/verify.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/table/lower.hpp>
+#include <tandem/schedule/time/simulate.hpp>
+#include <tandem/schedule/verify/verify.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
+#include <tandem/strategy/types/hybrid.hpp>
 
 namespace cross_model_test {
 

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/strategy/data_parallel.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 
 namespace data_parallel_test {
 

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/engine/gradient_plan.hpp>
+#include <tandem/engine/prepare/gradient_plan.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/tandem.hpp>
 

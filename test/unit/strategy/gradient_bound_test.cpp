@@ -7,13 +7,13 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/engine/gradient_plan.hpp>
+#include <tandem/engine/prepare/gradient_plan.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/inception_v3.hpp>
 #include <tandem/models/resnet_cifar.hpp>
-#include <tandem/strategy/cross_model_parallel.hpp>
 #include <tandem/strategy/fits.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
 #include <tandem/tandem.hpp>
 
 #include <deep_network.hpp>

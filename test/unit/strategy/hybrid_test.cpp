@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/engine/rank_groups.hpp>
+#include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/strategy/program.hpp>
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
-#include <tandem/train/checkpoint_load.hpp>
+#include <tandem/train/checkpoint/load.hpp>
 
-#include <unit/safetensors/temporary_folder.hpp>
+#include <support/temporary_folder.hpp>
 
 namespace tandem {
 namespace checkpoint_damage_test {

@@ -13,7 +13,7 @@
 
 #include <deep_network.hpp>
 #include <parity.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
+#include <support/temporary_folder.hpp>
 
 namespace tandem::test {
 namespace cross_model_test {

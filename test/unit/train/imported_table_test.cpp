@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/strategy/make_schedule.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
 #include <parity.hpp>
+#include <support/temporary_folder.hpp>
 #include <tiny_network.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
 namespace imported_table_test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include <tandem/train/launch.hpp>
+#include <tandem/train/ranks/launch.hpp>
 
 #include <doctest/doctest.h>
 
@@ -14,11 +14,11 @@
 #include <vector>
 
 #include <tandem/comm/reduction.hpp>
-#include <tandem/comm/threads.hpp>
+#include <tandem/comm/threads/communicator.hpp>
 #include <tandem/core/error.hpp>
 
 #include <few_threads.hpp>
-#include <unit/comm/watchdog.hpp>
+#include <support/watchdog.hpp>
 
 namespace tandem {
 namespace launch_test {

@@ -11,14 +11,14 @@
 #include <string_view>
 #include <utility>
 
-#include <tandem/strategy/make_schedule.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <support/temporary_folder.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
 #include <trap_network.hpp>
-#include <unit/comm/watchdog.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
 namespace pipeline_failure_test {

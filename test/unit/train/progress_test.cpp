@@ -14,8 +14,8 @@
 
 #include <tandem/tandem.hpp>
 
+#include <support/temporary_folder.hpp>
 #include <tiny_network.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
 namespace progress_test {

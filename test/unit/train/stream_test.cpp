@@ -15,9 +15,9 @@
 
 #include <compare.hpp>
 #include <deep_network.hpp>
+#include <support/temporary_folder.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem::test {
 namespace stream_test {

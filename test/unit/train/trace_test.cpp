@@ -11,9 +11,9 @@
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <support/temporary_folder.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
-#include <unit/comm/watchdog.hpp>
-#include <unit/safetensors/temporary_folder.hpp>
 
 namespace tandem {
 namespace trace_test {

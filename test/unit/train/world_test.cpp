@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // world_from_environment(): what each launcher leaves, and what is wrong with the rest.
 
-#include <tandem/train/world.hpp>
+#include <tandem/train/ranks/world.hpp>
 
 #include <doctest/doctest.h>
 

@@ -21,7 +21,7 @@
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/comm/share.hpp>
-#include <tandem/comm/threads_call.hpp>
+#include <tandem/comm/threads/call.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cuda/pointers.hpp>
 #include <tandem/kernels/cuda/tree_sum.cuh>

@@ -18,7 +18,7 @@
 #include <cuda_runtime_api.h>
 
 #include <tandem/comm/rank_set.hpp>
-#include <tandem/comm/threads_group.hpp>
+#include <tandem/comm/threads/group.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>

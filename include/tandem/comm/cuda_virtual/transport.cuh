@@ -11,18 +11,19 @@
 #include <string_view>
 #include <vector>
 
-#include <tandem/comm/cuda_copy.hpp>
+#include <tandem/comm/cuda/copy.hpp>
 #include <tandem/comm/cuda_virtual/communicator.cuh>
 #include <tandem/comm/cuda_virtual/group.hpp>
 #include <tandem/comm/rank_set.hpp>
-#include <tandem/comm/threads_options.hpp>
+#include <tandem/comm/threads/options.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/runtime/cuda/device.hpp>
 
 namespace tandem {
 
-/// Members as in ThreadsTransport, comm/transport.hpp. The GPU is the first that the process sees.
+/// Members as in ThreadsTransport, comm/threads/transport.hpp. The GPU is the first that the
+/// process sees.
 template <int Ranks>
 class VirtualTransport {
  public:

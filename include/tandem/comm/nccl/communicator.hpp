@@ -44,7 +44,7 @@ class NcclCommunicator {
   /// Whether calls may be recorded into a graph.
   static constexpr bool capturable = true;
 
-  /// NCCL does not say in which order it adds; all_reduce_ordered() does (comm/cuda_ordered.cuh).
+  /// NCCL does not say in which order it adds; all_reduce_ordered() does (comm/cuda/ordered.cuh).
   static constexpr bool ordered = false;
 
   /// out[i] = op over the ranks' in[i], in an order that NCCL chooses. See AllReduces.

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include <tandem/comm/cuda_copy.hpp>
+#include <tandem/comm/cuda/copy.hpp>
 #include <tandem/comm/nccl/communicator.hpp>
 #include <tandem/comm/nccl/group.hpp>
 #include <tandem/comm/nccl/unique_id.hpp>
@@ -49,7 +49,7 @@ inline int first_device(World const& world, int local, int visible) {
 
 }  // namespace detail
 
-/// Members as in ThreadsTransport, comm/transport.hpp. Each rank has a GPU of its own.
+/// Members as in ThreadsTransport, comm/threads/transport.hpp. Each rank has a GPU of its own.
 template <int Ranks>
 class NcclTransport {
  public:

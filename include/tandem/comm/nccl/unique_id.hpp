@@ -9,7 +9,7 @@
 #include <nccl.h>
 
 #include <tandem/comm/nccl/check.hpp>
-#include <tandem/comm/rendezvous.hpp>
+#include <tandem/comm/rendezvous/rendezvous.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 

@@ -16,9 +16,9 @@
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/finish_step.cuh>
 #include <tandem/kernels/cuda/update.cuh>
+#include <tandem/ops/cuda/update_chunks.hpp>
 #include <tandem/ops/step_state.hpp>
 #include <tandem/optim/optimizer.hpp>
-#include <tandem/optim/update_chunks.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem::cuda {
@@ -49,7 +49,7 @@ struct UpdateMemory {
 
 namespace detail {
 
-/// Makes the functor of one run from the step's state, as engine/update.hpp does on the host.
+/// Makes the functor of one run from the step's state, as engine/step/update.hpp does on the host.
 template <class O, class P>
 struct PrepareRun {
   using Weight = decltype(make_update<P>(O{}, UpdateSettings{}, ParameterRun<P>{}));

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include <tandem/core/precision.hpp>
-#include <tandem/graph/rewrite.hpp>
+#include <tandem/graph/rewrites.hpp>
 #include <tandem/runtime/host/host.hpp>
 
 namespace tandem {

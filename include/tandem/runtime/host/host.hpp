@@ -12,7 +12,7 @@
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/precision.hpp>
-#include <tandem/graph/rewrite.hpp>
+#include <tandem/graph/rewrites.hpp>
 #include <tandem/runtime/device_spec.hpp>
 #include <tandem/runtime/host/buffer.hpp>
 #include <tandem/runtime/host/cpus.hpp>

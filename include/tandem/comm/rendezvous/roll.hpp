@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RollCall: process 0's list of who has come to a rendezvous, and what it answers to whom.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tandem/comm/patience.hpp>
+#include <tandem/comm/rendezvous/hello.hpp>
+#include <tandem/comm/world.hpp>
+#include <tandem/core/clock.hpp>
+#include <tandem/core/error.hpp>
+
+namespace tandem::detail {
+
+/// Process 0's view of one rendezvous. Whoever is refused is remembered for the message of a
+/// time-out and changes nothing else: process 0 goes on until all have come, or time is up.
+class RollCall {
+ public:
+  RollCall(World const& world, RendezvousKey const& key, std::span<std::byte const> data)
+      : world_{world},
+        key_{key},
+        data_{data},
+        has_come_(static_cast<std::size_t>(world.processes)),
+        is_told_(static_cast<std::size_t>(world.processes)) {}
+
+  /// What process 0 says to a hello.
+  struct Reply {
+    std::vector<std::byte> bytes{};  ///< empty: nothing
+    int process = 0;                 ///< to note() when they have arrived; 0: nobody
+  };
+
+  /// The reply to one who has proved that it knows the token. None to a process that has come: it
+  /// is early for the next rendezvous, or there are two of its number. None, too, to one that is
+  /// told() already: its thanks may be late, and this may be its next rendezvous.
+  [[nodiscard]] Reply reply(Hello const& hello) {
+    Verdict verdict = Verdict::welcome;
+    if (hello.processes != world_.processes || hello.process < 1 ||
+        hello.process >= world_.processes) {
+      verdict = Verdict::other_processes;
+    } else if (has_come(hello.process) || is_told_[static_cast<std::size_t>(hello.process)]) {
+      return {};
+    } else if (hello.bytes != data_.size()) {
+      verdict = Verdict::other_bytes;
+    }
+    if (verdict == Verdict::welcome) {
+      return {signed_answer(verdict, hello), hello.process};
+    }
+    fault_ = fault_text(verdict, hello, world_.processes, data_.size());
+    return {signed_answer(verdict, hello), 0};
+  }
+
+  /// The reply to one who has not.
+  [[nodiscard]] Reply reply_to_stranger() {
+    ++strangers_;
+    Answer const answer{.verdict = Verdict::unproven};
+    auto const bytes = bytes_of(answer);
+    return {{bytes.begin(), bytes.end()}, 0};
+  }
+
+  /// Those who were ignored without a word, if not yet counted.
+  void note_strangers(std::int64_t count) { strangers_ = count; }
+
+  /// Whether @p process is being told at the moment.
+  void told(int process, bool is) { is_told_[static_cast<std::size_t>(process)] = is; }
+
+  void note(int process) { has_come_[static_cast<std::size_t>(process)] = true; }
+  [[nodiscard]] bool has_come(int process) const {
+    return has_come_[static_cast<std::size_t>(process)];
+  }
+  [[nodiscard]] bool complete() const { return missing().empty(); }
+
+  /// @throws TimeoutError  always
+  [[noreturn]] void time_out(std::chrono::milliseconds timeout) const {
+    std::vector<int> const who = missing();
+    std::string text = who.size() == 1 ? "process " : "processes ";
+    for (std::size_t i = 0; i < who.size(); ++i) {
+      text += (i == 0 ? "" : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
+    }
+    text +=
+        " of " + std::to_string(world_.processes) + " did not come within " + to_string(timeout);
+    if (!fault_.empty()) {
+      text += "; " + fault_;
+    }
+    if (strangers_ > 0) {
+      text += "; " + std::to_string(strangers_) +
+              " who came did not prove that they belong to this program, and were refused (if they "
+              "do, " +
+              share_a_token + ")";
+    }
+    throw TimeoutError{at_rendezvous(world_) + text};
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::byte> signed_answer(Verdict verdict, Hello const& hello) const {
+    Answer head{.nonce = make_nonce(),
+                .bytes = data_.size(),
+                .processes = world_.processes,
+                .verdict = verdict};
+    std::vector<std::byte> hidden;
+    if (verdict == Verdict::welcome) {
+      hidden.assign(data_.begin(), data_.end());
+      key_.hide(hidden, head.nonce);
+    }
+    head.signature = key_.sign(head, hello.nonce, hidden);
+    auto const begin = bytes_of(head);
+    std::vector<std::byte> bytes(begin.begin(), begin.end());
+    bytes.insert(bytes.end(), hidden.begin(), hidden.end());
+    return bytes;
+  }
+
+  [[nodiscard]] std::vector<int> missing() const {
+    std::vector<int> who;
+    for (int process = 1; process < world_.processes; ++process) {
+      if (!has_come(process)) {
+        who.push_back(process);
+      }
+    }
+    return who;
+  }
+
+  World const& world_;
+  RendezvousKey const& key_;
+  std::span<std::byte const> data_;
+  std::vector<bool> has_come_;
+  std::vector<bool> is_told_;
+  std::string fault_{};
+  std::int64_t strangers_ = 0;
+};
+
+}  // namespace tandem::detail

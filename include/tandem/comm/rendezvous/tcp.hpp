@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// rendezvous() over TCP: process 0 listens at host:port, the others ask it, as often as it takes.
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tandem/comm/patience.hpp>
+#include <tandem/comm/rendezvous/hello.hpp>
+#include <tandem/comm/rendezvous/private_file.hpp>
+#include <tandem/comm/rendezvous/roll.hpp>
+#include <tandem/comm/rendezvous/socket.hpp>
+#include <tandem/comm/rendezvous/token.hpp>
+#include <tandem/comm/world.hpp>
+#include <tandem/core/clock.hpp>
+#include <tandem/core/error.hpp>
+
+namespace tandem::detail {
+
+/// Someone who has connected to process 0: what it has said so far, and what it is told.
+struct Caller {
+  enum class Stage { asks, is_told, thanks };
+
+  Descriptor socket;
+  Challenge challenge{};
+  Stage stage = Stage::asks;
+  bool ready = false;
+  std::array<std::byte, sizeof(Hello)> said{};
+  std::size_t heard = 0;
+  std::size_t told = 0;
+  RollCall::Reply reply{};
+
+  /// Reads what there is. Whether it is all; if not, @p open says whether more may come.
+  bool hear(bool& open) {
+    while (heard < said.size()) {
+      ::ssize_t const got = ::recv(socket.get(), said.data() + heard, said.size() - heard, 0);
+      if (got < 0 && errno == EINTR) {
+        continue;
+      }
+      if (got <= 0) {
+        open = got < 0 && errno == EAGAIN;
+        return false;
+      }
+      heard += static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+
+  /// Sends what there is room for. Whether there is more to send.
+  bool tell() {
+    while (told < reply.bytes.size()) {
+      ::ssize_t const sent =
+          ::send(socket.get(), reply.bytes.data() + told, reply.bytes.size() - told, MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) {
+        continue;
+      }
+      if (sent <= 0) {
+        return sent < 0 && errno == EAGAIN;
+      }
+      told += static_cast<std::size_t>(sent);
+    }
+    return false;
+  }
+};
+
+/// Goes on with @p caller as far as that is possible without waiting. Whether it may stay.
+inline bool serve(Caller& caller, RollCall& calls, RendezvousKey const& key) {
+  bool open = false;
+  if (caller.stage == Caller::Stage::asks) {
+    if (!caller.hear(open)) {
+      return open;
+    }
+    Hello hello;
+    bool const proved =
+        parse_message(caller.said, hello) && key.proves(hello, caller.challenge.nonce);
+    caller.reply = proved ? calls.reply(hello) : calls.reply_to_stranger();
+    caller.stage = Caller::Stage::is_told;
+    if (caller.reply.process != 0) {
+      calls.told(caller.reply.process, true);
+    }
+  }
+  if (caller.stage == Caller::Stage::is_told) {
+    if (caller.tell()) {
+      return true;
+    }
+    if (caller.reply.process == 0 || caller.told < caller.reply.bytes.size()) {
+      return false;
+    }
+    caller.stage = Caller::Stage::thanks;
+    caller.heard = caller.said.size() - 1;  // one more byte
+  }
+  if (!caller.hear(open)) {
+    return open;
+  }
+  calls.note(caller.reply.process);
+  return false;
+}
+
+/// Takes those who wait at @p listener. A flood costs the oldest of those who have proved nothing
+/// their place, not process 0 its descriptors; those of this program come again.
+inline void welcome_callers(Descriptor const& listener, std::vector<Caller>& callers) {
+  static constexpr std::size_t at_once = 64;  // then the others are served again
+  static constexpr std::size_t most = 512;    // of the 1,024 descriptors that a process mostly has
+  auto const forget_oldest = [&callers] {
+    std::size_t left = at_once;
+    std::erase_if(callers, [&left](Caller const& caller) {
+      return caller.stage == Caller::Stage::asks && left > 0 && left-- > 0;
+    });
+  };
+  if (callers.size() + at_once > most) {
+    forget_oldest();
+  }
+  for (std::size_t i = 0; i < at_once; ++i) {
+    Descriptor next{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (next.get() < 0) {
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {  // no more descriptors
+        forget_oldest();
+      }
+      return;
+    }
+    Caller caller{.socket = std::move(next), .challenge = {.nonce = make_nonce()}};
+    auto const word = bytes_of(caller.challenge);
+    if (::send(caller.socket.get(), word.data(), word.size(), MSG_NOSIGNAL) ==
+        static_cast<::ssize_t>(word.size())) {
+      callers.push_back(std::move(caller));
+    }
+  }
+}
+
+/// Process 0's side. Those who connect and say nothing, nonsense, or a byte now and then hold
+/// nobody up.
+inline void answer_over_tcp(World const& world, std::span<std::byte const> data,
+                            std::chrono::milliseconds timeout, Patience& patience) {
+  RendezvousKey const key = key_of(world, patience);
+  Descriptor const listener = listen_at(world, patience);
+  RollCall calls{world, key, data};
+  std::vector<Caller> callers;
+  std::vector<::pollfd> entries;
+  while (!calls.complete()) {
+    int const left = patience.left_ms();
+    if (left == 0) {
+      calls.time_out(timeout);
+    }
+    entries.assign(1, {listener.get(), POLLIN, 0});
+    for (Caller const& caller : callers) {
+      short const event = caller.stage == Caller::Stage::is_told ? POLLOUT : POLLIN;
+      entries.push_back({caller.socket.get(), event, 0});
+    }
+    if (::poll(entries.data(), static_cast<::nfds_t>(entries.size()), left) <= 0) {
+      continue;
+    }
+    for (std::size_t i = 0; i < callers.size(); ++i) {
+      callers[i].ready = entries[i + 1].revents != 0;
+    }
+    std::erase_if(callers, [&calls, &key](Caller& caller) {
+      if (!caller.ready || serve(caller, calls, key)) {
+        return false;
+      }
+      if (caller.reply.process != 0) {
+        calls.told(caller.reply.process, false);
+      }
+      return true;
+    });
+    if (entries[0].revents != 0) {
+      welcome_callers(listener, callers);
+    }
+  }
+}
+
+/// Asks the process 0 that may listen at @p at. Whether it has answered before @p limit; if not,
+/// @p why says what went wrong.
+/// @throws ContractError  process 0 refuses
+inline bool ask_at(::addrinfo const& at, World const& world, RendezvousKey const& key,
+                   std::span<std::byte> data, Patience const& limit, std::string& why) {
+  Descriptor const socket = connect_to(at, limit, why);
+  if (socket.get() < 0) {
+    return false;
+  }
+  why = "what listens there is no process 0 of this program";
+  Challenge challenge;
+  std::array<std::byte, sizeof challenge> word{};
+  if (receive(socket, word, limit) != word.size() || !parse_message(word, challenge)) {
+    return false;
+  }
+  Hello hello = make_hello(world, data.size());
+  hello.signature = key.sign(hello, challenge.nonce);
+  std::vector<std::byte> answer(sizeof(Answer) + data.size());
+  if (!send_all(socket, bytes_of(hello), limit)) {
+    return false;
+  }
+  answer.resize(receive(socket, answer, limit));
+  if (answer.empty()) {
+    why = "process 0 did not answer; is there another process of this number?";
+  }
+  return take_answer(world, key, hello, answer, data, why) &&
+         send_all(socket, std::array{std::byte{1}}, limit);  // thanks
+}
+
+/// Any other process's side. All addresses of the host are tried in turn, each for a second at
+/// first: a stranger may listen at one of them.
+inline void ask_over_tcp(World const& world, std::span<std::byte> data,
+                         std::chrono::milliseconds timeout, Patience& patience) {
+  RendezvousKey const key = key_of(world, patience);
+  std::string why = "no answer";
+  for (int slice = 1000;;) {
+    Addresses const addresses = resolve(world.rendezvous.address, why);
+    for (auto const* at = addresses.get(); at != nullptr; at = at->ai_next) {
+      Patience const limit{std::chrono::milliseconds{std::min(slice, patience.left_ms())}};
+      if (ask_at(*at, world, key, data, limit, why)) {
+        return;
+      }
+      slice = limit.left_ms() == 0 ? std::min(2 * slice, 30000) : slice;  // process 0 may be slow
+    }
+    if (!patience.pause()) {
+      throw TimeoutError{at_rendezvous(world) + "process 0 did not answer process " +
+                         std::to_string(world.process) + " within " + to_string(timeout) + " (" +
+                         why + ")"};
+    }
+  }
+}
+
+inline void rendezvous_over_tcp(World const& world, std::span<std::byte> data,
+                                std::chrono::milliseconds timeout, Patience& patience) {
+  if (world.process == 0) {
+    answer_over_tcp(world, data, timeout, patience);
+  } else {
+    ask_over_tcp(world, data, timeout, patience);
+  }
+}
+
+}  // namespace tandem::detail

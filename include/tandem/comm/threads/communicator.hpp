@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ThreadsCommunicator: collectives and messages between ranks that are threads of one process.
+///
+/// Every rank works on its share of the elements of all ranks' buffers, in place and without copies
+/// through a third buffer; sums have the order of comm/fixed_tree.hpp, whoever comes first.
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include <tandem/comm/fixed_tree.hpp>
+#include <tandem/comm/message.hpp>
+#include <tandem/comm/operation.hpp>
+#include <tandem/comm/reduction.hpp>
+#include <tandem/comm/share.hpp>
+#include <tandem/comm/threads/call.hpp>
+#include <tandem/comm/threads/group.hpp>
+#include <tandem/core/contract.hpp>
+#include <tandem/runtime/host/queue.hpp>
+
+namespace tandem {
+
+/// One rank's end of a ThreadsGroup; a small value, copies of it are the same end.
+///
+/// Models every concept of comm/concepts.hpp. Each rank needs a stream of its own, used by one
+/// thread. A collective's errors come out of that stream's wait() or synchronize(): AbortedError
+/// when the group was aborted, TimeoutError when a rank did not come, and ContractError, on every
+/// rank and leaving the group usable, when the ranks' calls do not match.
+class ThreadsCommunicator {
+ public:
+  using Stream = host::Queue;
+
+  /// Messages of a pair of ranks and a direction that may be sent before the receiver comes.
+  static constexpr int messages_in_flight = 1;
+
+  /// Whether all_reduce() and reduce_scatter() join the ranks in the order of comm/fixed_tree.hpp.
+  static constexpr bool ordered = true;
+
+  /// out[i] = op over the ranks' in[i]; the label is for messages. See AllReduces.
+  ///
+  /// Order:  a tree fixed by rank, see reduce_in_tree(); all ranks get the same bits in every run.
+  /// Cost:   reads and writes 2 (n - 1) / n * bytes(in) of the other ranks' memory; no allocation.
+  /// @throws ContractError  the sizes of in and out differ, or they overlap in part
+  template <class T, class Op>
+    requires Reduction<Op, T>
+  void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                  Stream& stream, Label label = {}) {
+    expects(in.size() == out.size(),
+            "all_reduce: in and out must have the same number of elements");
+    expects(detail::equal_or_disjoint<T>(in, out),
+            "all_reduce: in and out must be the same elements or not overlap at all");
+    stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
+                 count = out.size(), label, queue = &stream] {
+      group->meet(rank, {.operation = Operation::all_reduce,
+                         .label = label,
+                         .type = &detail::type_mark<T, Op>,
+                         .count = count,
+                         .in = first,
+                         .out = result,
+                         .queue = queue});
+      reduce_share<T>(*group, rank, count, op);
+      group->leave(rank);
+    });
+  }
+
+  /// This rank's part of op over the ranks' in; the label is for messages. See ReduceScatters.
+  ///
+  /// Order:  that of all_reduce(): the same bits.
+  /// Cost:   reads (n - 1) / n * bytes(in) of the other ranks' memory; no allocation.
+  /// @throws ContractError  the sizes do not fit, or in and out overlap otherwise than they may
+  template <class T, class Op>
+    requires Reduction<Op, T>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                      Stream& stream, Label label = {}) {
+    expects(in.size() == out.size() * static_cast<std::size_t>(size()),
+            "reduce_scatter: in must have as many elements as the ranks' outs together");
+    expects(detail::part_or_disjoint<T>(rank_, in, out),
+            "reduce_scatter: out must be this rank's part of in or not overlap it at all");
+    stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
+                 count = out.size(), label, queue = &stream] {
+      group->meet(rank, {.operation = Operation::reduce_scatter,
+                         .label = label,
+                         .type = &detail::type_mark<T, Op>,
+                         .count = count,
+                         .in = first,
+                         .out = result,
+                         .queue = queue});
+      std::array<T const*, max_tree_ranks> inputs;
+      auto const ranks = static_cast<std::size_t>(group->size());
+      std::size_t const begin = static_cast<std::size_t>(rank) * count;
+      for (std::size_t r = 0; count > 0 && r < ranks; ++r) {
+        inputs[r] = static_cast<T const*>(group->call_of(static_cast<int>(r)).in) + begin;
+      }
+      reduce_in_tree(std::span<T const* const>{inputs.data(), ranks}, 0, count,
+                     std::span<T* const>{&result, 1}, op);
+      group->leave(rank);
+    });
+  }
+
+  /// Every rank's in, in the order of ranks; the label is for messages. See AllGathers.
+  ///
+  /// Cost:   every rank copies (n - 1) / n * bytes(out) of the others' memory; no allocation.
+  /// @throws ContractError  the sizes do not fit, or in and out overlap otherwise than they may
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
+                  Label label = {}) {
+    expects(out.size() == in.size() * static_cast<std::size_t>(size()),
+            "all_gather: out must have as many elements as the ranks' ins together");
+    expects(detail::part_or_disjoint<T>(rank_, out, in),
+            "all_gather: in must be this rank's part of out or not overlap it at all");
+    stream.post([group = group_, rank = rank_, first = in.data(), result = out.data(),
+                 count = in.size(), label, queue = &stream] {
+      group->meet(rank, {.operation = Operation::all_gather,
+                         .label = label,
+                         .type = &detail::type_mark<T, void>,
+                         .count = count,
+                         .in = first,
+                         .out = result,
+                         .queue = queue});
+      for (int r = 0; count > 0 && r < group->size(); ++r) {
+        void const* const from = group->call_of(r).in;
+        T* const to = result + static_cast<std::size_t>(r) * count;
+        if (from != to) {
+          std::memcpy(to, from, count * sizeof(T));
+        }
+      }
+      group->leave(rank);
+    });
+  }
+
+  /// data = root's data; the label is for messages. See Broadcasts.
+  ///
+  /// Cost:   every rank but the root copies bytes(data); no allocation.
+  /// @throws ContractError  @p root is not in [0, size())
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
+    expects(root >= 0 && root < size(), "broadcast: the root must be a rank of the group");
+    stream.post([group = group_, rank = rank_, root, first = data.data(), count = data.size(),
+                 label, queue = &stream] {
+      group->meet(rank, {.operation = Operation::broadcast,
+                         .label = label,
+                         .type = &detail::type_mark<T, void>,
+                         .count = count,
+                         .root = root,
+                         .in = first,
+                         .out = first,
+                         .queue = queue});
+      if (rank != root && count > 0) {
+        std::memcpy(first, group->call_of(root).in, count * sizeof(T));
+      }
+      group->leave(rank);
+    });
+  }
+
+  /// A message to @p peer; the label is for messages of errors. See SendsAndReceives.
+  ///
+  /// Cost:   copies bytes(data) once; allocates where the message is larger than all of its pair
+  ///         and direction before it. Waits while the one before it has not been received.
+  /// @throws ContractError  @p peer is no other rank
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    using Element = std::remove_const_t<T>;
+    expects(is_peer(peer), "send: the peer must be another rank of the group");
+    stream.post([group = group_, rank = rank_, peer, first = data.data(), count = data.size(),
+                 label, queue = &stream] {
+      group->send(rank, peer,
+                  {.operation = Operation::send,
+                   .label = label,
+                   .type = &detail::type_mark<Element, void>,
+                   .count = count,
+                   .queue = queue},
+                  [=](detail::Box& box) {
+                    std::byte* const to = box.room(count * sizeof(T));
+                    if (count > 0) {
+                      std::memcpy(to, first, count * sizeof(T));
+                    }
+                  });
+    });
+  }
+
+  /// A message from @p peer; the label is for messages of errors. See SendsAndReceives.
+  ///
+  /// Cost:   copies bytes(data) once. A message that does not fit is a ContractError out of the
+  ///         stream, and is lost.
+  /// @throws ContractError  @p peer is no other rank
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    expects(is_peer(peer), "receive: the peer must be another rank of the group");
+    stream.post([group = group_, rank = rank_, peer, first = data.data(), count = data.size(),
+                 label, queue = &stream] {
+      group->receive(rank, peer,
+                     {.operation = Operation::receive,
+                      .label = label,
+                      .type = &detail::type_mark<T, void>,
+                      .count = count,
+                      .queue = queue},
+                     [=](detail::Box& box) {
+                       if (count > 0) {
+                         std::memcpy(first, box.bytes.get(), count * sizeof(T));
+                       }
+                     });
+    });
+  }
+
+  /// The sends, which wait for nobody if earlier messages have been received, then the receives.
+  /// See Exchanges.
+  /// @throws ContractError  a peer is no other rank
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+                Stream& stream, Label label = {}) {
+    for (auto const& message : sends) {
+      send(message.data, message.peer, stream, label);
+    }
+    for (auto const& message : receives) {
+      receive(message.data, message.peer, stream, label);
+    }
+  }
+
+  /// No rank's stream passes before every rank's stream has come; the label is for messages.
+  template <class = void>  // compiled where it is called, not by every include
+  void barrier(Stream& stream, Label label = {}) {
+    stream.post([group = group_, rank = rank_, label, queue = &stream] {
+      group->meet(rank, {.operation = Operation::barrier, .label = label, .queue = queue});
+      group->leave(rank);
+    });
+  }
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return group_->size(); }
+
+ private:
+  friend class ThreadsGroup;
+
+  ThreadsCommunicator(ThreadsGroup& group, int rank) : group_{&group}, rank_{rank} {}
+
+  [[nodiscard]] bool is_peer(int peer) const noexcept {
+    return peer >= 0 && peer < size() && peer != rank_;
+  }
+
+  template <class T, class Op>
+  static void reduce_share(ThreadsGroup const& group, int rank, std::size_t count, Op op) {
+    std::array<T const*, max_tree_ranks> inputs;
+    std::array<T*, max_tree_ranks> outputs;
+    auto const ranks = static_cast<std::size_t>(group.size());
+    for (std::size_t r = 0; r < ranks; ++r) {
+      detail::Call const& call = group.call_of(static_cast<int>(r));
+      inputs[r] = static_cast<T const*>(call.in);
+      outputs[r] = static_cast<T*>(call.out);
+    }
+    auto const [begin, end] = detail::share_of(rank, group.size(), count, sizeof(T));
+    reduce_in_tree(std::span<T const* const>{inputs.data(), ranks}, begin, end,
+                   std::span<T* const>{outputs.data(), ranks}, op);
+  }
+
+  ThreadsGroup* group_;
+  int rank_;
+};
+
+inline ThreadsCommunicator ThreadsGroup::communicator(int rank) {
+  expects(rank >= 0 && rank < ranks_, "ThreadsGroup::communicator: no such rank in this group");
+  return {*this, rank};
+}
+
+}  // namespace tandem

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Transports: the communicators of the ranks of one process, chosen by type.
+///
+/// One rank has a SelfCommunicator and no group, so that a strategy of one device makes no
+/// communication call at all. All transports have the members of ThreadsTransport; `rank` is always
+/// the rank among those of all processes.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tandem/comm/rank_set.hpp>
+#include <tandem/comm/recording.hpp>
+#include <tandem/comm/self.hpp>
+#include <tandem/comm/threads/communicator.hpp>
+#include <tandem/comm/transport_options.hpp>
+#include <tandem/core/clock.hpp>
+#include <tandem/core/contract.hpp>
+
+namespace tandem {
+
+/// Ranks are threads of this process, on the host.
+template <int Ranks>
+class ThreadsTransport {
+ public:
+  using Communicator = ThreadsCommunicator;
+
+  /// Whether a communicator's calls may be captured into a graph.
+  static constexpr bool capturable = false;
+
+  /// @throws ContractError  the time-out is not positive, or there are several processes
+  /// @throws ContractError  a group names a rank twice, or one that there is not
+  explicit ThreadsTransport(TransportOptions const& options)
+      : group_{Ranks, threads_options(options)}, sets_{options.groups} {
+    detail::check_groups(sets_, Ranks);
+    for (RankSet const& set : sets_) {
+      groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
+    }
+  }
+
+  /// The ranks that live in this process are [first_rank(), first_rank() + local_ranks()).
+  [[nodiscard]] static int first_rank() noexcept { return 0; }
+  [[nodiscard]] static int local_ranks() noexcept { return Ranks; }
+
+  /// Which of the devices that this process sees belongs to its rank first_rank() + @p local.
+  [[nodiscard]] static int device_of(int local) noexcept { return local; }
+
+  /// The end of @p rank in the group of all ranks.
+  [[nodiscard]] Communicator communicator(int rank) { return group_.communicator(rank); }
+
+  /// The end of @p rank in options.groups[@p group], which numbers its members anew.
+  /// @throws ContractError  there is no such group, or the rank is no member of it
+  [[nodiscard]] Communicator communicator(int rank, int group) {
+    int const position = detail::member_of(sets_, rank, group);
+    return groups_[static_cast<std::size_t>(group)]->communicator(position);
+  }
+
+  /// Where @p rank notes what it is doing, for time-out messages; null where nobody would read it.
+  [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
+
+  /// Makes every rank that waits for others, in any group, throw AbortedError, now or later.
+  void abort(int rank, std::string_view reason) { group_.abort(rank, reason); }
+
+  /// What whoever waits for @p rank's device calls again and again: throws if the wait is in vain.
+  /// Once more when the device has come: after an abort it may go on, with wrong numbers.
+  /// @param waited  for how long already
+  void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) { group_.poll(); }
+
+ private:
+  ThreadsGroup group_;  // of all
+  std::vector<RankSet> sets_;
+  std::vector<std::unique_ptr<ThreadsGroup>> groups_;
+};
+
+/// A strategy of one device: nobody to wait for, and no group has more than the one rank.
+template <>
+class ThreadsTransport<1> {
+ public:
+  using Communicator = SelfCommunicator;
+  static constexpr bool capturable = false;
+
+  explicit ThreadsTransport(TransportOptions const& options) : sets_{options.groups} {
+    static_cast<void>(threads_options(options));
+    detail::check_groups(sets_, 1);
+  }
+
+  [[nodiscard]] static int first_rank() noexcept { return 0; }
+  [[nodiscard]] static int local_ranks() noexcept { return 1; }
+  [[nodiscard]] static int device_of(int local) noexcept { return local; }
+  [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
+  [[nodiscard]] Communicator communicator(int rank, int group) const {
+    static_cast<void>(detail::member_of(sets_, rank, group));
+    return {};
+  }
+  [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
+  static void abort(int /*rank*/, std::string_view /*reason*/) {}
+  static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
+
+ private:
+  std::vector<RankSet> sets_;
+};
+
+/// Another transport whose communicators log every call: how tests and planners count bytes.
+template <int Ranks>
+class RecordingTransport : public ThreadsTransport<Ranks> {
+  using Base = ThreadsTransport<Ranks>;
+
+ public:
+  using Communicator = Recording<typename Base::Communicator>;
+  using Base::Base;
+
+  [[nodiscard]] Communicator communicator(int rank) {
+    return Communicator{Base::communicator(rank)};
+  }
+  [[nodiscard]] Communicator communicator(int rank, int group) {
+    return Communicator{Base::communicator(rank, group)};
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankLinks: the ends of all links of a rank, and which tensors go over them.
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tandem/engine/links/link.hpp>
+#include <tandem/engine/prepare/memory_plan.hpp>
+#include <tandem/engine/step/tracer.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/ops/operand_table.hpp>
+#include <tandem/runtime/host/queue.hpp>
+#include <tandem/schedule/table/action.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/strategy/cut/local_stage.hpp>
+
+namespace tandem {
+
+/// What a device's links depend on.
+struct RankLinksTask {
+  GraphView graph;
+  StageMapView map{};
+  std::span<LocalStage const> stages{};
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+};
+
+/// That of device @p Program::device.
+template <class Program>
+RankLinksTask rank_links_task() {
+  return {.graph = Program::graph,
+          .map = Program::Program::map,
+          .stages = Program::stages.stage,
+          .apart = Program::Program::batching.reproducible};
+}
+
+/// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
+/// allocates nothing here. Compiled for a backend and not for each device of each strategy.
+template <class Backend, class Communicator>
+class RankLinks {
+ public:
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using Table = OperandTable<T, typename Backend::Master>;
+  using End = LinkEnd<Backend, Communicator>;
+
+  /// @param waits    those of the device's MemoryPlan
+  /// @param connect  connect(link, forward): this rank's end of the link's group
+  /// @param largest  samples of a microbatch at most
+  template <class Connect>
+  RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
+            Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
+      : task_{task}, largest_{largest} {
+    std::vector<Transfer> const all = find_transfers();
+    for (Transfer const& t : all) {
+      for (bool const forward : {true, false}) {
+        std::unique_ptr<End>& own = end(t.link, forward);
+        if (own == nullptr && (forward || task_.graph.node[t.node].needs_gradient)) {
+          own = std::make_unique<End>(device, connect(t.link, forward), tracer);
+        }
+      }
+    }
+    for (auto const& own : ends_) {  // in the order of the links, which is the same on all ranks
+      if (own != nullptr) {
+        own->connect();
+      }
+    }
+    for (SendWait const& wait : waits) {
+      auto const at = std::find_if(all.begin(), all.end(),
+                                   [&](Transfer const& t) { return t.node == wait.node; });
+      waits_.push_back(
+          {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get()});
+    }
+  }
+
+  /// What holds the messages that this rank sends until they are received, where threads send them:
+  /// the largest of each link and direction.
+  [[nodiscard]] std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (int link = 0;
+         std::same_as<typename Communicator::Stream, host::Queue> && link < task_.map.links;
+         ++link) {
+      sum += largest_of(sends_, link, false) + largest_of(receives_, link, true);
+    }
+    return sum;
+  }
+
+  /// A message of a microbatch of @p batch samples.
+  template <class Memory>
+  void run(Device& device, Memory const& memory, Table const& table, Action action,
+           std::int64_t batch, bool training) {
+    switch (action.kind) {
+      case ActionKind::send_forward:
+        send_forward(device, table, action.stage, action.index, batch);
+        break;
+      case ActionKind::receive_forward:
+        await(device, action.kind, action.stage, training);
+        receive_forward(device, table, action.stage, action.index, batch);
+        break;
+      case ActionKind::send_backward:
+        send_backward(device, memory, action.stage, action.index, batch);
+        break;
+      default:
+        receive_backward(device, table, action.stage, action.index, batch);
+    }
+  }
+
+  /// Before action @p before of stage @p id: what was sent from memory that it writes has left.
+  void await(Device& device, ActionKind before, int id, bool training) {
+    for (Wait const& wait : waits_) {
+      if (wait.rule.stage == id && wait.rule.before == before &&
+          !(training && wait.rule.answered)) {
+        wait.end->await(device);
+      }
+    }
+  }
+
+  /// All messages are behind what is computed next.
+  void await_all(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->await(device);
+      }
+    }
+  }
+  void settle(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->settle(device);
+      }
+    }
+  }
+
+ private:
+  struct Transfer {
+    int node;
+    int stage;
+    int link;
+  };
+  struct Wait {
+    SendWait rule;
+    End* end;
+  };
+
+  // What stage @p id has made of a microbatch of @p batch samples leaves.
+  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : sends_) {
+      if (t.stage == id) {
+        // As the edge has it: a view of the network's input has no memory of its own.
+        end(t.link, true)
+            ->send(device, table.operands[t.node].x[0], batch * elements(t), label(id, 0, m));
+      }
+    }
+  }
+  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      if (t.stage == id) {
+        end(t.link, true)
+            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
+      }
+    }
+  }
+  // The gradients of what stage @p id received.
+  template <class Memory>
+  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : receives_) {
+      for (int r = 0; t.stage == id && r < messages(t); ++r) {
+        end(t.link, false)
+            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
+      }
+    }
+  }
+  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+    for (Transfer const& t : gradients_) {
+      Node const& node = task_.graph.node[t.node];
+      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
+        end(t.link, false)
+            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
+      }
+    }
+  }
+
+  // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
+  std::vector<Transfer> find_transfers() {
+    ends_.resize(2 * static_cast<std::size_t>(task_.map.links));
+    std::vector<Transfer> all;
+    for (LocalStage const& stage : task_.stages) {
+      for (int n = stage.first; n < stage.last; ++n) {
+        Node const& node = task_.graph.node[n];
+        if (node.kind == NodeKind::send || node.kind == NodeKind::receive) {
+          bool const sends = node.kind == NodeKind::send;
+          int const link =
+              sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
+          all.push_back({.node = n, .stage = stage.id, .link = link});
+          (sends ? sends_ : receives_).push_back(all.back());
+        }
+      }
+      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
+        names_.push_back(std::to_string(stage.id) + verb);
+      }
+    }
+    // Their gradients come in the order in which later stages go backward.
+    gradients_ = sends_;
+    std::stable_sort(gradients_.begin(), gradients_.end(),
+                     [&](Transfer const& a, Transfer const& b) {
+                       return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
+                     });
+    return all;
+  }
+
+  [[nodiscard]] int link_between(int from, int to) const {
+    for (int e = 0; e < task_.map.edges; ++e) {
+      StageEdge const& edge = task_.map.edge[e];
+      if (edge.from == from && edge.to == to) {
+        return edge.link;
+      }
+    }
+    return 0;
+  }
+  std::unique_ptr<End>& end(int link, bool forward) {
+    return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
+  }
+  [[nodiscard]] std::int64_t elements(Transfer const& t) const {
+    return task_.graph.node[t.node].out.elements();
+  }
+  // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
+  [[nodiscard]] std::int64_t largest_of(std::vector<Transfer> const& list, int link,
+                                        bool gradients) const {
+    std::int64_t most = 0;
+    for (Transfer const& t : list) {
+      if (t.link == link && (!gradients || task_.graph.node[t.node].needs_gradient)) {
+        most = std::max(most, elements(t));
+      }
+    }
+    return largest_ * most * static_cast<std::int64_t>(sizeof(T));
+  }
+  // Gradients of one received tensor.
+  [[nodiscard]] int messages(Transfer const& t) const {
+    if (!task_.graph.node[t.node].needs_gradient) {
+      return 0;
+    }
+    int readers = 0;
+    for (int e = 0; e < task_.graph.edges; ++e) {
+      readers += task_.graph.source[e] == t.node ? 1 : 0;
+    }
+    return task_.apart ? readers : 1;
+  }
+  Label label(int id, int verb, int microbatch) const {
+    std::size_t local = 0;
+    while (task_.stages[local].id != id) {
+      ++local;
+    }
+    return {names_[4 * local + static_cast<std::size_t>(verb)].c_str(), microbatch};
+  }
+
+  RankLinksTask task_;
+  std::int64_t largest_;
+  std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
+  std::vector<Transfer> sends_;
+  std::vector<Transfer> receives_;
+  std::vector<Transfer> gradients_;
+  std::vector<Wait> waits_;
+  std::vector<std::string> names_;  // of each local stage, its four kinds of messages
+};
+
+}  // namespace tandem

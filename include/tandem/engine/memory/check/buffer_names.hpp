@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// BufferNames: which buffers a device's graph has, one name for all nodes and edges that share one
+/// by what they are (views, sums, slices) and not by where a plan has put them.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tandem/engine/memory/check/marked_memory.hpp>
+#include <tandem/graph/graph_view.hpp>
+
+namespace tandem::detail {
+
+template <class = void>
+class BufferNames {
+ public:
+  using Kind = MarkedBuffer::Kind;
+
+  explicit BufferNames(GraphView graph)
+      : graph_{graph},
+        readers_(at(graph.nodes)),
+        reader_of_edge_(at(graph.edges)),
+        first_writer_(at(graph.nodes), -1),
+        node_gradient_(at(graph.nodes)),
+        edge_gradient_(at(graph.edges)) {
+    find_readers();
+    name_gradients();
+  }
+
+  /// The edges that give node @p n a gradient, in the network's order.
+  [[nodiscard]] std::vector<int> const& readers(int n) const { return readers_[at(n)]; }
+
+  [[nodiscard]] MarkedBuffer value(int n) const {
+    return {.kind = Kind::value, .index = root_of(graph_, n)};
+  }
+  /// Whether others have written slices of it before node @p n does.
+  [[nodiscard]] bool is_continued_by(int n) const {
+    int const first = first_writer_[at(root_of(graph_, n))];
+    return first >= 0 && first != n;
+  }
+  [[nodiscard]] static MarkedBuffer saved(int n) { return {.kind = Kind::saved, .index = n}; }
+  [[nodiscard]] MarkedBuffer const& node_gradient(int n) const { return node_gradient_[at(n)]; }
+  [[nodiscard]] MarkedBuffer const& edge_gradient(int e) const { return edge_gradient_[at(e)]; }
+  [[nodiscard]] static MarkedBuffer outgoing(int n, int reader) {
+    return {.kind = Kind::outgoing, .index = n, .reader = reader};
+  }
+
+  /// Whether its inputs' gradients are its output's.
+  [[nodiscard]] static bool passes_on(Node const& node) {
+    return node.kind == NodeKind::add || node.view || node.placed;
+  }
+
+  /// "the value of node 3 (ReLU 0.2), microbatch 1".
+  [[nodiscard]] std::string text(MarkedBuffer const& buffer) const {
+    static constexpr char const* kinds[] = {"the value of ", "what was saved by ",
+                                            "the gradient of ", "the gradient for ",
+                                            "the gradient to be sent of "};
+    std::string text = kinds[static_cast<int>(buffer.kind)];
+    if (buffer.kind == Kind::edge_gradient) {
+      text += of_node(graph_.source[buffer.index]) + " from ";
+    }
+    int const n =
+        buffer.kind == Kind::edge_gradient ? reader_of_edge_[at(buffer.index)] : buffer.index;
+    return text + of_node(n) + ", microbatch " + std::to_string(buffer.microbatch);
+  }
+
+ private:
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+  [[nodiscard]] std::string of_node(int n) const {
+    Node const& node = graph_.node[n];
+    std::string const path = to_string(node.path);
+    return "node " + std::to_string(n) + " (" + std::string{node.name} +
+           (path.empty() || node.name.empty() ? "" : " ") + path + ")";
+  }
+
+  void find_readers() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        reader_of_edge_[at(e)] = n;
+        if (!node.merged) {
+          readers_[at(graph_.source[e])].push_back(e);
+        }
+      }
+      int& first = first_writer_[at(root_of(graph_, n))];
+      first = first < 0 && node.computes() ? n : first;
+    }
+    for (std::vector<int>& edges : readers_) {
+      std::stable_sort(edges.begin(), edges.end(),
+                       [&](int a, int b) { return graph_.edge_origin[a] < graph_.edge_origin[b]; });
+    }
+  }
+
+  void name_gradients() {
+    for (int n = graph_.nodes - 1; n >= 0; --n) {
+      Node const& node = graph_.node[n];
+      std::vector<int> const& edges = readers_[at(n)];
+      node_gradient_[at(n)] = edges.size() == 1
+                                  ? edge_gradient_[at(edges.front())]
+                                  : MarkedBuffer{.kind = Kind::node_gradient, .index = n};
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        edge_gradient_[at(e)] = passes_on(node) ? node_gradient_[at(n)] : written_gradient(e);
+      }
+    }
+  }
+  // Those of merged nodes are slices of one.
+  [[nodiscard]] MarkedBuffer written_gradient(int e) const {
+    Node const& source = graph_.node[graph_.source[e]];
+    int const leader = source.merged ? source.home : graph_.source[e];
+    return graph_.node[leader].width > 0
+               ? MarkedBuffer{.kind = Kind::node_gradient, .index = leader}
+               : MarkedBuffer{.kind = Kind::edge_gradient, .index = e};
+  }
+
+  GraphView graph_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<int> reader_of_edge_;
+  std::vector<int> first_writer_;  // of a root
+  std::vector<MarkedBuffer> node_gradient_;
+  std::vector<MarkedBuffer> edge_gradient_;
+};
+
+}  // namespace tandem::detail

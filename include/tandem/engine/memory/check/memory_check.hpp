@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// MemoryCheck: plays a row of actions on a rank's tables of pointers, byte by byte of its arenas.
+///
+/// Every write marks its bytes with the buffer and the microbatch, every read must find the marks
+/// of what it wants, and nothing may write where a message is sent from that may not have left: so
+/// buffers whose lives meet cannot overlap but as views and in place. It knows the graph and what a
+/// pass reads and writes, and of the plan only the pointers that came of it and its waits.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <tandem/engine/memory/check/checked_memory.hpp>
+#include <tandem/schedule/table/action.hpp>
+
+namespace tandem {
+
+/// T: of activations; P: of parameters.
+template <class T, class P>
+class MemoryCheck : detail::CheckedMemory<T, P> {
+  using Base = detail::CheckedMemory<T, P>;
+
+ public:
+  MemoryCheck(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
+      : Base{task, tables} {}
+
+  /// The first fault in a sentence; "" if there is none.
+  /// @param row       passes and messages; what else stands there touches no activation
+  /// @param table_of  table_of(m): the number of microbatch m's table
+  /// @param stride    microbatches that it does not divide have no samples: nothing is done for
+  ///                  them, nor waited for
+  template <class TableOf>
+  std::string play(std::vector<Action> const& row, bool training, TableOf const& table_of,
+                   int stride = 1) {
+    this->begin(training);
+    for (Action const& action : row) {
+      if (action.kind <= ActionKind::receive_backward && action.index % stride == 0 &&
+          fault_.empty()) {
+        this->begin(action, table_of(action.index));
+        play();
+      }
+    }
+    return fault_;
+  }
+
+ private:
+  using Base::action_;
+  using Base::await;
+  using Base::fault_;
+  using Base::graph_;
+  using Base::memory_;
+  using Base::names_;
+  using Base::needs;
+  using Base::operands;
+  using Base::read;
+  using Base::read_inputs;
+  using Base::read_value;
+  using Base::saved;
+  using Base::send;
+  using Base::table_;
+  using Base::tables_;
+  using Base::task_;
+  using Base::whole;
+  using Base::write;
+
+  void play() {
+    switch (action_.kind) {
+      case ActionKind::forward:
+        await(ActionKind::forward);
+        each([&](int n) { forward(n); });
+        each([&](int n) { read_result(n); });
+        break;
+      case ActionKind::send_forward:
+        each([&](int n) { send_value(n); });
+        break;
+      case ActionKind::receive_forward:
+        await(ActionKind::receive_forward);
+        each([&](int n) { receive_value(n); });
+        break;
+      case ActionKind::send_backward:
+        each([&](int n) { send_gradients(n); });
+        break;
+      case ActionKind::receive_backward:
+        each([&](int n) { receive_gradients(n); });
+        break;
+      case ActionKind::weight_gradient:
+        each_back([&](int n) { weight_gradient(n); });
+        break;
+      default:
+        await(ActionKind::backward);
+        each([&](int n) { write_loss_gradient(n); });
+        backward();
+    }
+  }
+
+  // The nodes of the action's stage.
+  template <class F>
+  void each(F const& f) {
+    for (StageLife const& stage : task_.stages) {
+      for (int n = stage.first; n < stage.last; ++n) {
+        if (graph_.node[n].stage == action_.stage) {
+          f(n);
+        }
+      }
+    }
+  }
+  template <class F>
+  void each_back(F const& f) {
+    std::vector<int> nodes;
+    each([&](int n) { nodes.push_back(n); });
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      f(nodes[i]);
+    }
+  }
+
+  void send_value(int n) {
+    if (graph_.node[n].kind != NodeKind::send) {
+      return;
+    }
+    int const source = graph_.source[graph_.node[n].first_edge];
+    if (T const* const from = operands(n).x[0]; from != nullptr) {
+      read_value(from, source);
+      send(from, source, n, names_.value(source));
+    }
+  }
+  void receive_value(int n) {
+    if (graph_.node[n].kind == NodeKind::receive) {
+      write(whole(operands(n).y, n), names_.value(n));
+    }
+  }
+  void send_gradients(int n) {
+    for (int r = 0; r < outgoing(n); ++r) {
+      read(whole(tables_.outgoing(n, r), n), names_.outgoing(n, r));
+      send(tables_.outgoing(n, r), n, n, names_.outgoing(n, r));
+    }
+  }
+  // What was sent has arrived, or there were no gradient of it.
+  void receive_gradients(int n) {
+    Node const& node = graph_.node[n];
+    if (node.kind == NodeKind::send && node.needs_gradient) {
+      memory_.sent(n, action_.index);
+    }
+    for (int i = 0; node.kind == NodeKind::send && node.needs_gradient && i < node.edges; ++i) {
+      int const e = node.first_edge + i;
+      write(whole(operands(n).dx[i], graph_.source[e]), names_.edge_gradient(e));
+    }
+  }
+  // Gradients of a received node that are sent.
+  [[nodiscard]] int outgoing(int n) const {
+    Node const& node = graph_.node[n];
+    bool const sends = node.kind == NodeKind::receive && node.needs_gradient;
+    return !sends ? 0 : task_.apart ? static_cast<int>(names_.readers(n).size()) : 1;
+  }
+
+  void forward(int n) {
+    if (!graph_.node[n].computes()) {
+      return;
+    }
+    read_inputs(n);
+    if (names_.is_continued_by(n)) {
+      read(whole(operands(n).y, n), names_.value(n));
+    }
+    write(whole(operands(n).y, n), names_.value(n));
+    if (needs(n).saved_bytes > 0) {
+      write(saved(n), names_.saved(n));
+    }
+    if (!needs(n).in_place) {
+      read_inputs(n);  // y overlaps no x
+    }
+  }
+  void read_result(int n) {
+    if (n == graph_.result) {
+      read_value(table_->output, n);
+    }
+  }
+  void write_loss_gradient(int n) {
+    if (n == graph_.result && graph_.node[n].needs_gradient) {
+      read_result(n);
+      write(whole(table_->loss_gradient, n), names_.node_gradient(n));
+    }
+  }
+
+  // What is computed again runs forward before it goes back.
+  void backward() {
+    bool goes_back = false;
+    each([&](int n) { goes_back = goes_back || graph_.node[n].needs_gradient; });
+    int again = -1;
+    each_back([&](int n) {
+      if (int const own = task_.segment != nullptr ? task_.segment[n] : -1;
+          goes_back && own >= 0 && own != again) {
+        again = own;
+        each([&](int other) {
+          if (task_.segment[other] == own) {
+            forward(other);
+          }
+        });
+      }
+      input_gradient(n);
+      if (action_.kind == ActionKind::backward) {
+        weight_gradient(n);
+      }
+    });
+  }
+
+  void input_gradient(int n) {
+    Node const& node = graph_.node[n];
+    if (!node.needs_gradient) {
+      return;
+    }
+    add_gradients(n);
+    bool wanted = false;
+    for (int i = 0; i < node.edges; ++i) {
+      wanted = wanted || graph_.node[graph_.source[node.first_edge + i]].needs_gradient;
+    }
+    if (!wanted || !node.computes() || names_.passes_on(node)) {
+      return;
+    }
+    read_for_backward(n);
+    for (int i = 0; i < node.edges; ++i) {
+      int const e = node.first_edge + i;
+      if (operands(n).dx[i] != nullptr || graph_.node[graph_.source[e]].needs_gradient) {
+        write(whole(operands(n).dx[i], graph_.source[e]), names_.edge_gradient(e));
+      }
+    }
+    if (!needs(n).in_place) {
+      read_for_backward(n);  // dx overlaps nothing of it
+    }
+  }
+  void weight_gradient(int n) {
+    Node const& node = graph_.node[n];
+    if (node.needs_gradient && node.computes() && node.parameters > 0 && !node.frozen) {
+      read_for_backward(n);
+    }
+  }
+  void read_for_backward(int n) {
+    read(whole(operands(n).dy, n), names_.node_gradient(n));
+    if (needs(n).input) {
+      read_inputs(n);
+    }
+    if (needs(n).output) {
+      read_value(operands(n).y, n);
+    }
+    if (needs(n).saved_bytes > 0) {
+      read(saved(n), names_.saved(n));
+    }
+  }
+
+  // The gradient of a node's output from those that its readers gave it.
+  void add_gradients(int n) {
+    std::vector<int> const& edges = names_.readers(n);
+    auto const read_summand = [&](std::size_t r) {
+      read(whole(table_->forks[table_->first_fork[n] + r], n), names_.edge_gradient(edges[r]));
+    };
+    bool const sends = graph_.node[n].kind == NodeKind::receive;
+    bool const copies = sends && (task_.apart || edges.size() == 1);
+    for (std::size_t r = 0; r < edges.size(); ++r) {
+      read_summand(r);
+      if (copies) {
+        write_outgoing(n, static_cast<int>(r));
+      }
+    }
+    if (!copies && edges.size() > 1) {
+      sends ? write_outgoing(n, 0) : write(whole(table_->gradient[n], n), names_.node_gradient(n));
+      for (std::size_t r = 0; r < edges.size(); ++r) {
+        read_summand(r);  // the sum overlaps no summand
+      }
+    }
+  }
+  void write_outgoing(int n, int reader) {
+    write(whole(tables_.outgoing(n, reader), n), names_.outgoing(n, reader));
+  }
+};
+
+}  // namespace tandem

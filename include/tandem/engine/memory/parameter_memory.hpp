@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ParameterMemory: the parameters, gradients and optimizer states of one rank.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/ops/verbs.hpp>
+#include <tandem/schedule/rules/weight_places.hpp>
+#include <tandem/strategy/batch/options.hpp>
+
+namespace tandem {
+
+/// Whether a backend's ops keep parameters in layouts of their own.
+template <class Backend>
+inline constexpr bool packs_weights = [] {
+  if constexpr (requires { Backend::packs_weights; }) {
+    return bool{Backend::packs_weights};
+  } else {
+    return false;
+  }
+}();
+
+/// Flat arrays in the order of the device's ParameterLayout.
+template <class Program, class Backend>
+class ParameterMemory {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
+  /// them.
+  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr auto const& places = Program::places;
+  static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
+
+  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
+  ParameterMemory(Device& device, int states, int leaves)
+      : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
+        parameters_{device, bytes(layout.elements)},
+        versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
+        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
+        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
+        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
+
+  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
+  [[nodiscard]] P* version(int place) const {
+    return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
+  }
+  /// Frozen parameters have no versions.
+  [[nodiscard]] P* parameter(int p, int place) const {
+    return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
+  }
+  /// The same as products read it; null where ops pack it.
+  [[nodiscard]] T const* weight(int p, int place) const {
+    if constexpr (std::is_same_v<T, P>) {
+      return parameter(p, place);
+    } else {
+      return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
+    }
+  }
+  void copy_version(Device& device, int from, int to) const {
+    Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
+  }
+  /// The parameters as products read them; where the types agree, the parameters themselves. Null
+  /// where ops pack them.
+  [[nodiscard]] T* weights() const {
+    if constexpr (mixed) {
+      return weights_.template as<T>();
+    } else if constexpr (std::is_same_v<T, P>) {
+      return parameters();
+    } else {
+      return nullptr;
+    }
+  }
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] P* gradients(int buffer = 0) const {
+    return gradients_.template as<P>() + buffer * layout.trained;
+  }
+  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
+  /// Sums of finished leaves that wait for their sibling in the tree.
+  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
+
+ protected:
+  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
+  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
+  [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
+  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
+  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
+  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
+
+ private:
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(P);
+  }
+
+  int waiting_leaves_;
+  Buffer parameters_;
+  Buffer versions_;
+  Buffer weights_;
+  Buffer gradients_;
+  Buffer states_;
+};
+
+}  // namespace tandem

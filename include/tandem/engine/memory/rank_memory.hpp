@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
+
+#include <cstdint>
+#include <vector>
+
+#include <tandem/engine/memory/check/memory_check.hpp>
+#include <tandem/engine/memory/operand_tables.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/engine/prepare/arenas.hpp>
+#include <tandem/engine/prepare/gradient_plan.hpp>
+#include <tandem/engine/prepare/memory_report.hpp>
+#include <tandem/ops/op.hpp>
+
+namespace tandem {
+
+/// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
+/// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
+/// different ones.
+template <class Program, class Backend>
+class RankMemory : public ParameterMemory<Program, Backend> {
+  using Base = ParameterMemory<Program, Backend>;
+
+ public:
+  using Base::graph;
+  using Base::layout;
+  using Base::places;
+  using typename Base::Buffer;
+  using typename Base::Device;
+  using typename Base::P;
+  using typename Base::T;
+
+  /// What a rank computes at a time: the operands of each node for one microbatch.
+  using Table = OperandTable<T, P>;
+
+  /// @param ops     have needs() and scratch_bytes(), as PreparedOps
+  /// @param task    what is planned for
+  /// @param leaves  of one replica
+  template <class Ops>
+  RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task, int leaves)
+      : Base{device, states, leaves},
+        task_{task},
+        plan_{plan_memory(graph, ops.needs(), task)},
+        kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
+        recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
+        transient_{device, static_cast<std::size_t>(Arenas{plan_, task_}.transient_bytes())},
+        scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
+        packed_{device, packed_bytes(ops.needs()) * static_cast<std::size_t>(places.count())},
+        tables_{graph,
+                plan_,
+                task_,
+                places,
+                {kept_.data(), recomputed_.data(), transient_.data()},
+                pointers(ops.needs())} {}
+
+  [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
+  /// Plays rows of actions on the tables; refers to this and to @p needs.
+  [[nodiscard]] MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
+    return {{graph, needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
+            tables_};
+  }
+  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
+
+  /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),
+  /// for m up to places.tables().
+  [[nodiscard]] Table const& table(int m) const { return tables_.forward(m); }
+  /// The same for B(m), whose weights are others only where F's are predicted.
+  [[nodiscard]] Table const& backward_table(int m) const {
+    return places.predicts() ? tables_.backward(m) : tables_.forward(m);
+  }
+
+  /// Points every edge that carries the network's input to @p x, for microbatch @p m.
+  void set_input(int m, T const* x) {
+    T const** const* const edge = tables_.input_edges(m);
+    for (int i = 0; i < input_edges; ++i) {
+      *edge[i] = x;
+    }
+    if constexpr (result_is_input) {
+      tables_.set_output(m, x);
+    }
+  }
+
+  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
+  /// apart.
+  [[nodiscard]] T* outgoing(int node, int reader = 0) const {
+    return tables_.outgoing(node, reader);
+  }
+
+  [[nodiscard]] MemoryReport report() const {
+    return {.parameters = Base::parameter_bytes(),
+            .gradients = Base::gradient_bytes(),
+            .optimizer_state = Base::state_bytes(),
+            .kept = Base::size(kept_),
+            .recomputed = Base::size(recomputed_),
+            .transient = Base::size(transient_),
+            .scratch = Base::size(scratch_),
+            .versions = Base::version_bytes(),
+            .weights = Base::weight_bytes() + Base::size(packed_),
+            .logical = plan_.logical_bytes};
+  }
+
+ private:
+  static constexpr bool is_input(int node) {
+    return graph.node[root_of(graph, node)].kind == NodeKind::input;
+  }
+  static constexpr int input_edges = [] {
+    int count = 0;
+    for (int e = 0; e < graph.edges; ++e) {
+      count += is_input(graph.source[e]) ? 1 : 0;
+    }
+    return count;
+  }();
+  static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
+
+  [[nodiscard]] ParameterPointers<T, P> pointers(std::vector<OpNeeds> const& needs) const {
+    ParameterPointers<T, P> all;
+    for (int place = 0; place < places.count(); ++place) {
+      for (int p = 0; p < graph.parameters; ++p) {
+        all.parameter.push_back(this->parameter(p, place));
+        all.weight.push_back(this->weight(p, place));
+        all.gradient.push_back(graph.parameter[p].frozen ? nullptr
+                                                         : this->gradients() + layout.offset[p]);
+      }
+      std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
+      for (OpNeeds const& need : needs) {
+        all.packed.push_back(next);
+        next += detail::aligned(need.packed_bytes);
+      }
+    }
+    return all;
+  }
+  static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
+    std::int64_t sum = 0;
+    for (OpNeeds const& need : needs) {
+      sum += detail::aligned(need.packed_bytes);
+    }
+    return static_cast<std::size_t>(sum);
+  }
+
+  PlanTask task_;
+  MemoryPlan plan_;
+  Buffer kept_;
+  Buffer recomputed_;
+  Buffer transient_;  // what is sent, then values and gradients
+  Buffer scratch_;
+  Buffer packed_;
+  OperandTables<T, P> tables_;
+};
+
+}  // namespace tandem

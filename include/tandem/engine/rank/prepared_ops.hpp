@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// PreparedOps: all that a rank computes with, and the memory that it wants.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <tandem/engine/rank/op_table.hpp>
+
+namespace tandem {
+
+/// The ops of all nodes, of the loss and of the metric, for microbatches of one largest size.
+template <class Program, class Backend, class LossType, class MetricType>
+class PreparedOps {
+ public:
+  static constexpr Shape output = Program::Program::network.output().out;
+
+  PreparedOps(int largest_microbatch, int threads, typename Backend::Device& device)
+      : loss{output, largest_microbatch},
+        metric{output},
+        nodes_{largest_microbatch, threads, device},
+        needs_{nodes_.needs()},
+        largest_microbatch_{largest_microbatch} {}
+
+  template <int I>
+  [[nodiscard]] auto& get() {
+    return nodes_.template get<I>();
+  }
+
+  /// What the op of each node asked for.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
+
+  /// What the greediest pass wants.
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    std::int64_t most = Program::has_result ? loss.scratch_bytes() : 0;
+    if constexpr (requires { metric.scratch_bytes(largest_microbatch_); }) {
+      most = std::max(most, metric.scratch_bytes(largest_microbatch_));
+    }
+    for (OpNeeds const& need : needs_) {
+      most = std::max(most, need.scratch_bytes);
+    }
+    return most;
+  }
+
+  LossOp<LossType, Backend> loss;
+  MetricOp<MetricType, LossType, Backend> metric;
+
+ private:
+  OpTable<Program, Backend> nodes_;
+  std::vector<OpNeeds> needs_;
+  int largest_microbatch_;
+};
+
+}  // namespace tandem

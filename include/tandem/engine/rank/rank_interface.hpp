@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankInterface: what the ranks of a program have in common, whichever device of a replica they
+/// are. Called a few times a step, never by an action.
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/engine/prepare/memory_report.hpp>
+#include <tandem/engine/rank/rank_options.hpp>
+#include <tandem/engine/step/state.hpp>
+#include <tandem/engine/step/tracer.hpp>
+#include <tandem/schedule/rules/averaging.hpp>
+
+namespace tandem {
+
+template <class P, class Target>
+class StepStream;  // engine/step/stream.hpp
+
+/// @tparam P  of parameters and of the data that the caller passes
+template <class P, class Target>
+class RankInterface {
+ public:
+  using Batch = StepBatch<P, Target>;
+
+  RankInterface() = default;
+  RankInterface(RankInterface const&) = delete;
+  RankInterface& operator=(RankInterface const&) = delete;
+  virtual ~RankInterface() = default;
+
+  /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
+  virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
+
+  /// The rank's parameters where the calling program can read and write them, and their indices in
+  /// the network; download() first, and upload() after writing.
+  virtual std::vector<NamedParameter<P>> parameters() = 0;
+  virtual void download() = 0;
+  virtual void upload() = 0;
+
+  /// Where a strategy trains two models which may differ: both copies of each stage get the weights
+  /// of one of them, or their average, until restore(). All ranks call both; elsewhere they do
+  /// nothing.
+  virtual void stand_in(WhichModel /*which*/) {}
+  virtual void restore() {}
+
+  /// What is allocated for tensors on the rank's device.
+  [[nodiscard]] virtual MemoryReport memory_report() const = 0;
+  /// Lets another rank's device, of this process, reach this one's memory.
+  virtual void share_with(DeviceSpec const& other) = 0;
+  /// Where the rank says which action it is at, for other threads' error messages.
+  virtual void report_progress_to(std::atomic<std::uint64_t>* board) = 0;
+  /// What to call while the host waits for the device.
+  virtual void watch_with(Watch watch) = 0;
+  /// Whether the last step has not begun to change parameters or optimizer states, as far as the
+  /// host knows.
+  [[nodiscard]] virtual bool untouched() const { return false; }
+  /// After an error: nothing queued reads or writes memory any more.
+  virtual void settle() = 0;
+};
+
+/// A rank that does step after step in lockstep with the others.
+template <class P, class Target>
+class SteppedRank : public RankInterface<P, Target> {
+ public:
+  using typename RankInterface<P, Target>::Batch;
+
+  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
+  virtual void queue_training(StepState const& state, Batch const& batch) = 0;
+  /// A step that is walked; once it is collected, traced() says when each action began and ended.
+  virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
+  virtual std::vector<TraceEvent> traced() = 0;
+  /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
+  virtual void vote(bool yes) = 0;
+  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
+  /// finite, the steps behind it are dropped: they have changed nothing.
+  virtual StepResult collect() = 0;
+};
+
+/// A rank of an asynchronous pipeline, which may be several steps ahead of others.
+template <class P, class Target>
+class StreamedRank : public RankInterface<P, Target> {
+ public:
+  /// Trains on the steps of @p stream until there are no more, and has the weights then.
+  virtual void run_stream(StepStream<P, Target>& stream) = 0;
+};
+
+}  // namespace tandem

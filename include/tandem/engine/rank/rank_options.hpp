@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankOptions: what a rank is made for; Watch: what it calls while it waits.
+
+#include <vector>
+
+#include <tandem/core/clock.hpp>
+#include <tandem/core/stall.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/parameter_group.hpp>
+#include <tandem/runtime/device_spec.hpp>
+#include <tandem/schedule/table/action_table.hpp>
+
+namespace tandem {
+
+/// What a rank is made for.
+struct RankOptions {
+  int rank = 0;
+  int largest_microbatch = 1;
+  DeviceSpec device{};
+  Optimizer optimizer{};
+  std::vector<ParameterGroup> groups{};
+  /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
+  ActionRows const* rows = nullptr;
+  int microbatches = 0;
+  bool record = true;  ///< on a GPU: record a step as a graph and replay it
+};
+
+/// How the host waits for a device that works on its own: for so long, and looking after the other
+/// ranks meanwhile.
+struct Watch {
+  using Duration = std::chrono::steady_clock::duration;
+  /// Called again and again; throws when the wait is in vain. Null: nobody to look after.
+  void (*look)(void* context, int rank, Duration waited) = nullptr;
+  void* context = nullptr;
+  int rank = 0;
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+
+  /// What a Feed waits with.
+  [[nodiscard]] auto waiter() const {
+    return [*this](auto& device, auto const& event) {
+      // The others' time-out names who is missing; the device's own is for a wait without others.
+      device.wait(
+          event, [this](Duration waited) { look_after(waited); }, timeout + grace);
+      look_after(Duration::zero());  // after an abort the device goes on, with wrong numbers
+    };
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds grace = StallLimit::grace / 2;
+
+  void look_after(Duration waited) const {
+    if (look != nullptr) {
+      look(context, rank, waited);
+    }
+  }
+};
+
+}  // namespace tandem

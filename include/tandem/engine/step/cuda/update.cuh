@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Update on Cuda: a few launches for all parameters, with nothing for the host to decide.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include <tandem/engine/step/cuda/sums.cuh>
+#include <tandem/engine/step/update.hpp>
+#include <tandem/ops/cuda/update.cuh>
+#include <tandem/ops/cuda/update_chunks.hpp>
+#include <tandem/runtime/cuda/buffer.hpp>
+
+namespace tandem {
+
+template <class Kernels, class Precision>
+class Update<BasicCuda<Kernels, Precision>> {
+ public:
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+  using Device = cuda::RankDevice;
+  using Backend = BasicCuda<Kernels, Precision>;
+  using UpdateKernels = cuda::UpdateKernels<P, T>;
+
+  /// As the primary template's.
+  template <class Memory>
+  Update(Device& device, Memory const& memory, Optimizer const& optimizer,
+         std::vector<UpdateRun> const& parameters, bool counted, int all)
+      : chunks_{device, update_chunks(parameters, cuda::update_chunk)},
+        settings_{device, run_settings(parameters, optimizer)},
+        ranges_{device, chunk_ranges(counted ? parameters : std::vector<UpdateRun>{},
+                                     cuda::update_chunk, all)},
+        functors_{device, static_cast<std::size_t>(
+                              UpdateKernels::functor_bytes(static_cast<int>(parameters.size())))},
+        squares_{device, chunks_.size() * sizeof(double)},
+        sums_{device, ranges_.size() * sizeof(double)},
+        stopped_{device, sizeof(int)},
+        kernels_{optimizer, update_memory(memory, optimizer)} {
+    std::int64_t first = 0;
+    for (UpdateRun const& run : parameters) {
+      auto const count = static_cast<std::int64_t>(update_chunks({run}, cuda::update_chunk).size());
+      if (stages_.empty() || stages_.back().stage != run.stage) {
+        stages_.push_back({.stage = run.stage, .first_chunk = first});
+      }
+      stages_.back().chunks += count;
+      first += count;
+    }
+  }
+
+  /// Likewise, in the device's memory.
+  template <class Memory>
+  std::span<double> sum_squares(Device& device, Memory const& /*memory*/) const {
+    kernels_.sum_squares(device.compute);
+    return {sums_.template as<double>(), ranges_.size()};
+  }
+
+  template <class Memory>
+  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
+              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
+    kernels_.finish(device.compute, state, sums.loss(0), sums.microbatches(), key.samples,
+                    key.clips, result);
+  }
+
+  template <class Memory>
+  void apply(Device& device, Memory const& /*memory*/, StepState const* /*state*/,
+             int stage = all_stages) const {
+    if (stage == all_stages) {
+      kernels_.apply(device.compute);
+    }
+    for (StageChunks const& own : stages_) {
+      if (own.stage == stage && own.chunks > 0) {
+        kernels_.apply(device.compute, own.first_chunk, own.chunks);
+      }
+    }
+  }
+
+  /// In the device's memory.
+  [[nodiscard]] int const* stopped() const { return stopped_.template as<int>(); }
+
+  /// Rounds all parameters again, where products read rounded ones.
+  void refresh(Device& device) { kernels_.refresh_rounded(device.compute); }
+
+  /// Steps queued behind one whose loss was not finite have changed nothing; those from now on may.
+  void forgive(Device& device) {
+    cuda::check(cudaMemsetAsync(stopped_.data(), 0, sizeof(int), device.compute.get()));
+  }
+
+  [[nodiscard]] std::int64_t bytes() const {
+    return static_cast<std::int64_t>(chunks_.buffer.bytes() + settings_.buffer.bytes() +
+                                     ranges_.buffer.bytes() + functors_.bytes() + squares_.bytes() +
+                                     sums_.bytes() + stopped_.bytes());
+  }
+
+ private:
+  // The chunks of a stage are neighbours, since their runs are.
+  struct StageChunks {
+    int stage = 0;
+    std::int64_t first_chunk = 0;
+    std::int64_t chunks = 0;
+  };
+
+  // A host table's copy on the device.
+  template <class Row>
+  struct Table {
+    Table(Device& device, std::vector<Row> const& rows)
+        : buffer{device, rows.size() * sizeof(Row)}, count{rows.size()} {
+      if (count > 0) {
+        cuda::check(cudaMemcpyAsync(buffer.data(), rows.data(), buffer.bytes(),
+                                    cudaMemcpyHostToDevice, device.compute.get()));
+        device.compute.synchronize();  // the rows go
+      }
+    }
+    [[nodiscard]] std::size_t size() const { return count; }
+
+    cuda::Buffer buffer;
+    std::size_t count;
+  };
+
+  template <class Memory>
+  cuda::UpdateMemory<P, T> update_memory(Memory const& memory, Optimizer const& optimizer) const {
+    cuda::UpdateMemory<P, T> all{.parameters = memory.parameters(),
+                                 .gradients = memory.gradients(),
+                                 .parameter_count = Memory::layout.elements,
+                                 .chunks = chunks_.buffer.template as<cuda::UpdateChunk>(),
+                                 .chunk_count = static_cast<std::int64_t>(chunks_.size()),
+                                 .settings = settings_.buffer.template as<RunSettings>(),
+                                 .run_count = static_cast<int>(settings_.size()),
+                                 .functors = functors_.data(),
+                                 .squares = squares_.template as<double>(),
+                                 .ranges = ranges_.buffer.template as<cuda::ChunkRange>(),
+                                 .range_count = static_cast<int>(ranges_.size()),
+                                 .sums = sums_.template as<double>(),
+                                 .stopped = stopped_.template as<int>()};
+    for (int s = 0; s < states_of(optimizer); ++s) {
+      all.state[s] = memory.state(s);
+    }
+    if constexpr (Memory::mixed) {
+      all.rounded = memory.weights();
+    }
+    return all;
+  }
+
+  Table<cuda::UpdateChunk> chunks_;
+  Table<RunSettings> settings_;
+  Table<cuda::ChunkRange> ranges_;
+  cuda::Buffer functors_;
+  cuda::Buffer squares_;
+  cuda::Buffer sums_;
+  cuda::Buffer stopped_;
+  std::vector<StageChunks> stages_;
+  UpdateKernels kernels_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Feed: how the data and the state of a step reach a device, and how its results come back.
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/engine/step/microbatches.hpp>
+#include <tandem/engine/step/state.hpp>
+#include <tandem/graph/rewrite.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/ops/verbs.hpp>
+
+namespace tandem {
+
+/// What a Feed must have room for.
+struct FeedSizes {
+  std::int64_t samples = 0;  ///< of the largest shard
+  std::int64_t targets_per_sample = 1;
+};
+
+/// Whether arrays of @p shape are of another type, or in another order, than users have them.
+template <class Backend>
+constexpr bool converts(Shape shape) {
+  bool const reorders = rewrites_of<Backend>().channels_last && shape.rank == 3 && shape[0] > 1 &&
+                        shape[1] * shape[2] > 1;
+  return reorders || !std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+}
+
+/// The primary template is for devices that read the caller's memory: nothing is copied unless the
+/// backend stores it otherwise, and a step is over when its last action is.
+template <class Program, class Backend, class Target>
+class Feed {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Batch = StepBatch<P, Target>;
+  using Device = typename Backend::Device;
+  static constexpr Shape in = Program::Program::network.node[0].out;
+  static constexpr Shape out = Program::Program::network.output().out;
+  static constexpr std::int64_t inputs = in.elements();
+  static constexpr std::int64_t outputs = out.elements();
+  /// Whether the caller's elements are of another type, or in another order, than the backend's.
+  static constexpr bool converts_input = Program::has_input && converts<Backend>(in);
+  static constexpr bool converts_output = converts<Backend>(out);
+  /// Steps that may be queued before the result of the first is collected.
+  static constexpr int steps_in_flight = 1;
+
+  Feed(Device& device, FeedSizes const& sizes)
+      : targets_{sizes.targets_per_sample},
+        samples_{device, converts_input
+                             ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
+                             : 0} {}
+
+  /// Begins a step. @p batch is the global one, of which the rank has @p own.
+  template <class Wait>
+  void begin(Device& /*device*/, StepState const& state, Batch const& batch,
+             RankMicrobatches const& own, Wait const& /*wait*/) {
+    state_ = state;
+    batch_ = batch;
+    first_ = own.begin();
+    result_ = {};
+  }
+
+  /// In the device's memory.
+  [[nodiscard]] StepState const* state() const { return &state_; }
+  [[nodiscard]] StepResult* result() { return &result_; }
+
+  /// Of the step at work.
+  [[nodiscard]] Batch const& batch() const { return batch_; }
+
+  /// What is queued first in every step.
+  void load(Device& device, RankMicrobatches const& own) {
+    if constexpr (converts_input) {
+      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), in,
+                            batch_.x + first_ * inputs, samples_.template as<T>());
+    }
+  }
+
+  /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
+  [[nodiscard]] T const* input(Microbatch const& m) const {
+    if constexpr (converts_input) {
+      return samples_.template as<T>() + (m.first - first_) * inputs;
+    } else {
+      return batch_.x + m.first * inputs;
+    }
+  }
+  [[nodiscard]] Target const* targets(Microbatch const& m) const {
+    return batch_.targets + m.first * targets_;
+  }
+
+  /// Gives the caller a microbatch's outputs.
+  void store(Device& device, T const* y, Microbatch const& m) {
+    P* const to = batch_.outputs + m.first * outputs;
+    if constexpr (converts_output) {
+      Border<Backend>::store(device, m.size, out, y, to);
+    } else {
+      Verbs<Backend>::copy(device, y, to, m.size * outputs);
+    }
+  }
+
+  /// Ends a step that begin() began; all of it has been queued.
+  void end(Device& /*device*/) {}
+
+  /// Steps that have been queued and not collected.
+  [[nodiscard]] static constexpr int waiting() { return 0; }
+
+  /// The result of the oldest step that has not been collected.
+  template <class Wait>
+  StepResult collect(Device& /*device*/, Wait const& /*wait*/) {
+    return result_;
+  }
+
+  /// Bytes of the device's memory that this has.
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
+
+ private:
+  std::int64_t targets_;
+  typename Backend::Buffer samples_;
+  std::int64_t first_ = 0;  // of the rank's samples in the global batch
+  StepState state_{};
+  Batch batch_{};
+  StepResult result_{};
+};
+
+}  // namespace tandem

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
+
+#include <cstdint>
+#include <vector>
+
+#include <tandem/strategy/batch/microbatch_sizes.hpp>
+
+namespace tandem {
+
+/// One of a rank's microbatches.
+struct Microbatch {
+  int size = 0;       ///< samples
+  int first = 0;      ///< position of its first sample in the global batch
+  int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
+  bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
+};
+
+/// The sizes for one global batch size, worked out again only when that changes.
+class RankMicrobatches {
+ public:
+  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
+      : batching_{batching},
+        replica_{replica},
+        copies_{copies},
+        leaf_{batching.leaf(copies)},
+        own_(static_cast<std::size_t>(batching.microbatches)) {}
+
+  /// Splits a global batch of @p total samples. No allocation.
+  void split(int total) {
+    if (total == total_) {
+      return;
+    }
+    total_ = total;
+    int before = 0;
+    int const own = replica_ * batching_.microbatches;
+    for (int i = 0; i < own; ++i) {
+      before += microbatch_size(total, i, batching_);
+    }
+    bool adds = false;
+    for (int m = 0; m < batching_.microbatches; ++m) {
+      int const size = microbatch_size(total, own + m, batching_);
+      adds = adds && m % leaf_ != 0;
+      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
+      own_[static_cast<std::size_t>(m)] = {.size = size,
+                                           .first = before,
+                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
+                                           .adds = adds};
+      adds = adds || size > 0;
+      before += size;
+    }
+    for (int& samples : of_copy_) {
+      samples = 0;
+    }
+    for (int i = 0; i < batching_.all_microbatches(); ++i) {
+      of_copy_[i % batching_.microbatches / (batching_.microbatches / copies_)] +=
+          microbatch_size(total, i, batching_);
+    }
+  }
+
+  [[nodiscard]] int total() const { return total_; }
+  /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
+  [[nodiscard]] int total_of_copy(Microbatch const& own) const {
+    return of_copy_[(&own - own_.data()) / (batching_.microbatches / copies_)];
+  }
+  /// The rank's microbatch @p m.
+  [[nodiscard]] Microbatch const& operator[](int m) const {
+    return own_[static_cast<std::size_t>(m)];
+  }
+  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
+  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
+  /// The rank's shard of the global batch: samples [begin(), end()).
+  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
+  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
+  /// What of the shard the microbatches of one of the model's copies are.
+  [[nodiscard]] std::int64_t begin(int copy) const { return (*this)[first_of(copy)].first; }
+  [[nodiscard]] std::int64_t end(int copy) const {
+    Microbatch const& last = (*this)[first_of(copy + 1) - 1];
+    return last.first + last.size;
+  }
+  /// Its index among the microbatches of all replicas.
+  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
+
+ private:
+  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
+
+  Batching batching_;
+  int replica_;
+  int copies_;
+  int leaf_;  // in microbatches
+  int total_ = -1;
+  int of_copy_[2] = {};  // of the model, samples
+  std::vector<Microbatch> own_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StepStream: the steps on their way from the program to the ranks of an asynchronous pipeline,
+/// and their results on the way back.
+///
+/// A ring. The program's thread copies a batch into a place, each rank takes the steps in their
+/// order when it comes to them, and a place is free again when all ranks are done with it.
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/core/stall.hpp>
+#include <tandem/engine/step/state.hpp>
+#include <tandem/runtime/host/buffer.hpp>
+
+namespace tandem {
+
+/// What a StepStream must have room for.
+struct StreamSizes {
+  int steps = 1;  ///< places
+  int ranks = 1;
+  StallLimit limit{.timeout = {}};  ///< for the program's thread to wait for the ranks
+  std::int64_t samples = 0;         ///< of the largest batch
+  std::int64_t inputs = 0;          ///< of a sample
+  std::int64_t targets = 0;         ///< of a sample
+};
+
+/// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
+template <class P, class Target>
+class StepStream {
+ public:
+  using Batch = StepBatch<P, Target>;
+
+  explicit StepStream(StreamSizes const& sizes)
+      : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
+    auto const samples = static_cast<std::size_t>(sizes.samples);
+    for (Place& place : places_) {
+      place.x = host::Buffer{samples * static_cast<std::size_t>(sizes.inputs) * sizeof(P)};
+      place.targets =
+          host::Buffer{samples * static_cast<std::size_t>(sizes.targets) * sizeof(Target)};
+    }
+  }
+
+  /// Bytes of the batches.
+  [[nodiscard]] std::int64_t bytes() const {
+    std::size_t sum = 0;
+    for (Place const& place : places_) {
+      sum += place.x.bytes() + place.targets.bytes();
+    }
+    return static_cast<std::int64_t>(sum);
+  }
+
+  // Of the program's thread.
+
+  /// @pre no rank is at work
+  void open() {
+    std::lock_guard const lock{mutex_};
+    pushed_ = collected_ = finished_ = 0;
+    closed_ = aborted_ = false;
+    first_bad_ = none;
+  }
+
+  /// Copies a batch, when there is a place for it; whether there was one, or else the stream was
+  /// aborted. @pre collect() leaves fewer results waiting than there are places
+  /// @param look  look() is called now and then while it waits
+  template <class Look>
+  bool push(StepState const& state, Batch const& batch, Look const& look) {
+    std::unique_lock lock{mutex_};
+    Place& place = at(pushed_);
+    auto const count = static_cast<std::int64_t>(places_.size());
+    detail::wait_looking(
+        lock, program_, sizes_.limit,
+        [&] { return aborted_ || pushed_ < count || place.released == sizes_.ranks; }, look);
+    if (aborted_) {
+      return false;
+    }
+    lock.unlock();  // nobody else knows of it yet
+    P* const x = place.x.template as<P>();
+    auto* const y = place.targets.template as<Target>();
+    std::copy_n(batch.x, batch.size * sizes_.inputs, x);
+    std::copy_n(batch.targets, batch.size * sizes_.targets, y);
+    place.state = state;
+    place.batch = {.x = x, .targets = y, .size = batch.size};
+    lock.lock();
+    place.released = 0;
+    ++pushed_;
+    lock.unlock();
+    stage_.notify_all();
+    return true;
+  }
+
+  /// Waits for the result of the oldest step that has not been collected; false if the stream was
+  /// aborted before there was one. @param look  as push()'s
+  template <class Look>
+  bool collect(StepResult& result, Look const& look) {
+    std::unique_lock lock{mutex_};
+    detail::wait_looking(
+        lock, program_, sizes_.limit, [&] { return aborted_ || finished_ > collected_; }, look);
+    if (finished_ == collected_) {
+      return false;
+    }
+    result = at(collected_++).result;
+    return true;
+  }
+
+  /// No step comes any more.
+  void close() {
+    {
+      std::lock_guard const lock{mutex_};
+      closed_ = true;
+    }
+    stage_.notify_all();
+  }
+
+  /// Wakes everybody who waits here, since a rank has failed; on any thread.
+  void abort() noexcept {
+    {
+      std::lock_guard const lock{mutex_};
+      aborted_ = true;
+    }
+    stage_.notify_all();
+    program_.notify_all();
+  }
+
+  // Of the ranks.
+
+  /// Waits for a step as long as it takes; false where none comes any more.
+  /// @throws AbortedError  another rank has failed
+  bool await(std::int64_t step) {
+    std::unique_lock lock{mutex_};
+    stage_.wait(lock, [&] { return aborted_ || closed_ || pushed_ > step; });
+    if (aborted_) {
+      throw AbortedError{"another rank has failed"};
+    }
+    return pushed_ > step;
+  }
+
+  /// @pre await(step), and the rank has not released it
+  [[nodiscard]] StepState const& state(std::int64_t step) const { return at(step).state; }
+  [[nodiscard]] Batch const& batch(std::int64_t step) const { return at(step).batch; }
+
+  /// The rank's last word on a step.
+  void release(std::int64_t step) {
+    bool free = false;
+    {
+      std::lock_guard const lock{mutex_};
+      free = ++at(step).released == sizes_.ranks;
+    }
+    if (free) {
+      program_.notify_one();
+    }
+  }
+
+  /// By the last stage, step by step, before it sends the gradient of the step's last microbatch:
+  /// so every stage knows before its update whether there is one.
+  void finish(StepResult const& result) {
+    {
+      std::lock_guard const lock{mutex_};
+      if (result.non_finite >= 0 && first_bad_.load() == none) {
+        first_bad_.store(finished_);
+      }
+      at(finished_++).result = result;
+    }
+    program_.notify_one();
+  }
+
+  /// Whether the losses of this step and of all before it were finite.
+  /// @pre the caller has the gradient of its last microbatch
+  [[nodiscard]] bool updates(std::int64_t step) const { return step < first_bad_.load(); }
+
+ private:
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+
+  struct Place {
+    host::Buffer x;
+    host::Buffer targets;
+    StepState state{};
+    Batch batch{};
+    StepResult result{};
+    int released = 0;  // ranks that are done with it
+  };
+
+  Place& at(std::int64_t step) { return places_[static_cast<std::size_t>(step) % places_.size()]; }
+  [[nodiscard]] Place const& at(std::int64_t step) const {
+    return places_[static_cast<std::size_t>(step) % places_.size()];
+  }
+
+  StreamSizes sizes_;
+  std::vector<Place> places_;
+  std::mutex mutex_;  // guards all below; a place that was pushed does not change until it is free
+  std::condition_variable stage_;    // ranks wait here
+  std::condition_variable program_;  // and the program's thread here
+  std::int64_t pushed_ = 0;          // steps since open()
+  std::int64_t finished_ = 0;
+  std::int64_t collected_ = 0;
+  bool closed_ = false;
+  bool aborted_ = false;
+  std::atomic<std::int64_t> first_bad_{none};
+};
+
+}  // namespace tandem

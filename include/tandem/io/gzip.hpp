@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Inflate: how this program reads .gz files, with zlib or not at all; and files that may be .gz.
+///
+/// tandem needs no library. A program that defines TANDEM_ZLIB=1 and links -lz reads .gz files; any
+/// other is told what to do. The macro chooses what an alias names, never the body of a function.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/io/file.hpp>
+#include <tandem/io/zlib.hpp>
+
+namespace tandem {
+
+/// What inflates a gzip buffer to at most @p limit bytes; the name is for messages.
+template <class I>
+concept Inflater = requires(std::span<std::uint8_t const> packed, std::string const& name,
+                            std::size_t limit) {
+  { I::inflate(packed, name, limit) } -> std::same_as<std::vector<std::uint8_t>>;
+};
+
+/// The Inflater of a program without zlib.
+struct NoZlib {
+  /// @throws FileError  always: it says how to get along
+  [[noreturn]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const>,
+                                                        std::string const& name, std::size_t) {
+    throw FileError{name,
+                    "this program was compiled without zlib and cannot read gzip files; define "
+                    "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
+  }
+};
+
+#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
+using Inflate = Zlib;
+#else
+using Inflate = NoZlib;
+#endif
+
+/// The content of @p path, or if there is no such file, of the gzip file of that name with ".gz".
+/// @throws FileError  neither is there, or one cannot be read, or is larger than @p limit bytes
+template <Inflater I>
+[[nodiscard]] std::vector<std::uint8_t> read_plain_or_gzip(std::string const& path,
+                                                           std::size_t limit = default_file_limit) {
+  if (path_exists(path)) {
+    return read_file(path, limit);
+  }
+  std::string const packed_path = path + ".gz";
+  if (!path_exists(packed_path)) {
+    throw FileError{path, "neither this file nor one of this name with '.gz' is there"};
+  }
+  return I::inflate(read_file(packed_path, limit), packed_path, limit);
+}
+
+}  // namespace tandem

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// JsonReader: reads the JSON that the caller expects, value by value, and refuses any other.
+///
+/// It knows objects, arrays, strings and non-negative integers, which is what the header of a
+/// safetensors file holds; floats, `true`, `false` and `null` are errors. It builds no tree and
+/// never calls itself: values nest as deep as the caller's own calls do, so a deep file costs no
+/// stack.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <tandem/core/error.hpp>
+#include <tandem/io/json/string.hpp>
+
+namespace tandem::detail {
+
+/// A position in a JSON text. The text must outlive the reader.
+class JsonReader {
+ public:
+  /// @p path names the file in errors; the text begins at its byte @p first_byte.
+  JsonReader(std::string_view text, std::string const& path, std::size_t first_byte)
+      : text_{text}, path_{path}, first_byte_{first_byte} {}
+
+  /// Reads an object; calls @p member(key) after each `key:`, which must read the value.
+  template <class Member>
+  void object(Member&& member) {
+    expect('{', "an object");
+    if (accept('}')) {
+      return;
+    }
+    do {
+      std::string key = string();
+      expect(':', "':' after the key");
+      member(std::move(key));
+    } while (accept(','));
+    expect('}', "',' or '}'");
+  }
+
+  /// Reads an array; calls @p element() at each element, which must read it.
+  template <class Element>
+  void array(Element&& element) {
+    expect('[', "an array");
+    if (accept(']')) {
+      return;
+    }
+    do {
+      element();
+    } while (accept(','));
+    expect(']', "',' or ']'");
+  }
+
+  /// Reads a string; the result is UTF-8, its escapes resolved.
+  [[nodiscard]] std::string string() {
+    expect('"', "a string");
+    std::string out;
+    while (true) {
+      if (at_ == text_.size()) {
+        fail("the string is not closed");
+      }
+      char const c = text_[at_];
+      if (c == '"') {
+        ++at_;
+        return out;
+      }
+      if (c == '\\') {
+        append_escape(out);
+        continue;
+      }
+      if (static_cast<unsigned char>(c) < 0x20) {
+        fail("a control character in a string; write it as \\u and four digits");
+      }
+      std::size_t const length = utf8_length(text_.substr(at_));
+      if (length == 0) {
+        fail("the string is not UTF-8");
+      }
+      out += text_.substr(at_, length);
+      at_ += length;
+    }
+  }
+
+  /// Reads an integer from 0 to 2^63 - 1, without sign, fraction or exponent.
+  [[nodiscard]] std::int64_t natural() {
+    constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+    skip_blanks();
+    std::size_t const begin = at_;
+    std::int64_t value = 0;
+    for (; is_digit(peek()); ++at_) {
+      std::int64_t const digit = peek() - '0';
+      if (value > (largest - digit) / 10) {
+        fail("the number is larger than 2^63 - 1");
+      }
+      value = 10 * value + digit;
+    }
+    if (at_ == begin) {
+      fail(peek() == '-' ? "the number is negative; it must be a non-negative integer"
+                         : "expected a non-negative integer");
+    }
+    if (text_[begin] == '0' && at_ > begin + 1) {
+      fail("the number begins with a zero");
+    }
+    if (peek() == '.' || peek() == 'e' || peek() == 'E') {
+      fail("the number has a fraction or an exponent; it must be a non-negative integer");
+    }
+    return value;
+  }
+
+  /// Checks that only blanks are left.
+  void end() {
+    skip_blanks();
+    if (at_ != text_.size()) {
+      fail("expected nothing more");
+    }
+  }
+
+  /// @throws FileError  always: "the header is wrong at byte N: @p what"
+  [[noreturn]] void fail(std::string const& what) const {
+    throw FileError{
+        path_, "the header is wrong at byte " + std::to_string(first_byte_ + at_) + ": " + what};
+  }
+
+ private:
+  static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+  /// The next character, or NUL, which JSON does not allow outside strings, at the end.
+  [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+
+  void skip_blanks() {
+    while (peek() == ' ' || peek() == '\n' || peek() == '\r' || peek() == '\t') {
+      ++at_;
+    }
+  }
+
+  bool accept(char token) {
+    skip_blanks();
+    if (peek() != token) {
+      return false;
+    }
+    ++at_;
+    return true;
+  }
+
+  void expect(char token, char const* what) {
+    if (!accept(token)) {
+      fail(std::string{at_ == text_.size() ? "the text ends, expected " : "expected "} + what);
+    }
+  }
+
+  void append_escape(std::string& out) {
+    constexpr std::string_view letters = "\"\\/bfnrt";
+    constexpr std::string_view meaning = "\"\\/\b\f\n\r\t";
+    char const letter = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+    if (std::size_t const which = letters.find(letter); which != std::string_view::npos) {
+      out += meaning[which];
+      at_ += 2;
+      return;
+    }
+    std::uint32_t point = escaped_unit();
+    if (point >= 0xD800 && point < 0xDC00) {  // the first half of a surrogate pair
+      std::uint32_t const low = escaped_unit();
+      if (low < 0xDC00 || low > 0xDFFF) {
+        fail("half of a surrogate pair in a string");
+      }
+      point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
+    } else if (point >= 0xDC00 && point <= 0xDFFF) {
+      fail("half of a surrogate pair in a string");
+    }
+    append_utf8(out, point);
+  }
+
+  /// Reads `\uXXXX`.
+  std::uint32_t escaped_unit() {
+    if (text_.substr(at_, 2) != "\\u" || text_.size() - at_ < 6) {
+      fail("expected an escape: one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t, or \\u and four digits");
+    }
+    std::uint32_t unit = 0;
+    for (std::size_t const end = (at_ += 2) + 4; at_ < end; ++at_) {
+      char const c = text_[at_];
+      char const lower = static_cast<char>(c | 0x20);
+      bool const letter = lower >= 'a' && lower <= 'f';
+      if (!is_digit(c) && !letter) {
+        fail("expected a hexadecimal digit");
+      }
+      unit = 16 * unit + static_cast<std::uint32_t>(letter ? lower - 'a' + 10 : c - '0');
+    }
+    return unit;
+  }
+
+  std::string_view text_;
+  std::string path_;
+  std::size_t first_byte_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace tandem::detail

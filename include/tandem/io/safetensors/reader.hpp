@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Safetensors: a parsed safetensors file, its tensors as views of the bytes.
+///
+/// Every statement of the file is checked before it is used: a file that parses has tensors that
+/// cover its data once, without hole or overlap; read() also checks the checksums of a file that
+/// has some. What the numbers mean is not checked.
+/// Source: the format description in the README of the safetensors project.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/io/json/string.hpp>
+#include <tandem/io/safetensors/checksum.hpp>
+#include <tandem/io/safetensors/file.hpp>
+#include <tandem/io/safetensors/header.hpp>
+#include <tandem/io/safetensors/layout.hpp>
+
+namespace tandem {
+
+/// The tensors and the metadata of a file. Moving it leaves the views valid.
+class Safetensors {
+ public:
+  /// Reads the whole file at @p path into memory and parses it; the result owns the bytes.
+  ///
+  /// Cost: one allocation of the file's size, and one pass over the tensors that have checksums.
+  /// @throws FileError  the file cannot be read, is not a valid safetensors file, or a tensor's
+  ///                    checksum is not that of its bytes
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] static Safetensors read(std::string const& path) {
+    detail::FileBytes file = detail::read_whole_file(path);
+    Safetensors parsed = parse(file.span(), path);
+    check_checksums(
+        parsed.metadata_, [&](std::string const& name) { return parsed.find(name); }, path);
+    parsed.owned_ = std::move(file.bytes);
+    return parsed;
+  }
+
+  /// Parses @p bytes, which must outlive the result; @p path names them in errors.
+  ///
+  /// Cost: O(header) + O(n log n) comparisons of names and offsets for n tensors; no data is read.
+  /// @throws FileError  the bytes are not a valid safetensors file; the text says where and why
+  template <class = void>
+  [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
+                                         std::string const& path) {
+    std::uint64_t const length = header_length(bytes, path);
+    std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
+    std::span<std::byte const> const data = bytes.subspan(8 + header.size());
+    detail::SafetensorsHeader parsed = detail::read_safetensors_header(
+        {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
+    check_cover(parsed.entries, static_cast<std::int64_t>(data.size()), path);
+
+    Safetensors result{path, std::move(parsed.metadata)};
+    result.tensors_.reserve(parsed.entries.size());
+    for (detail::SafetensorsEntry& entry : parsed.entries) {
+      result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
+                                 std::move(entry.spec.shape),
+                                 data.subspan(static_cast<std::size_t>(entry.begin),
+                                              static_cast<std::size_t>(entry.end - entry.begin))});
+    }
+    result.sort_names();
+    return result;
+  }
+
+  /// In the order of the header.
+  [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
+
+  /// The tensor of this name, or null. O(log n).
+  template <class = void>
+  [[nodiscard]] TensorView const* find(std::string_view name) const noexcept {
+    auto const place = std::lower_bound(
+        by_name_.begin(), by_name_.end(), name,
+        [&](std::size_t i, std::string_view n) { return tensors_[i].name.compare(n) < 0; });
+    return place != by_name_.end() && tensors_[*place].name == name ? &tensors_[*place] : nullptr;
+  }
+
+  /// The tensor of this name.
+  /// @throws FileError  there is none
+  template <class = void>
+  [[nodiscard]] TensorView const& at(std::string_view name) const {
+    TensorView const* const tensor = find(name);
+    if (tensor == nullptr) {
+      throw FileError{path_, "there is no tensor " + detail::json_quoted(name) + " among the " +
+                                 std::to_string(tensors_.size()) + " of this file"};
+    }
+    return *tensor;
+  }
+
+  /// In the order of the header.
+  [[nodiscard]] SafetensorsMetadata const& metadata() const noexcept { return metadata_; }
+
+  /// The metadata under this key, or null. O(n).
+  [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept {
+    for (auto const& [name, value] : metadata_) {
+      if (name == key) {
+        return &value;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  template <class = void>
+  Safetensors(std::string path, SafetensorsMetadata metadata)
+      : path_{std::move(path)}, metadata_{std::move(metadata)} {}
+
+  template <class = void>
+  static std::uint64_t header_length(std::span<std::byte const> bytes, std::string const& path) {
+    if (bytes.size() < 8) {
+      throw FileError{path, "the file has " + std::to_string(bytes.size()) +
+                                " bytes; a safetensors file begins with an 8-byte length"};
+    }
+    std::uint64_t length = 0;
+    for (std::size_t byte = 8; byte-- > 0;) {
+      length = length << 8 | std::to_integer<std::uint64_t>(bytes[byte]);
+    }
+    if (length > detail::longest_header) {
+      throw FileError{path,
+                      "the header claims " + std::to_string(length) +
+                          " bytes, more than the 100,000,000 that are allowed; it is probably "
+                          "not a safetensors file"};
+    }
+    if (length > bytes.size() - 8) {
+      throw FileError{path, "the header claims " + std::to_string(length) + " bytes, but only " +
+                                std::to_string(bytes.size() - 8) + " follow; the file is cut off"};
+    }
+    return length;
+  }
+
+  /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
+  template <class = void>
+  static void check_cover(std::span<detail::SafetensorsEntry const> entries, std::int64_t size,
+                          std::string const& path) {
+    std::vector<detail::SafetensorsEntry const*> sorted;
+    for (detail::SafetensorsEntry const& entry : entries) {
+      if (entry.end > size) {
+        throw FileError{path, "tensor " + detail::json_quoted(entry.spec.name) + " ends at byte " +
+                                  std::to_string(entry.end) + " of the data, which has only " +
+                                  std::to_string(size) + "; the file is cut off or damaged"};
+      }
+      sorted.push_back(&entry);
+    }
+    std::sort(sorted.begin(), sorted.end(), [](auto const* a, auto const* b) {
+      return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
+    });
+    std::int64_t covered = 0;
+    for (detail::SafetensorsEntry const* const entry : sorted) {
+      if (entry->begin != covered) {
+        throw FileError{path, "tensor " + detail::json_quoted(entry->spec.name) +
+                                  " begins at byte " + std::to_string(entry->begin) +
+                                  " of the data, but " +
+                                  (entry->begin < covered ? "overlaps" : "leaves a hole after") +
+                                  " the tensors that end at byte " + std::to_string(covered)};
+      }
+      covered = entry->end;
+    }
+    if (covered != size) {
+      throw FileError{path, "the file goes on for " + std::to_string(size - covered) +
+                                " bytes after the last tensor"};
+    }
+  }
+
+  template <class = void>
+  void sort_names() {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      by_name_.push_back(i);
+    }
+    std::sort(by_name_.begin(), by_name_.end(),
+              [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
+  }
+
+  std::string path_;
+  SafetensorsMetadata metadata_;
+  std::vector<TensorView> tensors_;
+  std::vector<std::size_t> by_name_;
+  std::unique_ptr<std::byte[]> owned_;  // null after parse(): then the caller owns the bytes
+};
+
+}  // namespace tandem

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Reads a measured dataflow graph from the text that PipeDream's profiler writes; the format
+/// stands in pipedream_text.hpp.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <queue>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/io/file.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/cost/pipedream_text.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+// Each edge as places in the file's list of nodes, with where it stands in the text.
+using PlacedEdges = std::map<std::pair<int, int>, char const*>;
+
+template <class = void>
+PlacedEdges placed_edges(PipedreamText<> const& text) {
+  std::map<std::string_view, int> index;
+  for (auto const& [name, description, cost] : text.node()) {
+    if (!index.emplace(name, static_cast<int>(index.size())).second) {
+      text.fail(name.data(), text.quoted(name) +
+                                 " is here for a second time; each node needs a "
+                                 "name of its own");
+    }
+  }
+  auto const find = [&](std::string_view name) {
+    auto const found = index.find(name);
+    if (found == index.end()) {
+      text.fail(name.data(), "there is no node " + text.quoted(name) +
+                                 "; write its line or leave out this edge");
+    }
+    return found->second;
+  };
+  PlacedEdges edges;
+  for (auto const& [from, to] : text.edge()) {
+    if (!edges.emplace(std::pair{find(from), find(to)}, from.data()).second) {
+      text.fail(from.data(), "the edge from " + text.quoted(from) + " to " + text.quoted(to) +
+                                 " is here for a second time; leave it out");
+    }
+  }
+  return edges;
+}
+
+template <class = void>
+CostNode pipedream_node(PipedreamText<>::Node const& read, bool reads_another) {
+  CostNode node = read.cost;
+  if (!reads_another && read.description.substr(0, 5) == "Input") {
+    node = {};
+  }
+  node.name = std::string{read.name} + (read.description.empty() ? "" : " ");
+  node.name += read.description;
+  return node;
+}
+
+// Throws for an edge of a cycle; there is one among the nodes whose place is -1.
+template <class = void>
+[[noreturn]] void fail_cycle(PipedreamText<> const& text, PlacedEdges const& edges,
+                             std::vector<int> const& place) {
+  std::vector<int> input(place.size(), -1);  // of each node of a cycle or behind one, an input too
+  int at = -1;
+  for (auto const& [edge, where] : edges) {
+    if (place[edge.first] < 0 && place[edge.second] < 0) {
+      input[edge.second] = edge.first;
+      at = edge.second;
+    }
+  }
+  std::vector<bool> seen(place.size());
+  while (!seen[at]) {  // against the edges, until a node comes again
+    seen[at] = true;
+    at = input[at];
+  }
+  auto const name = [&](int n) { return text.quoted(text.node()[n].name); };
+  text.fail(edges.at({input[at], at}), "the edge from " + name(input[at]) + " to " + name(at) +
+                                           " closes a cycle; leave out one of the cycle's edges");
+}
+
+}  // namespace detail
+
+/// The graph that @p text describes; nodes are named as in "node7 LSTM(2048, 1024)".
+///
+/// Nodes are in topological order, of those that could come next the first of the file; edges are
+/// sorted by their first node, then their second. Times are in seconds; the outputs of a node count
+/// as one tensor. A node that reads no other and whose description begins with "Input" costs
+/// nothing: what was measured there is the loading of data, no work of the device (PipeDream's
+/// optimizer takes it out as well).
+///
+/// Cost:   O((nodes + edges) log(nodes + edges)).
+/// @param name  of the file, for messages such as "'graph.txt': line 3, column 7: ..."
+/// @throws FileError  a line is neither a node nor an edge, a field is missing, a number negative,
+///                    not finite or above 1e12, a node or an edge there twice, an edge's node
+///                    missing, there is a cycle, or no node
+template <class = void>
+[[nodiscard]] CostGraph parse_pipedream_graph(std::string_view text, std::string const& name) {
+  detail::PipedreamText<> const lines{text, name};
+  detail::PlacedEdges const edges = detail::placed_edges(lines);
+  std::size_t const nodes = lines.node().size();
+  std::vector<std::vector<int>> reader(nodes);
+  std::vector<int> inputs(nodes);
+  for (auto const& [edge, where] : edges) {
+    reader[edge.first].push_back(edge.second);
+    ++inputs[edge.second];
+  }
+  std::vector<int> missing = inputs;  // those that have no place yet
+  std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
+  for (std::size_t n = 0; n < nodes; ++n) {
+    if (missing[n] == 0) {
+      ready.push(static_cast<int>(n));
+    }
+  }
+  CostGraph graph;
+  std::vector<int> place(nodes, -1);
+  while (!ready.empty()) {
+    int const n = ready.top();
+    ready.pop();
+    place[n] = graph.nodes();
+    graph.node.push_back(detail::pipedream_node(lines.node()[n], inputs[n] > 0));
+    graph.node.back().part = place[n];
+    for (int const r : reader[n]) {
+      if (--missing[r] == 0) {
+        ready.push(r);
+      }
+    }
+  }
+  if (graph.node.size() < nodes) {
+    detail::fail_cycle(lines, edges, place);
+  }
+  std::vector<std::vector<int>> sorted(nodes);
+  for (auto const& [edge, where] : edges) {
+    sorted[place[edge.first]].push_back(place[edge.second]);
+  }
+  for (int n = 0; n < graph.nodes(); ++n) {
+    std::sort(sorted[n].begin(), sorted[n].end());
+    for (int const r : sorted[n]) {
+      graph.edge.push_back({n, r});
+    }
+  }
+  return graph;
+}
+
+/// The graph of a file.
+/// @throws FileError  see parse_pipedream_graph; or the file cannot be read, or is larger
+///                    than text_file_limit
+template <class = void>
+[[nodiscard]] CostGraph read_pipedream_graph(std::string const& path) {
+  std::vector<std::uint8_t> const bytes = read_file(path, text_file_limit);
+  return parse_pipedream_graph(
+      std::string_view{reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+}
+
+}  // namespace tandem

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// static_costs: what the nodes of a network take on a described machine, without a measurement.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/machine/machine.hpp>
+
+namespace tandem {
+
+/// Bytes of an element of an activation.
+constexpr int element_bytes(MathPrecision precision) {
+  return precision == MathPrecision::fp64 ? 8 : precision == MathPrecision::bf16 ? 2 : 4;
+}
+/// Bytes of an element of a parameter as the optimizer keeps it.
+constexpr int master_bytes(MathPrecision precision) {
+  return precision == MathPrecision::fp64 ? 8 : 4;
+}
+
+namespace detail {
+
+/// Times of one node by the roofline of a device.
+class NodeCosts {
+ public:
+  NodeCosts(GraphView graph, Machine const& machine, MathPrecision precision, int batch, int node)
+      : graph_{graph},
+        machine_{machine},
+        precision_{precision},
+        node_{graph.node[node]},
+        operations_{2.0 * static_cast<double>(node_.macs) * batch},
+        output_bytes_{bytes_of(node_.out, batch)} {
+    for (int e = node_.first_edge; e < node_.first_edge + node_.edges; ++e) {
+      Node const& source = graph.node[graph.source[e]];
+      input_bytes_ += bytes_of(source.out, batch);
+      wants_input_gradient_ = wants_input_gradient_ || source.needs_gradient;
+    }
+    for (int p = node_.first_parameter; p < node_.first_parameter + node_.parameters; ++p) {
+      GraphParameter const& parameter = graph.parameter[p];
+      parameters_ += static_cast<double>(parameter.parameter.shape.elements());
+      trained_ = trained_ || !parameter.frozen;
+    }
+  }
+
+  // Outputs of a Concat are written where they are read; views are not copied.
+  [[nodiscard]] bool computes() const {
+    return !node_.is_end() && !node_.view && node_.kind != NodeKind::concat;
+  }
+  [[nodiscard]] double forward() const { return computes() ? pass(0) : 0; }
+  // Of the input, then of the weights; a layer without products does both at once. The sum of a
+  // Residual passes its gradient on.
+  [[nodiscard]] double backward() const {
+    if (!computes() || !node_.needs_gradient || node_.kind == NodeKind::add) {
+      return 0;
+    }
+    double const once = pass(output_bytes_);
+    return node_.macs == 0 ? once : once * ((wants_input_gradient_ ? 1 : 0) + (trained_ ? 1 : 0));
+  }
+  // The input is wherever it is read.
+  [[nodiscard]] std::int64_t output_bytes() const {
+    return node_.kind == NodeKind::input ? 0 : static_cast<std::int64_t>(output_bytes_);
+  }
+  [[nodiscard]] std::int64_t parameter_bytes() const {
+    return static_cast<std::int64_t>(parameters_ * master_bytes(precision_));
+  }
+
+ private:
+  [[nodiscard]] double bytes_of(Shape const& shape, int batch) const {
+    return static_cast<double>(shape.elements()) * batch * element_bytes(precision_);
+  }
+  [[nodiscard]] double pass(double more_bytes) const {
+    double const bytes =
+        input_bytes_ + output_bytes_ + more_bytes + parameters_ * element_bytes(precision_);
+    return machine_.launch_overhead +
+           std::max(operations_ / machine_.math(precision_), bytes / machine_.memory_bandwidth);
+  }
+
+  GraphView graph_;
+  Machine const& machine_;
+  MathPrecision precision_;
+  Node const& node_;
+  double operations_;
+  double output_bytes_;
+  double input_bytes_ = 0;
+  double parameters_ = 0;
+  bool wants_input_gradient_ = false;
+  bool trained_ = false;
+};
+
+}  // namespace detail
+
+/// The costs of @p graph, as `graph<Net>`, for a minibatch of @p batch samples on one device: of
+/// each pass of a node the longer of its operations at the achieved rate and of its bytes at the
+/// memory's, and the overhead of a launch. Backward multiplies once for the input's gradient and
+/// once for the weights'. A node's name is its path and its layer: "3.1 Conv2d"; the input's is
+/// "input".
+/// @throws ContractError  batch < 1, or check_machine() refuses the machine
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] CostGraph static_costs(GraphView graph, Machine const& machine,
+                                     MathPrecision precision, int batch) {
+  expects(batch >= 1, "static_costs(graph, machine, precision, batch): give 1 sample or more");
+  check_machine(machine);
+  CostGraph result;
+  for (int n = 0; n < graph.nodes; ++n) {
+    detail::NodeCosts const costs{graph, machine, precision, batch, n};
+    Node const& node = graph.node[n];
+    std::string const path = to_string(node.path);
+    result.node.push_back({.name = node.kind == NodeKind::input
+                                       ? std::string{"input"}
+                                       : path + " " + std::string{node.name},
+                           .forward = costs.forward(),
+                           .backward = costs.backward(),
+                           .output_bytes = costs.output_bytes(),
+                           .parameter_bytes = costs.parameter_bytes(),
+                           .part = node.top});
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      CostEdge const edge{graph.source[e], n};
+      if (result.edge.empty() || !(result.edge.back() == edge)) {
+        result.edge.push_back(edge);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace tandem

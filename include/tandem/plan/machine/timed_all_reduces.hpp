@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Reads timed all-reduces: a line "devices,bytes,seconds", as it is, then one for each, such as
+///
+///     8,1048576,1.13e-4
+///
+/// NCCL's all_reduce_perf prints such times, in microseconds.
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/io/file.hpp>
+#include <tandem/plan/machine/calibrate.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// A line of a file, read from the left.
+struct TimedLine {
+  std::string const& path;
+  int number;
+  std::string_view whole;
+  std::string_view left = whole;
+
+  [[noreturn]] void fail(std::string const& wanted) const {
+    throw FileError{path, "line " + std::to_string(number) + ", column " +
+                              std::to_string(left.data() - whole.data() + 1) + ": expected " +
+                              wanted};
+  }
+
+  /// A number from @p least to @p most, and the comma behind it or else the end of the line.
+  double take(double least, double most, bool comma, char const* wanted) {
+    char const* const last = left.data() + left.size();
+    double value = 0;
+    auto const [end, error] = std::from_chars(left.data(), last, value);
+    bool const ends = comma ? end != last && *end == ',' : end == last;
+    if (error != std::errc{} || !ends || !(value >= least && value <= most)) {  // nan, too
+      fail(wanted);
+    }
+    left.remove_prefix(static_cast<std::size_t>(end - left.data()) + (comma ? 1 : 0));
+    return value;
+  }
+};
+
+}  // namespace detail
+
+/// @param path  names the text in errors
+/// @throws FileError  one sentence with line and column: the first line is another, a line has
+///                    other than three positive numbers, one out of range, fewer than 2 devices, or
+///                    there is none
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] std::vector<TimedAllReduce> parse_all_reduces(std::string_view text,
+                                                            std::string const& path) {
+  constexpr std::string_view head = "devices,bytes,seconds";
+  std::vector<TimedAllReduce> points;
+  for (int number = 1; !text.empty(); ++number) {
+    std::size_t const length = std::min(text.find('\n'), text.size());
+    detail::TimedLine line{path, number, text.substr(0, length)};
+    text.remove_prefix(std::min(length + 1, text.size()));
+    line.left.remove_suffix(line.left.ends_with('\r') ? 1 : 0);
+    if (number == 1 && line.left != head) {
+      line.fail("'" + std::string{head} + "'");
+    }
+    if (number == 1 || line.left.empty()) {
+      continue;
+    }
+    constexpr char const* devices = "a number of devices from 2 to 1000000, and a comma";
+    double const count = line.take(2, 1e6, true, devices);
+    if (count != std::floor(count)) {
+      line.left = line.whole;
+      line.fail(devices);
+    }
+    double const bytes =
+        line.take(1, 1e18, true, "a positive number of bytes up to 1e18, and a comma");
+    double const seconds = line.take(
+        1e-9, 1e6, false, "a positive number of seconds from 1e-9 to 1e6, and the end of the line");
+    points.push_back({static_cast<int>(count), bytes, seconds});
+  }
+  if (points.empty()) {
+    throw FileError{path, "there is no all-reduce; write '" + std::string{head} +
+                              "' and a line such as '8,1048576,1.13e-4' for each"};
+  }
+  return points;
+}
+
+/// @throws FileError  the file cannot be read, is larger than 1 MiB, or as parse_all_reduces()
+template <class = void>
+[[nodiscard]] std::vector<TimedAllReduce> read_all_reduces(std::string const& path) {
+  std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 20);
+  return parse_all_reduces({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+}
+
+}  // namespace tandem

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// place_greedy: a first placement of a graph, node by node, where each ends earliest.
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/cost/graph_neighbours.hpp>
+#include <tandem/plan/place/list_schedule.hpp>
+#include <tandem/plan/place/placement.hpp>
+
+namespace tandem::detail {
+
+/// Takes the node with the longest path before it and gives it to the device, of those that have
+/// the memory, on which it ends first, as if forward and backward were one pass and links were
+/// free; if none has the memory, to that with the most left. Cost: O((V + E) devices + V log V).
+/// Source: Topcuoglu, Hariri, Wu, IEEE TPDS 13(3), 2002 ("HEFT").
+template <class = void>  // compiled where it is called, not by every include
+std::vector<int> place_greedy(CostGraph const& graph, PlacementTask const& task) {
+  GraphNeighbours const neighbours{graph};
+  std::vector<double> path(graph.node.size());
+  std::vector<double> transfer(graph.node.size());  // there and back
+  for (int i = graph.nodes() - 1; i >= 0; --i) {
+    CostNode const& node = graph.node[i];
+    transfer[i] = 2 * (task.latency + static_cast<double>(node.output_bytes) / task.bandwidth);
+    for (int const v : neighbours.readers(i)) {
+      path[i] = std::max(path[i], path[v]);
+    }
+    path[i] += node.time();
+  }
+  std::vector<int> order(graph.node.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](int a, int b) { return path[a] > path[b]; });
+
+  std::vector<int> device(graph.node.size());
+  std::vector<double> end(graph.node.size());
+  std::vector<double> free(static_cast<std::size_t>(task.devices));  // from when on
+  std::vector<double> bytes(static_cast<std::size_t>(task.devices));
+  for (int const i : order) {
+    double const size = bytes_on_device(graph.node[i], task);
+    std::pair best{0.0, 0.0};  // bytes in excess, end
+    for (int d = 0; d < task.devices; ++d) {
+      double begin = free[d];
+      for (int const u : neighbours.sources(i)) {
+        begin = std::max(begin, end[u] + (device[u] == d ? 0 : transfer[u]));
+      }
+      double const over = bytes[d] + size - static_cast<double>(task.memory);
+      std::pair const here{task.memory < 0 ? 0.0 : std::max(0.0, over),
+                           begin + graph.node[i].time()};
+      if (d == 0 || here < best) {
+        best = here;
+        device[i] = d;
+      }
+    }
+    end[i] = free[device[i]] = best.second;
+    bytes[device[i]] += size;
+  }
+  return device;
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What a search has found, for numbers of devices: a table for people, JSON for programs.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/io/report_text.hpp>
+#include <tandem/plan/place/text.hpp>
+#include <tandem/plan/search/search.hpp>
+#include <tandem/plan/search/sources.hpp>
+
+namespace tandem {
+
+/// The plans for some numbers of devices, ascending.
+struct SearchResult {
+  struct Devices {
+    int devices = 1;
+    std::vector<Plan> plans{};  ///< as search_plans() gives them
+  };
+  std::vector<Devices> of{};
+  double one_device = 0;               ///< C of SingleDevice, in seconds, whether it fits or not
+  std::optional<GraphView> network{};  ///< as the task has it
+  SearchSources sources{};
+};
+
+/// @param devices  ascending
+/// @param sources  what search_sources() says, if a report is to have it
+/// @throws ContractError  as search_plans()
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] SearchResult search_all(WorkerSteps const& steps, EpochCurve const& epochs,
+                                      std::vector<int> const& devices, SearchSources sources = {}) {
+  SearchResult result{.sources = std::move(sources)};
+  SearchTask const& task = steps.task();
+  double const batch = task.batch_per_worker;
+  result.one_device = ConvergenceTime{.step = steps.graph().time(),
+                                      .steps_per_epoch = std::max(1.0, task.samples / batch),
+                                      .epochs = epochs.epochs(batch)}
+                          .seconds();
+  result.network = task.network;
+  for (int const count : devices) {
+    result.of.push_back({count, search_plans(steps, epochs, count)});
+  }
+  return result;
+}
+
+/// Of plans for one number of devices: data parallel, and the best where workers have more devices
+/// than one. Null where there is none that can win.
+template <class = void>
+[[nodiscard]] Plan const* best_plan(std::vector<Plan> const& plans, bool hybrid) {
+  for (Plan const& plan : plans) {
+    if (plan.can_win() && (plan.worker.devices > 1) == hybrid) {
+      return &plan;
+    }
+  }
+  return nullptr;
+}
+
+/// The best plan for the most devices; null where nothing can win.
+template <class = void>
+[[nodiscard]] Plan const* recommended_plan(SearchResult const& result) {
+  std::vector<Plan> const& last = result.of.back().plans;
+  return !last.empty() && last.front().can_win() ? &last.front() : nullptr;
+}
+
+/// How much sooner the best hybrid converges than data parallel: 0.25 is a quarter more speed;
+/// negative where it is later. Infinity where only the hybrid can be, its negative likewise.
+template <class = void>
+[[nodiscard]] double hybrid_gain(std::vector<Plan> const& plans) {
+  Plan const* const hybrid = best_plan(plans, true);
+  Plan const* const data = best_plan(plans, false);
+  if (hybrid == nullptr || data == nullptr) {
+    return hybrid != nullptr ? HUGE_VAL : -HUGE_VAL;
+  }
+  return data->time.seconds() / hybrid->time.seconds() - 1;
+}
+
+namespace detail {
+
+/// Whether E is marked: without points it is one epoch, and no guess.
+inline bool marks_epochs(SearchResult const& result, Plan const& plan) {
+  return plan.extrapolated && result.sources.has_points;
+}
+
+template <class = void>
+std::string plan_line(SearchResult const& result, Plan const& plan) {
+  if (!plan.feasible()) {
+    return "  -  " + strategy_label(plan) + ": " + plan.problem + "\n";
+  }
+  double const c = plan.time.seconds();
+  std::string const epochs = (marks_epochs(result, plan) ? "~" : "") + digits(plan.time.epochs, 4);
+  return right(duration(c), 10) + right(digits(result.one_device / c, 3), 9) +
+         right(digits(plan.time.step * 1e3, 4), 9) +
+         right(digits(plan.time.steps_per_epoch, 5), 9) + right(epochs, 7) +
+         right(digits(plan.step.memory / 1e9, 3), 8) + "  " + strategy_label(plan) + "  (" +
+         plan.bound() + (plan.late_gradients ? "; late gradients" : "") + ")\n";
+}
+
+inline std::string plan_head() {
+  return right("C", 10) + right("speedup", 9) + right("T ms", 9) + right("S", 9) + right("E", 7) +
+         right("GB", 8) + "  strategy (what bounds it)\n";
+}
+
+/// What the marks of the lines that were printed mean.
+template <class = void>
+std::string marks_text(bool extrapolated, bool late) {
+  return std::string{extrapolated ? "~: E is a guess there, the batch is outside the points\n"
+                                  : ""} +
+         (late ? "late gradients: E is that of synchronous training, theirs is not known\n" : "");
+}
+
+template <class = void>
+std::string crossover_text(SearchResult const& result) {
+  int wins_from = 0;
+  for (std::size_t i = result.of.size(); i-- > 0 && hybrid_gain(result.of[i].plans) > 0;) {
+    wins_from = result.of[i].devices;
+  }
+  if (wins_from == 0) {
+    return {};
+  }
+  double const gain = hybrid_gain(result.of.back().plans);
+  return "a hybrid wins from " + std::to_string(wins_from) + " devices on" +
+         (std::isfinite(gain) ? ", by " + digits(100 * gain, 3) + " % on " +
+                                    std::to_string(result.of.back().devices) + "\n"
+                              : "; data parallel does not fit\n");
+}
+
+/// What a placed strategy is declared with.
+template <class = void>
+std::string table_text(SearchResult const& result, Plan const& plan) {
+  if (!plan.worker.is_placed()) {
+    return {};
+  }
+  return result.network ? placed_text(*result.network, plan.step.placement)
+                        : "// table: place<Net>, with devices as plan --place finds them\n";
+}
+
+}  // namespace detail
+
+/// A table. Of one number of devices all plans; of several, of each the best data parallel and the
+/// best hybrid plan, and from which number of devices on the hybrid wins. Then the type to paste,
+/// and where the numbers came from.
+/// @pre the result is not empty
+template <class = void>
+[[nodiscard]] std::string search_text(SearchResult const& result) {
+  std::string text;
+  bool extrapolated = false;
+  bool late = false;
+  for (SearchResult::Devices const& own : result.of) {
+    text += std::to_string(own.devices) + (own.devices == 1 ? " device\n" : " devices\n");
+    text += detail::plan_head();
+    for (Plan const& plan : own.plans) {
+      bool const shown = result.of.size() == 1 || &plan == best_plan(own.plans, false) ||
+                         &plan == best_plan(own.plans, true);
+      text += shown ? detail::plan_line(result, plan) : "";
+      extrapolated =
+          extrapolated || (shown && plan.feasible() && detail::marks_epochs(result, plan));
+      late = late || (shown && plan.feasible() && plan.late_gradients);
+    }
+  }
+  text += detail::marks_text(extrapolated, late) + detail::crossover_text(result);
+  Plan const* const best = recommended_plan(result);
+  if (best == nullptr) {
+    text += "nothing fits: take a smaller batch, more devices or more memory\n";
+  } else {
+    text += detail::table_text(result, *best) + "using Strategy = " + strategy_type(*best) + ";\n";
+  }
+  return text + sources_text(result.sources);
+}
+
+namespace detail {
+
+template <class = void>
+std::string plan_json(SearchResult const& result, Plan const& plan) {
+  std::string json = "{\"strategy\": " + json_text(strategy_type(plan)) +
+                     ", \"workers\": " + std::to_string(plan.workers) +
+                     ", \"devices_per_worker\": " + std::to_string(plan.worker.devices);
+  if (!plan.feasible()) {
+    return json + ", \"problem\": " + json_text(plan.problem) + "}";
+  }
+  double const c = plan.time.seconds();
+  json += ", \"T\": " + json_number(plan.time.step, 9) +
+          ", \"S\": " + json_number(plan.time.steps_per_epoch, 9) +
+          ", \"E\": " + json_number(plan.time.epochs, 9) + ", \"C\": " + json_number(c, 9) +
+          ", \"speedup\": " + json_number(result.one_device / c, 9) +
+          ", \"memory\": " + json_number(plan.step.memory, 12) +
+          ", \"bound\": " + json_text(plan.bound());
+  json += marks_epochs(result, plan) ? ", \"extrapolated\": true" : "";
+  json += plan.late_gradients ? ", \"late_gradients\": true" : "";
+  return json + "}";
+}
+
+}  // namespace detail
+
+/// `results`: for each number of `devices` the `plans` with `strategy`, `T` (seconds), `S`, `E`,
+/// `C` (seconds), `speedup`, `memory` (bytes), `bound`, or `strategy` and `problem`; `extrapolated`
+/// and `late_gradients` where E is a guess; `hybrid_gain` where both can be. `recommended`: the
+/// type to paste, null where nothing fits, and the `table` that it names where nodes are placed.
+/// `sources`: where the numbers came from.
+template <class = void>
+[[nodiscard]] std::string search_json(SearchResult const& result) {
+  std::string json = "{\n  \"results\": [";
+  for (SearchResult::Devices const& own : result.of) {
+    json += std::string{&own == result.of.data() ? "" : ","} +
+            "\n    {\"devices\": " + std::to_string(own.devices);
+    if (double const gain = hybrid_gain(own.plans); std::isfinite(gain)) {
+      json += ", \"hybrid_gain\": " + detail::json_number(gain, 6);
+    }
+    json += ", \"plans\": [";
+    for (Plan const& plan : own.plans) {
+      json += std::string{&plan == own.plans.data() ? "" : ","} + "\n      " +
+              detail::plan_json(result, plan);
+    }
+    json += "]}";
+  }
+  Plan const* const best = recommended_plan(result);
+  json += "],\n  \"recommended\": " +
+          (best != nullptr ? detail::json_text(strategy_type(*best)) : "null");
+  std::string const table =
+      best != nullptr && result.network ? detail::table_text(result, *best) : "";
+  json += table.empty() ? "" : ",\n  \"table\": " + detail::json_text(table);
+  return json + ",\n  \"sources\": " + sources_json(result.sources) + "\n}\n";
+}
+
+}  // namespace tandem

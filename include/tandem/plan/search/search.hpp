@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// search_plans: which N workers of M devices reach the target accuracy first, after Pal et al.
+/// 2019.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <tandem/plan/epochs/convergence_time.hpp>
+#include <tandem/plan/epochs/epochs.hpp>
+#include <tandem/plan/machine/collectives.hpp>
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/search/worker.hpp>
+#include <tandem/plan/search/worker_strategies.hpp>
+#include <tandem/plan/search/workers.hpp>
+
+namespace tandem {
+
+/// N workers of M devices.
+struct Plan {
+  WorkerStrategy worker{};
+  int workers = 1;
+  WorkerStep step{};
+  double reduction = 0;  ///< seconds of a step in which devices wait for the sum of gradients
+  ConvergenceTime time{};
+  bool extrapolated = false;    ///< E is a guess: the global batch is outside the points
+  bool late_gradients = false;  ///< E is that of synchronous training, its own is not known
+  bool only_shown = false;      ///< gradients are late, and nobody asked for such
+  std::string problem{};        ///< why it cannot be; else empty
+
+  [[nodiscard]] int devices() const { return workers * worker.devices; }
+  [[nodiscard]] bool feasible() const { return problem.empty(); }
+  [[nodiscard]] bool can_win() const { return feasible() && !only_shown; }
+  /// What most of a step's time on the devices goes to: "computing", "waiting in the pipeline" or
+  /// "gradients".
+  [[nodiscard]] std::string bound() const {
+    double const idle = step.idle * step.seconds;
+    double const busy = step.seconds - idle;
+    return reduction > std::max(busy, idle) ? "gradients"
+           : idle > busy                    ? "waiting in the pipeline"
+                                            : "computing";
+  }
+};
+
+namespace detail {
+
+/// Gradients of one device go while the others of its backward pass are computed, 25 MiB at a time
+/// from the last layer to the first, one after another.
+template <class = void>
+double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers) {
+  constexpr double bucket = 25 * 1024 * 1024;
+  double now = 0;  // since the begin of backward
+  double sent = 0;
+  double waiting = 0;
+  for (std::size_t n = graph.node.size(); n-- > 0;) {
+    now += graph.node[n].backward;
+    waiting += static_cast<double>(graph.node[n].parameter_bytes);
+    if (waiting > 0 && (waiting >= bucket || n == 0)) {
+      sent = std::max(sent, now) + all_reduce_seconds(machine, {workers, 1}, waiting);
+      waiting = 0;
+    }
+  }
+  return std::max(0.0, sent - now);
+}
+
+/// A device of a pipeline sums its gradients when its last backward pass has ended.
+template <class = void>
+double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers, int stride) {
+  double last = step.seconds;
+  for (std::size_t d = 0; d < step.done.size(); ++d) {
+    last = std::max(last, step.done[d] + all_reduce_seconds(machine, {workers, stride},
+                                                            step.gradient_bytes[d]));
+  }
+  return last - step.seconds;
+}
+
+}  // namespace detail
+
+/// The plan of one worker strategy on so many devices in all.
+/// @pre the worker's devices divide @p devices
+template <class = void>
+[[nodiscard]] Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one,
+                             EpochCurve const& epochs, int devices) {
+  SearchTask const& task = steps.task();
+  Plan plan{.worker = one.strategy,
+            .workers = devices / one.strategy.devices,
+            .step = one.step,
+            .late_gradients = one.strategy.asynchrony().on(),
+            .problem = one.step.problem};
+  plan.only_shown = plan.late_gradients && !task.late_gradients;
+  double const memory = task.memory > 0 ? task.memory : static_cast<double>(task.machine.memory);
+  if (plan.feasible() && one.step.memory > memory) {
+    plan.problem = "a device needs " + std::to_string(std::llround(one.step.memory / 1e6)) +
+                   " MB and has " + std::to_string(std::llround(memory / 1e6));
+  }
+  if (!plan.feasible()) {
+    return plan;
+  }
+  if (one.strategy.keeps_two_copies()) {  // their gradients are added in pairs of devices
+    double most = 0;
+    for (double const bytes : one.step.gradient_bytes) {
+      most = std::max(most, bytes);
+    }
+    plan.reduction = exchange_seconds(task.machine, {2, one.strategy.devices - 1}, most);
+  }
+  if (plan.workers > 1) {
+    plan.reduction +=
+        one.strategy.devices == 1
+            ? detail::exposed_reduction(steps.graph(), task.machine, plan.workers)
+            : detail::exposed_reduction(one.step, task.machine, plan.workers, one.strategy.devices);
+  }
+  double const batch = static_cast<double>(plan.workers) * task.batch_per_worker;
+  plan.time = {.step = one.step.seconds + plan.reduction,
+               .steps_per_epoch = std::max(1.0, task.samples / batch),
+               .epochs = epochs.epochs(batch)};
+  plan.extrapolated = epochs.extrapolates(batch);
+  return plan;
+}
+
+/// All plans for @p devices, the fastest to converge first, those that cannot be last. Before
+/// these stand asynchronous pipelines, if they may not be recommended; Hybrid takes none, so they
+/// are only there where a worker has all devices.
+/// @throws ContractError  devices < 1, or the machine has not so many
+template <class = void>
+[[nodiscard]] std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve const& epochs,
+                                             int devices) {
+  expects(devices >= 1, "search_plans(steps, epochs, devices): give one device or more");
+  expects(steps.task().machine.has(devices),
+          "search_plans(steps, epochs, devices): the machine has fewer devices");
+  std::vector<Plan> plans;
+  for (WorkerSteps::One const& one : steps.all()) {
+    bool const alone = one.strategy.devices == devices;
+    if (devices % one.strategy.devices == 0 && (alone || !one.strategy.asynchrony().on())) {
+      plans.push_back(make_plan(steps, one, epochs, devices));
+    }
+  }
+  std::stable_sort(plans.begin(), plans.end(), [](Plan const& a, Plan const& b) {
+    return a.can_win() != b.can_win()     ? a.can_win()
+           : a.feasible() != b.feasible() ? a.feasible()
+                                          : a.time.seconds() < b.time.seconds();
+  });
+  return plans;
+}
+
+namespace detail {
+
+template <class = void>
+std::string strategy_text(Plan const& plan, std::string const& table) {
+  std::string const workers = std::to_string(plan.workers);
+  if (plan.worker.devices > 1) {
+    std::string const worker = worker_type(plan.worker, plan.step.sizes, table);
+    return plan.workers == 1 ? worker : "Hybrid<DataParallel<" + workers + ">, " + worker + ">";
+  }
+  return plan.workers == 1 ? "SingleDevice<>" : "DataParallel<" + workers + ">";
+}
+
+}  // namespace detail
+
+/// The type to paste: "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>". Where nodes are
+/// placed, "ModelParallel<Placed<table>>" with what placed_text() declares.
+template <class = void>
+[[nodiscard]] std::string strategy_type(Plan const& plan) {
+  return detail::strategy_text(plan, "table");
+}
+
+/// The same in short, for a table: "ModelParallel<Placed<2 devices>>".
+template <class = void>
+[[nodiscard]] std::string strategy_label(Plan const& plan) {
+  return detail::strategy_text(plan, std::to_string(plan.worker.devices) + " devices");
+}
+
+}  // namespace tandem

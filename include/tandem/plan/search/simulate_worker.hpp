@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// simulate_worker: the step of workers that the search found, with every span and with what they
+/// share; of one worker it is worker_step()'s.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/search/worker.hpp>
+#include <tandem/plan/simulate/chain.hpp>
+#include <tandem/plan/simulate/placement.hpp>
+#include <tandem/plan/simulate/simulator.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// One device sums its gradients 25 MiB at a time while it goes on, from the last layer to the
+/// first, as search_plans() has it.
+template <class = void>  // compiled where it is called, not by every include
+std::vector<GradientBucket> gradient_buckets(CostGraph const& graph) {
+  constexpr double full = 25 * 1024 * 1024;
+  std::vector<GradientBucket> buckets;
+  double left = 0;  // of the backward pass, behind what was looked at
+  for (CostNode const& node : graph.node) {
+    left += node.backward;
+  }
+  double bytes = 0;
+  for (std::size_t n = graph.node.size(); n-- > 0;) {
+    left -= graph.node[n].backward;
+    bytes += static_cast<double>(graph.node[n].parameter_bytes);
+    if (bytes > 0 && (bytes >= full || n == 0)) {
+      buckets.push_back({bytes, n == 0 ? 0 : std::max(0.0, left)});
+      bytes = 0;
+    }
+  }
+  return buckets;
+}
+
+}  // namespace detail
+
+/// The step of options.workers such workers, each with its own minibatch; of an asynchronous
+/// pipeline, whose gradients are not summed, the steps in which worker_step() measures its period.
+/// @param step   what worker_step() or placed_worker_step() made of the worker
+/// @param graph  costs of one microbatch
+/// @throws ContractError  @p step has a problem; else as simulate_on() and simulate_placement()
+template <class = void>
+[[nodiscard]] SimulatedStep simulate_worker(WorkerStrategy const& worker, WorkerStep const& step,
+                                            CostGraph const& graph, Machine const& machine,
+                                            SimulationOptions const& options = {}) {
+  if (!step.problem.empty()) {
+    throw ContractError{"simulate_worker: it cannot run, " + step.problem};
+  }
+  expects(
+      options.workers == 1 || !worker.asynchrony().on(),
+      "simulate_worker(worker, step, graph, machine, options): an asynchronous pipeline has all "
+      "devices; give one worker");
+  if (worker.is_placed()) {
+    return simulate_placement(machine, graph, network_order(graph, step.placement), worker.devices,
+                              options);
+  }
+  detail::WorkerTable const made = detail::worker_table(worker);
+  SimulatedCosts costs = chain_costs(made.map, graph, step.sizes, worker.repeats_forward());
+  if (worker.devices == 1) {
+    costs.stage[0].gradients = detail::gradient_buckets(graph);
+  }
+  return simulate_on(machine, made.table, made.map, costs, options);
+}
+
+}  // namespace tandem

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// WorkerStrategy, WorkerStep: how the devices of one data-parallel worker share a minibatch, and
+/// what a step then takes, by simulation of the schedule's own action table on the machine.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <tandem/plan/cost/chain_partition.hpp>
+#include <tandem/plan/cost/chain_stages.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/search/worker_period.hpp>
+#include <tandem/plan/simulate/chain.hpp>
+#include <tandem/plan/simulate/simulator.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/rules/asynchrony.hpp>
+#include <tandem/schedule/rules/weight_places.hpp>
+#include <tandem/schedule/table/live_microbatches.hpp>
+#include <tandem/schedule/table/lower.hpp>
+
+namespace tandem {
+
+/// One way to cut a network, with a name of make_schedule(), of which "sequential" is
+/// ModelParallel, or "placed": see worker_placed.hpp.
+struct WorkerStrategy {
+  std::string schedule = "sequential";
+  int devices = 1;
+  int microbatches = 1;
+  int chunks = 1;           ///< stages a device, of "interleaved"
+  bool recomputes = false;  ///< Checkpoint<Boundaries>: keeps what goes from stage to stage only
+
+  /// Whether devices hold two copies of the model.
+  [[nodiscard]] bool keeps_two_copies() const { return detail::has_two_copies(schedule); }
+  [[nodiscard]] bool is_placed() const { return schedule == "placed"; }
+  /// How late its gradients are; off where they are not.
+  [[nodiscard]] Asynchrony asynchrony() const {
+    return detail::asynchrony_named(schedule, devices, microbatches);
+  }
+  /// Whether forward passes are computed again.
+  [[nodiscard]] bool repeats_forward() const {
+    Asynchrony const late = asynchrony();
+    return recomputes || (late.on() && late.weights == WeightRule::replayed);
+  }
+
+  friend bool operator==(WorkerStrategy const&, WorkerStrategy const&) = default;
+};
+
+/// Of one worker, without the reduction of gradients among workers.
+struct WorkerStep {
+  double seconds = 0;
+  double idle = 0;                       ///< share of the devices' time
+  double memory = 0;                     ///< bytes of the fullest device
+  std::vector<int> sizes{};              ///< top-level parts of each stage
+  std::vector<int> placement{};          ///< device of each node, where they are placed
+  std::vector<double> done{};            ///< of each device: when its gradients are whole
+  std::vector<double> gradient_bytes{};  ///< of each device
+  std::string problem{};                 ///< why it cannot be; else empty
+};
+
+namespace detail {
+
+template <class = void>
+std::string lacks_devices(WorkerStrategy const& worker) {
+  return "the machine has fewer than " + std::to_string(worker.devices) + " devices";
+}
+
+/// The actions of a worker's devices, messages included.
+struct WorkerTable {
+  RuntimeMap map{};
+  ActionRows table{};
+};
+
+template <class = void>
+WorkerTable worker_table(WorkerStrategy const& worker) {
+  RuntimeMap const map = make_map(worker.schedule, worker.devices, worker.chunks);
+  Asynchrony const late = worker.asynchrony();
+  int const steps = late.on() ? measured_steps(late) : 0;
+  return {map, lower(make_schedule(worker.schedule, worker.devices, worker.microbatches,
+                                   worker.chunks, steps),
+                     map)};
+}
+
+}  // namespace detail
+
+/// The step of a worker that has the first devices of the machine for itself.
+///
+/// Stages are cut so that the heaviest is as light as it can be. The step is that of simulate_on():
+/// each message has its own bytes and the link between its two devices, inside a node or between
+/// nodes, and those that use a port at the same time share it. Where gradients are late, the step
+/// is the period of the filled pipeline. Not counted: the update, sums and exchanges of gradients,
+/// and other workers, which share ports with this one only where nodes do not hold whole workers.
+/// Memory: weights, as many versions as there are, and the like, and the outputs of all
+/// microbatches that are live at once; what a device needs for a moment, its arenas and workspaces,
+/// is not counted.
+/// @param graph               costs of one microbatch
+/// @param bytes_of_parameter  that a device holds for each of parameter_bytes, as PlacementTask
+/// @pre    the worker is not placed
+/// @throws ContractError  the schedule does not exist, or check_machine() refuses the machine
+template <class = void>
+[[nodiscard]] WorkerStep worker_step(WorkerStrategy const& worker, CostGraph const& graph,
+                                     Machine const& machine, double bytes_of_parameter) {
+  std::vector<double> const times = detail::part_times(graph);
+  WorkerStep step;
+  int const count = worker.devices * worker.chunks;
+  if (static_cast<std::size_t>(count) > times.size()) {
+    step.problem = "the network has only " + std::to_string(times.size()) + " parts";
+    return step;
+  }
+  if (!machine.has(worker.devices)) {
+    step.problem = detail::lacks_devices(worker);
+    return step;
+  }
+  step.sizes = partition_chain(times, count).sizes;
+  std::vector<detail::ChainStage> const stages = detail::chain_stages(graph, step.sizes);
+
+  detail::WorkerTable const made = detail::worker_table(worker);
+  RuntimeMap const& map = made.map;
+  ActionRows const& table = made.table;
+  Asynchrony const late = worker.asynchrony();
+  bool const again = worker.repeats_forward();
+  SimulatedStep const simulated =
+      simulate_on(machine, table, map, detail::stage_costs(map, stages, again));
+
+  step.seconds = late.on() ? detail::period_seconds(simulated.device[0], late.microbatches)
+                           : simulated.last_pass;
+  for (int d = 0; d < worker.devices; ++d) {
+    auto const device = static_cast<std::size_t>(d);
+    WeightPlaces const places{.rule = late, .stage = d};
+    double busy = 0;
+    double parameters = 0;
+    double kept = 0;
+    for (int s = 0; s < static_cast<int>(map.device.size()); ++s) {
+      if (map.device[static_cast<std::size_t>(s)] == d) {
+        detail::ChainStage const& stage = stages[static_cast<std::size_t>(s) % stages.size()];
+        int const live = late.on() ? places.live() : live_microbatches(table, map, s);
+        busy +=
+            (stage.forward * (again ? 2 : 1) + stage.backward) * worker.microbatches / map.copies;
+        parameters += stage.parameter_bytes;
+        kept += again ? stage.sent_bytes * live + stage.kept_bytes : stage.kept_bytes * live;
+      }
+    }
+    step.idle += std::max(0.0, 1 - busy / step.seconds) / worker.devices;
+    step.done.push_back(late.on() ? step.seconds : simulated.device[device].last_pass);
+    step.gradient_bytes.push_back(parameters);
+    step.memory =
+        std::max(step.memory, (bytes_of_parameter + places.count() - 1) * parameters + kept);
+  }
+  return step;
+}
+
+}  // namespace tandem

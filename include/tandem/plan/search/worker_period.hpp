@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The period of a pipeline that is never emptied: what a step takes once it is filled.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include <tandem/plan/simulate/step.hpp>
+#include <tandem/schedule/orders/asynchronous_table.hpp>
+#include <tandem/schedule/rules/asynchrony.hpp>
+#include <tandem/schedule/table/action.hpp>
+
+namespace tandem::detail {
+
+/// Steps after which a period can be measured: the pipeline is filled, and its stages have found
+/// their rhythm.
+inline int measured_steps(Asynchrony const& late) {
+  int const filling = late.late_steps(0);
+  int const rounds = 12 * (late.devices / late.microbatches + 1);
+  return std::min(most_unrolled_steps, 2 * (filling + rounds));
+}
+
+/// Seconds from step to step at the first stage, over the later half of the steps: its forward
+/// passes there are all behind the filling and before the draining.
+/// @param first         device of that stage, whose row has measured_steps() steps
+/// @param microbatches  of a step
+template <class = void>  // compiled where it is called, not by every include
+double period_seconds(SimulatedDevice const& first, int microbatches) {
+  std::vector<double> end;  // of each forward pass of the first stage
+  for (SimulatedAction const& one : first.action) {
+    if (one.action.kind == ActionKind::forward) {
+      end.push_back(one.span.end);
+    }
+  }
+  auto const each = static_cast<std::size_t>(microbatches);
+  std::size_t const steps = std::max<std::size_t>(1, end.size() / each / 2);
+  return (end.back() - end[end.size() - 1 - steps * each]) / static_cast<double>(steps);
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// When the gradients of a simulated step are summed among the copies of a stage and the workers.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <tandem/plan/machine/collectives.hpp>
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/simulate/step.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+
+namespace tandem::detail {
+
+/// A bucket of a part's gradients, on all devices that have the part.
+struct SimulatedReduction {
+  int part = 0;
+  double ready = 0;
+  double seconds = 0;
+  double bytes = 0;
+};
+
+/// Two copies of a stage send each other theirs, then all workers sum in the time of
+/// all_reduce_seconds(); the slowest pair of devices counts.
+template <class = void>  // compiled where it is called, not by every include
+double reduction_seconds(Machine const& machine, StageMapView const& map, int workers, int part,
+                         double bytes) {
+  double swap = 0;
+  for (int worker = 0; worker < workers; ++worker) {
+    for (int copy = 1; copy < map.copies; ++copy) {
+      int const first = worker * map.devices;
+      swap = std::max(swap, send_seconds(machine, first + map.device[part],
+                                         first + map.device[copy * map.parts() + part], bytes));
+    }
+  }
+  double const sum = workers > 1 ? all_reduce_seconds(machine, {workers, map.devices}, bytes) : 0;
+  return swap * (map.copies - 1) + sum;
+}
+
+/// When the last backward pass of each part ends, in all copies and workers.
+template <class = void>
+std::vector<double> gradients_whole(SimulatedStep const& step, StageMapView const& map) {
+  std::vector<double> whole(static_cast<std::size_t>(map.parts()));
+  for (SimulatedDevice const& device : step.device) {
+    for (auto const& [action, span] : device.action) {
+      if (action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient) {
+        double& end = whole[static_cast<std::size_t>(action.stage % map.parts())];
+        end = std::max(end, span.end);
+      }
+    }
+  }
+  return whole;
+}
+
+/// Adds the sums of gradients to a step whose passes are there, as they become whole; a device does
+/// one at a time, beside its passes and messages, with which they share no port.
+template <class = void>
+void add_reductions(SimulatedStep& step, Machine const& machine, StageMapView const& map,
+                    std::vector<StageLoad> const& stages) {
+  if (step.workers == 1 && map.copies == 1) {
+    return;
+  }
+  std::vector<double> const whole = gradients_whole(step, map);
+  std::vector<SimulatedReduction> all;
+  for (int part = 0; part < map.parts(); ++part) {
+    auto const at = static_cast<std::size_t>(part);
+    for (GradientBucket const& bucket : stages[at].gradients) {
+      all.push_back({part, std::max(0.0, whole[at] - bucket.before_end),
+                     reduction_seconds(machine, map, step.workers, part, bucket.bytes),
+                     bucket.bytes});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](auto const& a, auto const& b) { return a.ready < b.ready; });
+  std::vector<double> free(step.device.size());
+  for (SimulatedReduction const& one : all) {
+    if (one.bytes <= 0) {
+      continue;
+    }
+    std::vector<std::pair<std::size_t, int>> with;  // device, stage
+    double begin = one.ready;
+    for (int worker = 0; worker < step.workers; ++worker) {
+      for (int stage = one.part; stage < map.stages; stage += map.parts()) {
+        with.emplace_back(worker * map.devices + map.device[stage], stage);
+        begin = std::max(begin, free[with.back().first]);
+      }
+    }
+    for (auto const& [device, stage] : with) {
+      free[device] = begin + one.seconds;
+      step.device[device].reduction.push_back(
+          {{.kind = ActionKind::reduce_gradient, .stage = static_cast<std::int16_t>(stage)},
+           {begin, begin + one.seconds}});
+    }
+  }
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// simulate_on: a step of an action table on a described machine, whose links messages share.
+///
+/// Discrete events: devices do their rows in order, messages are flows that divide the ports of the
+/// machine fairly at each instant. Where every message has its links for itself, the result is that
+/// of simulate() in schedule/time/simulate.hpp. A placement is simulated by
+/// simulator_placement.hpp; simulator_trace.hpp and simulator_svg.hpp show a step.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/simulate/jobs.hpp>
+#include <tandem/plan/simulate/ports.hpp>
+#include <tandem/plan/simulate/reductions.hpp>
+#include <tandem/plan/simulate/step.hpp>
+#include <tandem/plan/simulate/table.hpp>
+#include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+
+namespace tandem {
+
+struct SimulationOptions {
+  int workers = 1;  ///< all do the same; device d of worker w is the machine's w · devices + d
+  int depth = 1;    ///< as simulate(): messages of a link and direction on their way or waiting
+  bool shares_links = true;  ///< else each message has its whole link, as if it were alone
+};
+
+namespace detail {
+
+template <class = void>  // compiled where it is called, not by every include
+void check_costs(SimulatedCosts const& costs, StageMapView const& map) {
+  expects(static_cast<int>(costs.stage.size()) == map.stages &&
+              static_cast<int>(costs.message_bytes.size()) == map.edges,
+          "simulate_on(machine, table, map, costs): give costs for each stage and bytes for each "
+          "edge of the map");
+  auto const good = [](double number) { return std::isfinite(number) && number >= 0; };
+  bool all = good(costs.update) &&
+             std::all_of(costs.message_bytes.begin(), costs.message_bytes.end(), good);
+  for (StageLoad const& s : costs.stage) {
+    all = all && good(s.forward) && good(s.input_gradient) && good(s.weight_gradient) &&
+          std::isfinite(s.backward) && good(s.kept_bytes) && good(s.working_bytes);
+    for (GradientBucket const& bucket : s.gradients) {
+      all = all && good(bucket.bytes) && good(bucket.before_end);
+    }
+  }
+  expects(all,
+          "simulate_on(machine, table, map, costs): give seconds and bytes that are finite and "
+          "not negative");
+}
+
+/// Whether messages cross the map and the table has none.
+template <class = void>
+bool lacks_messages(ActionRows const& table, StageMapView const& map) {
+  for (std::vector<Action> const& row : table) {
+    for (Action const& action : row) {
+      if (is_message(action.kind)) {
+        return false;
+      }
+    }
+  }
+  for (int e = 0; e < map.edges; ++e) {
+    if (map.crosses(e)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace detail
+
+/// The step of @p table on the devices of @p map, which are those of one worker.
+///
+/// A message takes bytes / its rate, which changes with who else uses its ports
+/// (simulator_ports.hpp), and then the latency of its link. Gradients are summed among workers, and
+/// copies of stages, when the last backward pass of a stage has ended (GradientBucket), in the time
+/// that collectives.hpp says.
+/// Cost: O(log n) for each of n actions of all workers, and at each instant at which a message
+///       begins or ends O(messages on their way).
+/// @pre    verify(table, map, ...) finds nothing wrong
+/// @param table  with messages: lower() puts them in
+/// @throws ContractError  the machine has not so many devices; the map is not one, or not of this
+///                        table; the costs are not of this map; an action waits forever
+template <class = void>
+[[nodiscard]] SimulatedStep simulate_on(Machine const& machine, ActionRows const& table,
+                                        StageMapView const& map, SimulatedCosts const& costs,
+                                        SimulationOptions const& options = {}) {
+  expects(is_sound(map) && map.devices == devices_of(table) && options.depth >= 0 &&
+              options.workers >= 1,
+          "simulate_on(machine, table, map, costs, options): give a map with as many devices as "
+          "the table has rows, in which every edge leads from a lower stage to a higher one; a "
+          "depth of 0 or more and a worker or more");
+  detail::check_costs(costs, map);
+  expects(!detail::lacks_messages(table, map),
+          "simulate_on(machine, table, map, costs): the table has no messages; lower() it first");
+  int const devices = options.workers * map.devices;
+  detail::MachinePorts const ports{machine, devices};
+  detail::SimulatorJobs jobs;
+  std::deque<detail::TableJobs> workers;
+  for (int first = 0; first < devices; first += map.devices) {
+    workers.emplace_back(jobs, table, map, costs, options.depth, first);
+  }
+  std::vector<PlacementSpan> const span = detail::JobRun{jobs, ports, options.shares_links}.run();
+
+  SimulatedStep step{.workers = options.workers};
+  step.device.resize(static_cast<std::size_t>(devices));
+  for (detail::TableJobs const& worker : workers) {
+    worker.note(table, span, step);
+  }
+  detail::add_reductions(step, machine, map, costs.stage);
+  detail::summarise(step, costs.stage);
+  return step;
+}
+
+}  // namespace tandem

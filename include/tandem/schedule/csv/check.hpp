@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// check_table: whether a table that was read from a file can run, with errors that say where.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <tandem/schedule/csv/reader.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/table/lower.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/schedule/time/timeline.hpp>
+#include <tandem/schedule/verify/sentence.hpp>
+#include <tandem/schedule/verify/updates.hpp>
+#include <tandem/schedule/verify/verify.hpp>
+
+namespace tandem {
+
+/// A table that can run. Stages are a chain (of each copy), on the ranks in whose rows they stand.
+struct CheckedTable {
+  ActionRows passes;
+  ActionRows lowered;  ///< with messages: as read, or as lower() puts them
+  RuntimeMap map;
+  int microbatches = 0;  ///< of all steps
+  Asynchrony asynchrony;
+};
+
+namespace detail {
+
+template <class = void>
+class TableCheck {
+ public:
+  TableCheck(ReadTable const& read, int copies, std::string_view schedule, std::string const& name)
+      : read_{read}, copies_{copies}, schedule_{schedule}, name_{name} {}
+
+  CheckedTable run(int depth) {
+    CheckedTable table;
+    count();
+    make_map(table.map);
+    limit_microbatches();
+    table.microbatches = last_microbatch_ + 1;
+    table.passes.resize(read_.rows.size());
+    for (std::size_t rank = 0; rank < read_.rows.size(); ++rank) {
+      for (Action const& action : read_.rows[rank]) {
+        if (!is_message(action.kind)) {
+          table.passes[rank].push_back(action);
+        }
+      }
+    }
+    table.lowered = has_messages_ ? read_.rows : lower(read_.rows, table.map);
+    table.asynchrony = asynchrony(table.microbatches);
+    Verdict verdict = judge(table, depth);
+    if (!verdict) {
+      TextPlace const place = place_of(verdict, table.lowered);
+      name_passes(verdict);
+      throw TableError{name_, place, to_string(verdict)};
+    }
+    return table;
+  }
+
+ private:
+  // Finds the largest stage and microbatch, and where they stand.
+  void count() {
+    for (std::size_t rank = 0; rank < read_.rows.size(); ++rank) {
+      for (std::size_t i = 0; i < read_.rows[rank].size(); ++i) {
+        Action const& action = read_.rows[rank][i];
+        ++actions_;
+        has_messages_ = has_messages_ || is_message(action.kind);
+        exchanges_ = exchanges_ || action.kind == ActionKind::exchange;
+        bool const updates =
+            action.kind == ActionKind::update || action.kind == ActionKind::exchange;
+        first_update_ = updates && first_update_ == ActionKind::end ? action.kind : first_update_;
+        if (action.stage > last_stage_) {
+          last_stage_ = action.stage;
+          last_stage_at_ = read_.place[rank][i];
+        }
+        if (action.index > last_microbatch_) {
+          last_microbatch_ = action.index;
+          last_microbatch_at_ = read_.place[rank][i];
+        }
+      }
+    }
+  }
+
+  void make_map(RuntimeMap& map) const {
+    int const stages = last_stage_ + 1;
+    if (stages % copies_ != 0) {
+      throw TableError{name_, last_stage_at_,
+                       "stages go to " + std::to_string(last_stage_) + ", but " +
+                           std::to_string(stages) + " stages cannot be " + std::to_string(copies_) +
+                           " copies of a pipeline; number those of the second copy on from the "
+                           "last of the first"};
+    }
+    map.devices = static_cast<int>(read_.rows.size());
+    map.copies = copies_;
+    map.device.assign(static_cast<std::size_t>(stages), -1);
+    for (std::size_t rank = 0; rank < read_.rows.size(); ++rank) {
+      for (Action const& action : read_.rows[rank]) {
+        std::int16_t& device = map.device[static_cast<std::size_t>(action.stage)];
+        device = device < 0 ? static_cast<std::int16_t>(rank) : device;
+      }
+    }
+    for (int s = 0; s < stages; ++s) {
+      if (map.device[static_cast<std::size_t>(s)] < 0) {
+        throw TableError{name_, last_stage_at_,
+                         "stages go to " + std::to_string(last_stage_) + ", but stage " +
+                             std::to_string(s) + " is in no row; number stages from 0 on"};
+      }
+      if (s % (stages / copies_) != 0) {
+        map.edge.push_back({.from = static_cast<std::int16_t>(s - 1),
+                            .to = static_cast<std::int16_t>(s),
+                            .link = static_cast<std::int16_t>(map.links++)});
+      }
+    }
+  }
+
+  // Each stage needs a forward of each microbatch of its copy: refuses before memory is taken for
+  // more of them than there can be.
+  void limit_microbatches() const {
+    long long const forwards =
+        (last_microbatch_ + 1LL) / copies_ * static_cast<long long>(last_stage_ + 1);
+    if (forwards > actions_) {
+      throw TableError{name_, last_microbatch_at_,
+                       "microbatch " + std::to_string(last_microbatch_) +
+                           " cannot be: with those before it there would be " +
+                           std::to_string(forwards) +
+                           " forwards, more than all actions here; number microbatches from 0 on"};
+    }
+  }
+
+  // Of an asynchronous table: a step has as many microbatches as stand in a row for each update.
+  [[nodiscard]] Asynchrony asynchrony(int microbatches) const {
+    int updates = 0;
+    for (Action const& action : read_.rows.front()) {
+      updates += action.kind == ActionKind::update ? 1 : 0;
+    }
+    int const of_step = updates > 0 ? (microbatches + updates - 1) / updates : 1;
+    Asynchrony const found =
+        asynchrony_named(schedule_, static_cast<int>(read_.rows.size()), of_step);
+    if (found.on() && microbatches % of_step != 0) {
+      throw TableError{name_, last_microbatch_at_,
+                       std::to_string(microbatches) + " microbatches are no whole steps of " +
+                           std::to_string(of_step) +
+                           ", as many as there are for each update in the first row"};
+    }
+    return found;
+  }
+
+  [[nodiscard]] Verdict judge(CheckedTable const& table, int depth) const {
+    if (table.asynchrony.on()) {
+      return verify(table.lowered, table.map, table.microbatches, table.asynchrony, depth);
+    }
+    if (first_update_ == ActionKind::end) {
+      return verify(table.lowered, table.map, table.microbatches, depth);
+    }
+    Averaging averaging;
+    averaging.what = exchanges_ ? Averaged::weights : Averaged::gradients;
+    averaging.overlapped = first_update_ == ActionKind::exchange;
+    return verify(table.lowered, table.map, table.microbatches, averaging, depth);
+  }
+
+  // Where lower() put the messages, the sentence is about the passes that are in the file, unless
+  // it is about who waits for whom.
+  void name_passes(Verdict& verdict) const {
+    bool const waits = verdict.flaw == Flaw::deadlock || verdict.flaw == Flaw::unmatched_send ||
+                       verdict.flaw == Flaw::unmatched_receive ||
+                       verdict.flaw == Flaw::out_of_fifo_order;
+    if (!has_messages_ && !waits) {
+      verdict.action = pass_of(verdict.action, verdict.rank);
+      verdict.other = pass_of(verdict.other, verdict.rank);
+    }
+  }
+
+  Action pass_of(Action action, int rank) const {
+    if (action.kind == ActionKind::receive_forward || action.kind == ActionKind::send_forward) {
+      action.kind = ActionKind::forward;
+    } else if (is_message(action.kind)) {
+      action.kind = ActionKind::backward;
+      for (Action const& one : row_of(read_.rows, rank)) {
+        if (one.stage == action.stage && one.kind == ActionKind::input_gradient) {
+          action.kind = ActionKind::input_gradient;
+        }
+      }
+    }
+    return action;
+  }
+
+  // A message that lower() put there is traced to its pass.
+  TextPlace place_of(Verdict const& verdict, ActionRows const& lowered) const {
+    auto const rank = static_cast<std::size_t>(verdict.rank);
+    auto position = static_cast<std::size_t>(verdict.position);
+    if (rank >= lowered.size()) {
+      return {};
+    }
+    if (!has_messages_) {
+      std::size_t passes = 0;
+      for (std::size_t i = 0; i < position && i < lowered[rank].size(); ++i) {
+        passes += is_message(lowered[rank][i].kind) ? 0 : 1;
+      }
+      bool const sends = position < lowered[rank].size() &&
+                         (lowered[rank][position].kind == ActionKind::send_forward ||
+                          lowered[rank][position].kind == ActionKind::send_backward);
+      position = sends && passes > 0 ? passes - 1 : passes;
+    }
+    return position < read_.place[rank].size() ? read_.place[rank][position] : read_.end[rank];
+  }
+
+  ReadTable const& read_;
+  int copies_;
+  std::string_view schedule_;
+  std::string const& name_;
+  long long actions_ = 0;
+  bool has_messages_ = false;
+  bool exchanges_ = false;
+  ActionKind first_update_ = ActionKind::end;  // of U and X, in the first row that has either
+  int last_stage_ = -1;
+  TextPlace last_stage_at_;
+  int last_microbatch_ = -1;
+  TextPlace last_microbatch_at_;
+};
+
+}  // namespace detail
+
+/// Lowers a table of passes (and updates) only, and verifies it; a table with messages is verified
+/// as it is. U and X of a synchronous table are verified as those of one step.
+/// @param copies    of the pipeline in the table: 2 for Chimera and cross model parallelism
+/// @param depth     messages of a link and direction that may be on their way
+/// @param name      of the file, for messages
+/// @param schedule  the name of an asynchronous schedule, whose versions the passes then read
+/// @throws TableError  the table cannot run: why, and at which action
+template <class = void>  // compiled where it is called, not by every include
+CheckedTable check_table(ReadTable const& table, int copies, int depth, std::string const& name,
+                         std::string_view schedule = {}) {
+  return detail::TableCheck<>{table, copies, schedule, name}.run(depth);
+}
+
+}  // namespace tandem

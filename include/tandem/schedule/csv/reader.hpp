@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Reads an action table from the CSV form that PyTorch's pipelining schedules use.
+///
+/// A line is a rank, a cell an action such as 0F3, 1SEND_B0 or 0U; an empty cell is an idle slot.
+/// In asynchronous tables 0F3@2 reads the weights after two updates.
+/// Spaces and quotes around an action do not count. What PyTorch does beyond that is refused with
+/// a sentence: sharded parameters (UNSHARD, RESHARD) and two passes in one cell (OVERLAP_F_B).
+
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/core/printable.hpp>
+#include <tandem/schedule/table/action.hpp>
+#include <tandem/schedule/table/action_table.hpp>
+
+namespace tandem {
+
+/// Where an action stands in its file; both count from 1, columns in bytes.
+struct TextPlace {
+  int line = 1;
+  int column = 1;
+
+  friend constexpr bool operator==(TextPlace const&, TextPlace const&) = default;
+};
+
+/// A table, and for each action of each rank where it was read.
+struct ReadTable {
+  ActionRows rows;
+  std::vector<std::vector<TextPlace>> place;
+  std::vector<TextPlace> end;  ///< of each rank's line: one behind its last character
+};
+
+/// A file of actions cannot be read, or describes a schedule that cannot run.
+class TableError : public Error {
+ public:
+  TableError(std::string const& name, TextPlace at, std::string const& what)
+      : Error{name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + what},
+        place_{at} {}
+
+  [[nodiscard]] TextPlace place() const noexcept { return place_; }
+
+ private:
+  TextPlace place_;
+};
+
+namespace detail {
+
+inline constexpr char const* action_examples =
+    "write a stage, a kind and a microbatch, such as 0F3, 0B3, 0I3, 0W3, 0SEND_F3, 1RECV_F3, "
+    "1SEND_B3 or 0RECV_B3";
+
+inline constexpr int most_rows = 32'767;  // ranks have numbers of 16 bits
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+constexpr bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || c == '_'; }
+
+// The number that text begins with, which it loses; -1 if there is none, -2 if it is above limit.
+inline std::int64_t take_number(std::string_view& text, std::int64_t limit) {
+  std::size_t digits = 0;
+  while (digits < text.size() && is_digit(text[digits])) {
+    ++digits;
+  }
+  std::int64_t number = -1;
+  if (digits > 0) {
+    auto const result = std::from_chars(text.data(), text.data() + digits, number);
+    number = result.ec == std::errc{} && number <= limit ? number : -2;
+  }
+  text.remove_prefix(digits);
+  return number;
+}
+
+// What is wrong with the cell, "" if nothing; then action is what it says.
+template <class = void>
+std::string parse_action(std::string_view cell, Action& action) {
+  std::string const quoted = "'" + printable(cell.substr(0, 40)) + "'";
+  if (cell.front() == '(') {
+    return quoted + " has two passes at once; write them as two cells";
+  }
+  std::int64_t const stage = take_number(cell, std::numeric_limits<std::int16_t>::max());
+  std::size_t letters = 0;
+  while (letters < cell.size() && is_letter(cell[letters])) {
+    ++letters;
+  }
+  std::string_view const word = cell.substr(0, letters);
+  cell.remove_prefix(letters);
+  std::int64_t const index = take_number(cell, std::numeric_limits<std::int32_t>::max());
+  bool const versioned = !cell.empty() && cell.front() == '@';
+  cell.remove_prefix(versioned ? 1 : 0);
+  std::int64_t const version =
+      versioned ? take_number(cell, std::numeric_limits<std::uint8_t>::max()) : 0;
+  if (version == -2) {
+    return quoted + " has too large a version; versions go to 255";
+  }
+  if (stage == -2 || index == -2) {
+    return quoted + " has too large a number; stages go to 32767, microbatches to 2147483647";
+  }
+  if (stage >= 0 && (word == "UNSHARD" || word == "RESHARD") && cell.empty()) {
+    return quoted + " is of sharded parameters, which this table has no place for; leave it out";
+  }
+  int kind = 0;
+  while (kind < static_cast<int>(ActionKind::end) &&
+         word != name_of(static_cast<ActionKind>(kind)).text) {
+    ++kind;
+  }
+  if (stage < 0 || kind == static_cast<int>(ActionKind::end) || version < 0 || !cell.empty()) {
+    return quoted + " is no action; " + action_examples;
+  }
+  action = {static_cast<ActionKind>(kind), 0, static_cast<std::int16_t>(stage), 0};
+  bool const numbered = name_of(action.kind).numbered;
+  if (!numbered && index >= 0) {
+    return quoted + " takes no number; write '" + to_string(action) + "'";
+  }
+  if (numbered && index < 0 && action.kind != ActionKind::reduce_gradient) {
+    return quoted + " lacks its microbatch; write one behind it, as in '" + to_string(action) + "'";
+  }
+  if (versioned && action.kind != ActionKind::forward && action.kind != ActionKind::backward) {
+    return quoted + " takes no version; only F and B read weights of one";
+  }
+  action.version = static_cast<std::uint8_t>(version);
+  action.index = index < 0 ? 0 : static_cast<std::int32_t>(index);
+  return "";
+}
+
+}  // namespace detail
+
+/// PyTorch's REDUCE_GRAD without a number is that of bucket 0. Empty lines at the end do not count.
+/// @param name  of the file, for messages such as "table.csv:2:14: 'xF3' is no action; write ..."
+/// @throws TableError  a cell is no action, @p text has none at all, or more than 32767 lines
+template <class = void>
+ReadTable read_table_csv(std::string_view text, std::string const& name) {
+  ReadTable table;
+  std::size_t const byte_order_mark = text.substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
+  text.remove_prefix(byte_order_mark);
+  auto const blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '"'; };
+  std::size_t actions = 0;
+  std::size_t ranks = 0;
+  for (int line = 1; !text.empty(); ++line) {
+    std::size_t const length = text.find('\n');
+    std::string_view const row = text.substr(0, length);
+    text.remove_prefix(length == std::string_view::npos ? text.size() : length + 1);
+    if (line > detail::most_rows) {  // empty ones at the end do not count
+      std::size_t const visible = row.find_first_not_of(" \t\r\",");
+      if (visible != row.npos) {
+        throw TableError{name,
+                         {line, static_cast<int>(visible) + 1},
+                         "a table has a line for each rank, and 32767 of them at most"};
+      }
+      continue;
+    }
+    table.rows.emplace_back();
+    table.place.emplace_back();
+    std::size_t visible = 0;
+    for (std::size_t begin = 0; begin <= row.size();) {
+      std::size_t const comma = row.find(',', begin);
+      std::size_t end = comma == std::string_view::npos ? row.size() : comma;
+      std::size_t const next = end + 1;
+      while (end > begin && blank(row[end - 1])) {
+        --end;
+      }
+      while (begin < end && blank(row[begin])) {
+        ++begin;
+      }
+      if (begin < end) {
+        TextPlace const at{line, static_cast<int>(begin) + 1};
+        Action action;
+        std::string const fault = detail::parse_action(row.substr(begin, end - begin), action);
+        if (!fault.empty()) {
+          throw TableError{name, at, fault};
+        }
+        table.rows.back().push_back(action);
+        table.place.back().push_back(at);
+        ++actions;
+      }
+      visible = end > visible ? end : visible;
+      begin = next;
+    }
+    table.end.push_back({line, static_cast<int>(visible) + 1});
+    ranks = visible > 0 ? table.rows.size() : ranks;
+  }
+  if (actions == 0) {
+    throw TableError{name, {}, std::string{"there is no action here; "} + detail::action_examples};
+  }
+  table.rows.resize(ranks);
+  table.place.resize(ranks);
+  table.end.resize(ranks);
+  return table;
+}
+
+}  // namespace tandem

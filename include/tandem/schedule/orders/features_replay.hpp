@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// FeaturesReplay: backward passes on features that are computed again, with the current weights.
+
+#include <tandem/schedule/orders/asynchronous_schedule.hpp>
+
+namespace tandem {
+
+/// PipeDream's order of passes with one version of the weights. A stage keeps only what enters it;
+/// B(g) computes the forward pass of its old input h again with the weights of now, and takes the
+/// gradient there with the error that came back, which is of older weights:
+///
+///   w_k(t + 1) = update(w_k(t), gradient at (h_k(g), w_k(t)), for the error of stage k + 1)
+///
+/// Staleness: inputs and errors, of up to p - 1 - k updates; the weights are current. Memory: one
+/// version of the weights, the inputs of p - k microbatches, the activations of one. Cost: one more
+/// forward pass.
+/// Source: Huo et al., NeurIPS 2018, arXiv:1807.04511
+struct FeaturesReplay {
+  static constexpr char const* name = "features_replay";
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::replayed};
+  }
+};
+
+}  // namespace tandem

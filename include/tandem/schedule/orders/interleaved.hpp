@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Interleaved: 1F1B on several stages a device, which shortens the idle time.
+
+#include <algorithm>
+
+#include <tandem/schedule/orders/pipeline_schedule.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+template <int Chunks>
+struct ChunksIsSound {
+  static constexpr bool value = true;
+  static_assert(Chunks >= 1, "Interleaved<Chunks>: give a positive number of stages a device");
+};
+
+/// A device's k-th forward in the order in which microbatches come in groups of p, each group going
+/// through all chunks; the k-th backward goes through them from the last to the first.
+constexpr Action interleaved_pass(ActionKind kind, int devices, int chunks, int device, int k) {
+  int const group = devices * chunks;
+  int const forward_chunk = k % group / devices;
+  int const chunk = kind == ActionKind::forward ? forward_chunk : chunks - 1 - forward_chunk;
+  return pass(kind, chunk * devices + device, k / group * devices + k % devices);
+}
+
+template <class Sink>
+constexpr void generate_interleaved(int devices, int microbatches, int chunks, Sink& sink) {
+  int const passes = microbatches * chunks;
+  for (int r = 0; r < devices; ++r) {
+    int const warm_up = std::min(2 * (devices - r - 1) + (chunks - 1) * devices, passes);
+    for (int k = 0; k < warm_up; ++k) {
+      sink(r, interleaved_pass(ActionKind::forward, devices, chunks, r, k));
+    }
+    for (int k = 0; k < passes; ++k) {
+      if (warm_up + k < passes) {
+        sink(r, interleaved_pass(ActionKind::forward, devices, chunks, r, warm_up + k));
+      }
+      sink(r, interleaved_pass(ActionKind::backward, devices, chunks, r, k));
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Device r has the stages r, p + r, … of p * Chunks, each a Chunks-th of a 1F1B stage.
+///
+/// Idle for (p - 1)(F + B) / Chunks; sends Chunks times as much as 1F1B. With v = Chunks, a device
+/// has at most min(2 (p - 1 - r) + (v - 1) p + 1, m v) microbatches live, summed over its stages.
+/// @pre    the microbatches are a multiple of the devices
+/// Source: Narayanan et al., arXiv:2104.04473
+template <int Chunks>
+struct Interleaved {
+  static constexpr char const* name = "interleaved";
+  static constexpr int chunks = Chunks >= 1 ? Chunks : 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1 && microbatches % devices == 0;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    detail::generate_interleaved(devices, microbatches, chunks, sink);
+  }
+
+  static_assert(detail::ChunksIsSound<Chunks>::value);
+};
+
+}  // namespace tandem

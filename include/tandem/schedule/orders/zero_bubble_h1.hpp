@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ZeroBubbleH1: 1F1B with the weight gradients deferred to where a device would be idle.
+
+#include <algorithm>
+
+#include <tandem/schedule/orders/pipeline_schedule.hpp>
+
+namespace tandem {
+
+/// Device r: min(p - r, m) forwards, then I, W once more than r are deferred, and F in turn; the
+/// weight gradients that are left stand at the end.
+///
+/// Idle for (p - 1)(F + I - W), a third of 1F1B if F = I = W. At most min(m, p) microbatches are
+/// live on each device, and on the last ones most of them wait for W alone.
+/// Source: Qi et al., arXiv:2401.10241 (H1)
+struct ZeroBubbleH1 {
+  static constexpr char const* name = "zero_bubble_h1";
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = true;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      int const warm_up = std::min(devices - r, microbatches);
+      int retired = 0;
+      for (int i = 0; i < warm_up; ++i) {
+        sink(r, detail::pass(ActionKind::forward, r, i));
+      }
+      for (int i = 0; i < microbatches; ++i) {
+        sink(r, detail::pass(ActionKind::input_gradient, r, i));
+        if (i + 1 - retired > r) {
+          sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
+        }
+        if (warm_up + i < microbatches) {
+          sink(r, detail::pass(ActionKind::forward, r, warm_up + i));
+        }
+      }
+      while (retired < microbatches) {
+        sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
+      }
+    }
+  }
+};
+
+}  // namespace tandem

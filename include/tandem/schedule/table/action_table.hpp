@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ActionTable: the rows of all devices of a model replica, as a constexpr value or, as
+/// std::vector<std::vector<Action>>, one that was read from a file.
+
+#include <vector>
+
+#include <tandem/schedule/table/action.hpp>
+
+namespace tandem {
+
+/// Rows of at most @p Length actions, one a device.
+template <int Devices, int Length>
+struct ActionTable {
+  static constexpr int devices = Devices;
+  int length[Devices] = {};
+  Action action[Devices][Length > 0 ? Length : 1] = {};
+
+  constexpr void add(int device, Action a) { action[device][length[device]++] = a; }
+};
+
+/// What an algorithm reads of either form.
+struct ActionSpan {
+  Action const* data = nullptr;
+  int size = 0;
+
+  constexpr Action const& operator[](int i) const { return data[i]; }
+  [[nodiscard]] constexpr Action const* begin() const { return data; }
+  [[nodiscard]] constexpr Action const* end() const { return data + size; }
+};
+
+template <int Devices, int Length>
+constexpr ActionSpan row_of(ActionTable<Devices, Length> const& table, int device) {
+  return {table.action[device], table.length[device]};
+}
+template <int Devices, int Length>
+constexpr int devices_of(ActionTable<Devices, Length> const&) {
+  return Devices;
+}
+
+using ActionRows = std::vector<std::vector<Action>>;
+
+inline ActionSpan row_of(ActionRows const& table, int device) {
+  auto const& row = table[static_cast<std::size_t>(device)];
+  return {row.data(), static_cast<int>(row.size())};
+}
+inline int devices_of(ActionRows const& table) { return static_cast<int>(table.size()); }
+
+template <int Devices, int Length>
+ActionRows rows_of(ActionTable<Devices, Length> const& table) {
+  ActionRows rows;
+  for (int device = 0; device < Devices; ++device) {
+    ActionSpan const row = row_of(table, device);
+    rows.emplace_back(row.begin(), row.end());
+  }
+  return rows;
+}
+
+}  // namespace tandem

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// device_graph: the part of a network that one device of a model replica computes, as a graph.
+///
+/// A tensor that comes from a stage elsewhere is a node of kind `receive` before its first reader;
+/// one that leaves ends in a node of kind `send` for each device that wants it. The gradient of a
+/// `receive` is what goes back, that of a `send` is what comes back.
+
+#include <cstdint>
+
+#include <tandem/graph/graph.hpp>
+#include <tandem/schedule/table/stage_map.hpp>
+#include <tandem/strategy/cut/partition.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
+/// listed once, so that the walk is about linear in the edges.
+template <GraphSize Whole, class Map>
+struct DeviceCutter {
+  Graph<Whole> const& network;
+  Partition<Whole.nodes> const& partition;
+  Map const& map;
+  int device;
+  bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
+  GraphSize size{};
+  std::int16_t local[Whole.nodes] = {};    // of the copy at work: index here plus one, or 0
+  int reader[Whole.edges + 1] = {};        // of an edge
+  int first_reading[Whole.nodes] = {};     // of a node: the first edge that carries its output …
+  int next_reading[Whole.edges + 1] = {};  // … and of an edge: the next one, or -1
+
+  template <class G>
+  constexpr void cut(G* graph) {
+    list_readings();
+    for (int copy = 0; copy < map.copies; ++copy) {
+      for (std::int16_t& index : local) {
+        index = 0;
+      }
+      for (int n = 0; n < Whole.nodes; ++n) {
+        if (device_of(copy, n) == device) {
+          add_inputs(graph, copy, n);
+          add_node(graph, copy, n);
+          add_sends(graph, copy, n);
+        }
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] constexpr int stage_of(int copy, int n) const {
+    return copy * map.parts() + partition.part[n];
+  }
+  [[nodiscard]] constexpr int device_of(int copy, int n) const {
+    return map.device[stage_of(copy, n)];
+  }
+  [[nodiscard]] static constexpr bool is_input(Node const& node) {
+    return node.kind == NodeKind::input;
+  }
+
+  constexpr void list_readings() {
+    for (int& first : first_reading) {
+      first = -1;
+    }
+    for (int n = Whole.nodes - 1; n >= 0; --n) {
+      for (int e = network.node[n].first_edge + network.node[n].edges - 1;
+           e >= network.node[n].first_edge; --e) {
+        reader[e] = n;
+        next_reading[e] = first_reading[network.source[e]];
+        first_reading[network.source[e]] = e;
+      }
+    }
+  }
+
+  template <class G>
+  constexpr int add(G* graph, Node node, int stage, int edges) {
+    node.stage = stage;
+    node.first_edge = size.edges;
+    node.edges = edges;
+    if (graph != nullptr) {
+      graph->node[size.nodes] = node;
+    }
+    return size.nodes++;
+  }
+  template <class G>
+  constexpr void add_edge(G* graph, int source, int origin) {
+    if (graph != nullptr) {
+      graph->source[size.edges] = source;
+      graph->edge_origin[size.edges] = origin;
+    }
+    ++size.edges;
+  }
+
+  // What node n reads and is not here yet, in ascending order: as it is sent.
+  template <class G>
+  constexpr void add_inputs(G* graph, int copy, int n) {
+    Node const& node = network.node[n];
+    for (int left = node.edges; left > 0; --left) {
+      int source = Whole.nodes;
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const here = local[network.source[e]] != 0;
+        source = !here && network.source[e] < source ? network.source[e] : source;
+      }
+      if (source == Whole.nodes) {
+        return;
+      }
+      Node end = network.node[source];
+      if (!is_input(end)) {
+        end = transfer(NodeKind::receive, end, stage_of(copy, source));
+      }
+      local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
+    }
+  }
+
+  template <class G>
+  constexpr void add_node(G* graph, int copy, int n) {
+    Node node = network.node[n];
+    node.first_parameter = size.parameters;
+    for (int p = 0; p < node.parameters; ++p, ++size.parameters) {
+      if (graph != nullptr) {
+        graph->parameter[size.parameters] = network.parameter[network.node[n].first_parameter + p];
+        graph->parameter[size.parameters].node = size.nodes;
+      }
+    }
+    local[n] = static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
+    for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
+      add_edge(graph, local[network.source[e]] - 1, e);
+    }
+    if (graph != nullptr && n == Whole.nodes - 1) {
+      graph->result = local[n] - 1;
+    }
+  }
+
+  // To each device that reads the output of n, in ascending order.
+  template <class G>
+  constexpr void add_sends(G* graph, int copy, int n) {
+    for (int last = -1; !is_input(network.node[n]);) {
+      int to = map.devices;
+      for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
+        int const there = device_of(copy, reader[e]);
+        to = there != device && there > last && there < to ? there : to;
+      }
+      if (to == map.devices) {
+        return;
+      }
+      add_send(graph, copy, n, to);
+      last = to;
+    }
+  }
+  template <class G>
+  constexpr void add_send(G* graph, int copy, int n, int to) {
+    int edges = 0;
+    int first = -1;
+    for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
+      if (device_of(copy, reader[e]) == to) {
+        first = edges++ == 0 ? e : first;
+      }
+    }
+    edges = apart ? edges : 1;
+    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, reader[first])),
+        stage_of(copy, n), edges);
+    for (int e = first; edges > 0; e = next_reading[e]) {
+      if (device_of(copy, reader[e]) == to) {
+        add_edge(graph, local[n] - 1, e);
+        --edges;
+      }
+    }
+  }
+
+  static constexpr Node transfer(NodeKind kind, Node const& of, int peer) {
+    Node end{.kind = kind, .needs_gradient = of.needs_gradient, .top = of.top};
+    end.origin = of.origin;
+    end.peer = peer;
+    end.in = end.out = of.out;
+    end.name = kind == NodeKind::send ? "Send" : "Receive";
+    end.path = of.path;
+    return end;
+  }
+};
+
+}  // namespace detail
+
+/// How large the graph of @p device is. See device_graph().
+template <GraphSize Whole, class Map>
+constexpr GraphSize device_graph_size(Graph<Whole> const& network,
+                                      Partition<Whole.nodes> const& partition, Map const& map,
+                                      int device, bool apart) {
+  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  cutter.cut(static_cast<Graph<Whole>*>(nullptr));
+  return cutter.size;
+}
+
+/// The graph of one device: its stages' nodes, copy by copy, each in the network's order.
+/// @param apart  the gradients that several readers on one device give a tensor from another are
+///               sent one by one, so that they are added in the network's order
+template <GraphSize Own, GraphSize Whole, class Map>
+constexpr Graph<Own> device_graph(Graph<Whole> const& network,
+                                  Partition<Whole.nodes> const& partition, Map const& map,
+                                  int device, bool apart) {
+  Graph<Own> graph;
+  graph.tops = network.tops;
+  graph.result = -1;
+  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  cutter.cut(&graph);
+  return graph;
+}
+
+}  // namespace tandem

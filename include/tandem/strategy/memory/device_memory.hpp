@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// DeviceMemory: how much memory the tensors of a device take at most. One function on values, for
+/// fits<>, where the compiler knows them, and for the planner, which makes them up.
+///
+/// Gradients of activations are placed as an engine places them. Values have memory of their own,
+/// though an engine lets some share; only a ReLU takes that of the batch norm before it. Left out
+/// is what only a backend knows: scratch memory, packed weights, batches and messages on their way,
+/// and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
+
+#include <algorithm>
+#include <cstdint>
+
+#include <tandem/core/scratch.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/graph/rewrite.hpp>
+#include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/schedule/table/live_microbatches.hpp>
+#include <tandem/strategy/batch/microbatch_sizes.hpp>
+#include <tandem/strategy/cut/checkpoint_rule.hpp>
+#include <tandem/strategy/cut/local_stage.hpp>
+#include <tandem/strategy/memory/buffer_sizes.hpp>
+#include <tandem/strategy/memory/gradient_bound.hpp>
+
+namespace tandem {
+
+/// Bytes; upper bounds.
+struct DeviceMemory {
+  std::int64_t parameters = 0;
+  std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late
+  std::int64_t weights = 0;    ///< copies in the type of products, where that is another
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t exchange = 0;    ///< averages of two models on their way
+  std::int64_t kept = 0;        ///< activations of all live microbatches
+  std::int64_t recomputed = 0;  ///< of one run of layers: in its first pass, and again
+  std::int64_t activation_gradients =
+      0;  ///< those that live at once, of one backward pass or of all not yet retired
+
+  [[nodiscard]] constexpr std::int64_t total() const {
+    return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
+           recomputed + activation_gradients;
+  }
+};
+
+/// A stage of a device, for its memory.
+struct StageMemory {
+  int first = 0;  ///< nodes [first, last) of the device's graph
+  int last = 0;
+  int live = 1;      ///< microbatches that it holds at once
+  int deferred = 0;  ///< of these: between the input gradient and the weight gradient, where apart
+};
+
+/// What a device trains, in values: what the compiler knows of a program, or a planner has made up.
+struct MemoryTask {
+  std::int64_t batch = 1;         ///< samples of the largest microbatch
+  std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
+  std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
+  std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
+  std::int64_t trained = 0;       ///< of those that are not frozen
+  int states = 1;                 ///< arrays of the optimizer's state
+  int gradients = 1;              ///< buffers
+  int places = 1;                 ///< of weights, as WeightPlaces::count()
+  bool reproducible = false;      ///< the strategy is
+  Averaging averaging{};
+  StageMemory const* stage = nullptr;
+  int stages = 0;
+  int const* segment = nullptr;  ///< of each node: its run that is computed again, or -1
+};
+
+namespace detail {
+
+/// Sizes of the values of a device's graph.
+struct ValueSizes {
+  BufferSizes sizes;
+  int const* segment;
+  Scratch<int> uses;   // edges that carry a node's output
+  Scratch<bool> lent;  // its memory is that of the ReLU that reads it
+
+  constexpr ValueSizes(BufferSizes const& own, int const* segments)
+      : sizes{own}, segment{segments}, uses{own.graph.nodes}, lent{own.graph.nodes} {
+    GraphView const& graph = sizes.graph;
+    for (int e = 0; e < graph.edges; ++e) {
+      ++uses[graph.source[e]];
+    }
+    for (int n = 0; n < graph.nodes; ++n) {
+      if (graph.node[n].layer == LayerKind::relu) {
+        int const source = graph.source[graph.node[n].first_edge];
+        lent[source] = uses[source] == 1 && graph.node[source].layer == LayerKind::batch_norm &&
+                       graph.node[source].stage == graph.node[n].stage &&
+                       segment[source] == segment[n];
+      }
+    }
+  }
+
+  /// Of a node: its output, and what its op saves: the winners of a pool, the statistics of a batch
+  /// norm (a few numbers a channel).
+  [[nodiscard]] constexpr std::int64_t of(int n) const {
+    Node const& node = sizes.graph.node[n];
+    bool const stored = node.kind == NodeKind::receive ||
+                        (!node.is_end() && (!node.view || flatten_reorders(node)) && !lent[n]);
+    std::int64_t const winners =
+        node.layer == LayerKind::pool ? aligned(node.out.elements() * sizes.batch * 4) : 0;
+    std::int64_t const statistics =
+        node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
+    return (stored ? sizes.bytes(n) : 0) + winners + statistics;
+  }
+};
+
+/// Whether a value is kept under a CheckpointRule: it is read beyond its run of nodes.
+struct KeptNodes {
+  Scratch<bool> of;
+
+  constexpr KeptNodes(GraphView graph, int const* segment) : of{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      bool const received = graph.node[n].kind == NodeKind::receive;
+      of[n] = of[n] || segment[n] < 0 || received || n == graph.result;
+      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
+        int const source = root_of(graph, graph.source[e]);
+        bool const leaves = graph.node[n].kind == NodeKind::send;
+        of[source] = of[source] || leaves || segment[source] != segment[n];
+      }
+    }
+  }
+};
+
+/// What is kept, computed again and differentiated.
+constexpr void count_activations(GraphView graph, MemoryTask const& task, DeviceMemory& memory) {
+  ValueSizes const value{{graph, task.batch, task.scalar_bytes}, task.segment};
+  KeptNodes const kept{graph, task.segment};
+  int deferred = 0;
+  std::int64_t segment = 0;
+  for (int s = 0; s < task.stages; ++s) {
+    StageMemory const& stage = task.stage[s];
+    deferred = std::max(deferred, stage.deferred);
+    for (int n = stage.first; n < stage.last; ++n) {
+      bool const begins = n == stage.first || task.segment[n] != task.segment[n - 1];
+      std::int64_t const bytes = value.of(n);
+      segment = begins ? 0 : segment;
+      if (kept.of[n]) {
+        memory.kept += stage.live * bytes;
+      }
+      if (task.segment[n] >= 0) {
+        segment += bytes;
+        memory.recomputed = std::max(memory.recomputed, 2 * segment);
+      }
+    }
+  }
+  memory.activation_gradients = gradient_bound(graph,
+                                               {.batch = task.batch,
+                                                .element_bytes = task.scalar_bytes,
+                                                .deferred = deferred > 0,
+                                                .apart = task.reproducible},
+                                               std::max(deferred, 1));
+}
+
+}  // namespace detail
+
+/// What a device needs at most that trains its part of a network, @p graph, in this way.
+/// @pre task.stage and task.segment name all nodes of @p graph
+constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
+  std::int64_t const others = task.trained * (task.places - 1);
+  bool const rounds = task.scalar_bytes != task.master_bytes;
+  DeviceMemory memory{.parameters = task.elements * task.master_bytes,
+                      .versions = others * task.master_bytes,
+                      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
+                      .gradients = task.trained * task.master_bytes * task.gradients,
+                      .optimizer_state = task.trained * task.master_bytes * task.states};
+  if (task.averaging.has_buffer()) {
+    bool const with_state = task.averaging.what == Averaged::weights_and_state;
+    memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
+  }
+  detail::count_activations(graph, task, memory);
+  return memory;
+}
+
+namespace detail {
+
+/// Of device @p Device::device.
+template <class Device, class Precision>
+constexpr DeviceMemory device_memory(int batch, int states) {
+  using Whole = typename Device::Program;
+  constexpr Batching const& batching = Whole::batching;
+  int buffers = 1;
+  for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
+    ++buffers;
+  }
+  StageMemory stage[Device::stages.count] = {};
+  for (int s = 0; s < Device::stages.count; ++s) {
+    LocalStage const& own = Device::stages.stage[s];
+    stage[s] = {.first = own.first,
+                .last = own.last,
+                .live = Device::places.rule.on()
+                            ? Device::places.live()
+                            : live_microbatches(Whole::table, Whole::map, own.id),
+                .deferred = deferred_microbatches(Whole::table, Whole::map, own.id)};
+  }
+  return tandem::device_memory(Device::graph, {.batch = largest_microbatch(batch, batching),
+                                               .master_bytes = sizeof(typename Precision::Master),
+                                               .scalar_bytes = sizeof(typename Precision::Scalar),
+                                               .elements = Device::layout.elements,
+                                               .trained = Device::layout.trained,
+                                               .states = states,
+                                               .gradients = buffers,
+                                               .places = Device::places.count(),
+                                               .reproducible = batching.reproducible,
+                                               .averaging = Whole::averaging,
+                                               .stage = stage,
+                                               .stages = Device::stages.count,
+                                               .segment = Device::segments.of});
+}
+
+}  // namespace detail
+
+}  // namespace tandem

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// GradientArena: where the gradients of a device's activations stand during a backward pass. The
+/// engine's plan, and what device_memory counts where the compiler or a planner asks.
+///
+/// Gradients whose lives do not meet share memory (first fit); nodes that pass theirs on share it
+/// with their inputs; what is sent has memory of its own, before all others.
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include <tandem/core/scratch.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/strategy/memory/buffer_sizes.hpp>
+#include <tandem/strategy/memory/first_fit.hpp>
+
+namespace tandem {
+
+/// What gradients are placed for.
+struct GradientTask {
+  std::int64_t batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
+  bool deferred = false;           ///< weight gradients are computed when the pass is over
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+};
+
+/// Offsets in bytes, -1 where there is no such gradient.
+struct GradientArena {
+  static constexpr std::int64_t none = -1;
+
+  detail::Scratch<std::int64_t> node;      ///< of a node's output
+  detail::Scratch<std::int64_t> edge;      ///< of what an edge carries
+  detail::Scratch<std::int64_t> outgoing;  ///< of a received node, to be sent
+  std::int64_t loss = none;                ///< where the loss writes
+  std::int64_t outgoing_bytes = 0;         ///< at the beginning
+  std::int64_t bytes = 0;                  ///< of one backward pass, behind them
+
+  constexpr GradientArena(GraphView graph, GradientTask const& task);
+};
+
+namespace detail {
+
+/// Places the gradients of a graph. Linear in it, but for what lives at once.
+template <class = void>
+class GradientPlanner {
+ public:
+  constexpr GradientPlanner(GraphView graph, GradientTask const& task, GradientArena& arena)
+      : graph_{graph},
+        task_{task},
+        sizes_{graph, task.batch, task.element_bytes},
+        arena_{arena},
+        gradients_{graph.nodes + graph.edges + 1},
+        own_{graph.nodes} {}
+
+  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
+  constexpr void place() {
+    count_readers();
+    place_outgoing();
+    find_deaths();
+    for (int n = graph_.nodes - 1; n >= 0; --n) {
+      if (graph_.node[n].needs_gradient) {
+        place_node_gradient(n);
+        place_edge_gradients(n);
+      }
+    }
+    arena_.bytes = gradients_.peak();
+  }
+
+ private:
+  // Of a node, as the pass comes to it.
+  struct Own {
+    std::int64_t gradient = GradientArena::none;  // from the last reader, the first to be gone back
+    std::int64_t wide = GradientArena::none;      // of the first of merged nodes
+    int readers = 0;
+    int summands = 0;  // gradients that readers give it
+    int last_reader = -1;
+    int givers = 0;     // readers that have given a gradient
+    int death = 0;      // of its gradient, through nodes that pass it on
+    bool alone = true;  // nobody else has its gradient's memory
+  };
+
+  constexpr void count_readers() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        Own& own = own_[graph_.source[e]];
+        ++own.readers;
+        own.summands += node.needs_gradient && !node.merged ? 1 : 0;
+      }
+    }
+  }
+
+  // What is sent while the next passes compute has memory that nothing else uses.
+  constexpr void place_outgoing() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      if (node.kind == NodeKind::receive && node.needs_gradient) {
+        arena_.outgoing[n] = arena_.outgoing_bytes;
+        arena_.outgoing_bytes += sizes_.bytes(n) * (task_.apart ? own_[n].readers : 1);
+      }
+    }
+  }
+
+  constexpr void find_deaths() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      int death =
+          task_.deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
+      if (passes_on(n)) {
+        for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+          death = std::max(death, death_of_summand(graph_.source[e]));
+        }
+      }
+      own_[n].death = death;
+    }
+  }
+
+  // Until when what a reader gives node n is read: no longer than it takes to add several.
+  [[nodiscard]] constexpr int death_of_summand(int n) const {
+    return own_[n].summands > 1 && !task_.deferred ? time(n) : own_[n].death;
+  }
+
+  // The gradient of its only reader's input, or a sum of several in memory of its own.
+  constexpr void place_node_gradient(int n) {
+    if (graph_.node[n].kind == NodeKind::send) {
+      return;
+    }
+    Own& own = own_[n];
+    std::int64_t only = own.gradient;
+    int givers = own.givers;
+    if (n == graph_.result) {
+      only = arena_.loss = place(sizes_.bytes(n), n, own_[n].death);
+      givers = 1;
+    }
+    if (arena_.outgoing[n] >= 0) {
+      only = arena_.outgoing[n];
+    } else if (givers != 1) {
+      own.alone = true;
+      only = place(sizes_.bytes(n), n, own.death);
+    }
+    arena_.node[n] = only;
+  }
+
+  constexpr void place_edge_gradients(int n) {
+    Node const& node = graph_.node[n];
+    bool const passes = passes_on(n);
+    bool const alone = node.kind != NodeKind::add && (own_[n].alone || !passes);
+    std::int64_t channel = 0;
+    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+      int const source = graph_.source[e];
+      std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
+      channel += graph_.node[source].out[0];
+      if (graph_.node[source].needs_gradient) {
+        arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source);
+        Own& given = own_[source];
+        ++given.givers;
+        if (given.last_reader < 0 || given.last_reader == n) {
+          given.last_reader = n;
+          given.gradient = arena_.edge[e];
+          given.alone = alone;
+        }
+      }
+    }
+  }
+
+  // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
+  constexpr std::int64_t place_edge_gradient(int n, int source) {
+    Node const& node = graph_.node[source];
+    if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
+      return arena_.outgoing[source];
+    }
+    int const leader = node.merged ? node.home : source;
+    if (graph_.node[leader].width == 0) {
+      return place(sizes_.bytes(source), n, death_of_summand(source));
+    }
+    std::int64_t& wide = own_[leader].wide;
+    if (wide == GradientArena::none) {
+      wide = place(sizes_.stored_bytes(leader), n, own_[leader].death);
+    }
+    return wide + node.first_channel * task_.element_bytes;
+  }
+
+  // Memory that is written when @p writer has its turn and read until time @p death.
+  constexpr std::int64_t place(std::int64_t bytes, int writer, int death) {
+    return arena_.outgoing_bytes + gradients_.place(bytes, time(writer), death);
+  }
+
+  [[nodiscard]] constexpr int time(int node) const { return graph_.nodes - node; }
+  // The gradient of its output and those of its inputs are in the same memory.
+  [[nodiscard]] constexpr bool passes_on(int n) const {
+    Node const& node = graph_.node[n];
+    return node.kind == NodeKind::add || node.view || node.placed ||
+           (task_.in_place[n] && own_[n].alone);
+  }
+
+  GraphView graph_;
+  GradientTask const& task_;
+  BufferSizes sizes_;
+  GradientArena& arena_;
+  FirstFit gradients_;
+  Scratch<Own> own_;
+};
+
+}  // namespace detail
+
+constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task)
+    : node{graph.nodes, none}, edge{graph.edges, none}, outgoing{graph.nodes, none} {
+  detail::GradientPlanner<>{graph, task, *this}.place();
+}
+
+}  // namespace tandem

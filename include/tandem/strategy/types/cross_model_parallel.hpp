@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// CrossModelParallel: two models on the same devices in opposite directions, kept together by an
+/// averaging rule.
+
+#include <tandem/schedule/orders/cross_model.hpp>
+#include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/strategy/types/cross_model_checks.hpp>
+#include <tandem/strategy/types/pipeline.hpp>
+
+namespace tandem {
+
+/// CrossModelParallel with Count microbatches, one half of them for each model, in the order of
+/// Chimera. The primary template is the error path.
+template <int Count, class Rule, class... Arguments>
+struct CrossPipeline : detail::NoModel {
+  static_assert(detail::CrossModelArgumentsAreSound<Count, Rule, Arguments...>::value);
+};
+
+template <int Count, class Rule, class... Arguments>
+  requires detail::CrossModelArguments<Count, Rule, Arguments...>
+struct CrossPipeline<Count, Rule, Arguments...>
+    : detail::PipelineModel<CrossModel, Count, typename detail::Cutting<Arguments...>::type> {
+  using Model =
+      detail::PipelineModel<CrossModel, Count, typename detail::Cutting<Arguments...>::type>;
+  static constexpr Averaging averaging = Rule::averaging;
+  static constexpr int ranks = Model::devices;
+  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
+  /// In so many replicas, with options of the strategy around it.
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for =
+      detail::gather_batching<Replicas, Arguments..., More...>(Count);
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves, Count,
+                               Model::copies>::checked(batching_for<1>);
+};
+
+/// Part k of model X is on device k, that of model Y on device p - 1 - k; X trains on the first
+/// half of the batch and Y on the second, both waves at the same time:
+///
+///   device 0 | FX       FY BY       BX     CrossModelParallel<AverageGradients, Split<a>,
+///   device 1 |    FX FY       BY BX                           Split<b>, Split<c>, Split<d>>
+///   device 2 |    FY FX       BX BY
+///   device 3 | FY       FX BX       BY
+///
+/// Rule, how they are kept together: AverageGradients, AverageWeights<p>,
+/// AverageWeightsAndState<p>, Overlapped<…>. Behind it Split<a>, Split<b>, … or Auto<Parts>, and as
+/// options Reproducible (with AverageGradients), Checkpoint, BucketBytes.
+/// Memory: a device has the parameters and the activations of two parts, one of each model.
+/// Comm: as ModelParallel, for either half; and each part once every p steps, between the two
+/// devices that have it.
+/// Source: Xu and Bai 2023. The primary template is the error path.
+template <class Rule, class... Arguments>
+struct CrossModelParallel : CrossPipeline<2, Rule, Arguments...> {};
+
+}  // namespace tandem

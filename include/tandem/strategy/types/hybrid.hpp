@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Hybrid: a strategy within a strategy, on the product of their devices.
+
+#include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/strategy/cut/model_shape.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
+#include <tandem/strategy/types/hybrid_checks.hpp>
+#include <tandem/strategy/types/model_options.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// What a strategy around a model says of its two models, if it has two.
+template <class Inner>
+struct KeepsTogether {};
+template <class Inner>
+  requires requires { Inner::averaging; }
+struct KeepsTogether<Inner> {
+  static constexpr Averaging averaging = Inner::averaging;
+};
+
+template <class Inner>
+inline constexpr bool keeps_two_models = false;
+template <class Inner>
+  requires requires { Inner::averaging; }
+inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
+
+}  // namespace detail
+
+/// Replicas of a model that is itself cut over devices.
+///
+///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>
+///
+///   rank 0 | replica 0, device 0        rank 2 | replica 1, device 0
+///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
+///
+/// The first part is the slowest in the order of the ranks. Several DataParallels multiply. The
+/// gradients of a part of the model are summed over the ranks that have it. Options of DataParallel
+/// but Microbatches, which goes to the model inside; as many weights as there are replicas.
+/// Source: Pal et al. 2019. The primary template is the error path.
+template <class... Parts>
+struct Hybrid : detail::NoModel {
+  static_assert(detail::HybridIsNested<Parts...>::value);
+};
+
+template <int N, class... Options, class Inner>
+  requires detail::ReplicatesModels<N, Options...> && detail::Replicable<Inner>
+struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner> {
+  using Model = Inner;
+  static constexpr int devices = Inner::devices;
+  static constexpr int copies = Inner::copies;
+  static constexpr int ranks = N * Inner::ranks;
+  static constexpr CheckpointRule checkpoint = Inner::checkpoint;
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for =
+      Inner::template batching_for<N * Replicas, Options..., More...>;
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, copies>::
+          checked(detail::HybridIsSound<batching_for<1>.replicas, batching_for<1>.shards,
+                                        batching_for<1>.wire != WireFormat::exact,
+                                        batching_for<1>.reproducible>::checked(batching_for<1>));
+  static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
+                                          batching_for<1>.reproducible>::value);
+
+  template <class Net>
+  using Cut = typename Inner::template Cut<Net>;
+};
+
+template <int N, class... Options, class Second, class... Rest>
+  requires detail::ReplicatesModels<N, Options...> &&(sizeof...(Rest) >= 1) &&
+      detail::Replicable<Hybrid<Second, Rest...>> struct Hybrid<DataParallel<N, Options...>, Second,
+                                                                Rest...>
+      : Hybrid<DataParallel<N, Options...>, Hybrid<Second, Rest...>> {
+  };
+
+}  // namespace tandem

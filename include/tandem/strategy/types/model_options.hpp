@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What stands between the brackets of ModelParallel and Pipeline: how the model is cut, and
+/// options.
+
+#include <concepts>
+#include <type_traits>
+
+#include <tandem/graph/lower.hpp>
+#include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/cut/balance.hpp>
+#include <tandem/strategy/cut/checkpoint_rule.hpp>
+#include <tandem/strategy/cut/partition.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+template <int Count>
+struct SplitIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Split<Count>: give a positive number of top-level layers");
+};
+template <int Count>
+struct EveryIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Every<Count>: give a positive number of top-level layers");
+};
+
+}  // namespace detail
+
+/// The next Count top-level layers of the network.
+template <int Count>
+struct Split {
+  static constexpr int tops = Count;
+  static_assert(detail::SplitIsSound<Count>::value);
+};
+
+namespace detail {
+
+template <int Parts>
+struct AutoIsSound {
+  static constexpr bool value = true;
+  static_assert(Parts >= 1, "Auto<Parts>: give a positive number of parts");
+};
+
+// What a network must be for the parts: both numbers are printed.
+template <class Net, int Parts, int TopLevelLayers>
+struct AutoFits {
+  static constexpr bool value = true;
+  static_assert(Parts <= TopLevelLayers,
+                "Auto<Parts>: the network has fewer top-level layers than Parts; give fewer parts, "
+                "or write nested Sequentials out (AutoFits names both numbers)");
+};
+
+}  // namespace detail
+
+/// The network's top-level layers in Parts runs, cut by the compiler so that the costliest run is
+/// as cheap as it can be. Costs are static: see balance.hpp.
+template <int Parts>
+struct Auto {
+  static constexpr int parts = Parts >= 1 ? Parts : 1;
+
+  template <class Net>
+  static constexpr auto partition() {
+    static_assert(detail::AutoFits<Net, parts, graph<Net>.tops>::value);
+    if constexpr (parts <= graph<Net>.tops) {
+      return cut_tops(graph<Net>, balanced_tops<parts>(graph<Net>).of, parts);
+    } else {
+      return Partition<graph<Net>.nodes>{.parts = parts};
+    }
+  }
+  static_assert(detail::AutoIsSound<Parts>::value);
+};
+
+/// Runs of @p Count top-level layers of a stage are computed again in the backward pass: only what
+/// enters them is kept. Source: Chen et al. 2016.
+template <int Count>
+struct Every {
+  static constexpr int every = Count;
+  static_assert(detail::EveryIsSound<Count>::value);
+};
+
+/// Only what enters a stage is kept, and all of it is computed again.
+struct Boundaries {
+  static constexpr int every = CheckpointRule::boundaries;
+};
+
+namespace detail {
+
+template <class What>
+concept CheckpointWhat = requires {
+  { What::every } -> std::convertible_to<int>;
+};
+
+template <class What>
+struct CheckpointIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      CheckpointWhat<What>,
+      "Checkpoint<What>: What is Every<k>, for runs of k top-level layers, or Boundaries, "
+      "for whole stages");
+};
+
+}  // namespace detail
+
+/// Activations are computed again in the backward pass instead of being kept: memory for time, one
+/// more forward pass. The same dropout masks and batch statistics; running statistics count once.
+/// The primary template is the error path.
+template <class What>
+struct Checkpoint {
+  static constexpr CheckpointRule rule{};
+  static_assert(detail::CheckpointIsSound<What>::value);
+};
+
+template <detail::CheckpointWhat What>
+struct Checkpoint<What> {
+  static constexpr CheckpointRule rule{What::every};
+};
+
+namespace detail {
+
+template <class T>
+concept IsSplit = requires {
+  T::tops;
+};
+template <class T>
+concept IsCheckpoint = requires {
+  T::rule.every;
+};
+/// A number of parts, and which top-level layers each has.
+template <class T>
+concept CutsTops = requires {
+  { T::parts } -> std::convertible_to<int>;
+};
+template <class T>
+concept IsMicrobatches = requires {
+  T::microbatches;
+};
+/// Behind the words that cut a model.
+template <class T>
+concept ModelOption = IsCheckpoint<T> || requires {
+  T::leaves;
+} || requires {
+  T::first_bucket;
+};
+
+template <class... Options>
+constexpr CheckpointRule checkpoint_of() {
+  CheckpointRule rule{};
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (IsCheckpoint<Option>) {
+      rule = Option::rule;
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
+  return rule;
+}
+
+// What a network must be for the counts: both are printed.
+template <class Net, int Counted, int TopLevelLayers>
+struct SplitsCover {
+  static constexpr bool value = true;
+  static_assert(Counted >= TopLevelLayers,
+                "Split<...>: the counts do not cover the network; add what is missing to the last, "
+                "or one more Split (SplitsCover names the sum and the network's layers)");
+  static_assert(Counted <= TopLevelLayers,
+                "Split<...>: the counts exceed the network's top-level layers; take away from the "
+                "last (SplitsCover names the sum and the network's layers)");
+};
+
+// Given counts of top-level layers; empty until the first.
+template <int... Tops>
+struct TopSplits {
+  static constexpr int parts = sizeof...(Tops);
+  static constexpr int tops[] = {Tops..., 0};
+
+  template <class Net>
+  static constexpr auto partition() {
+    static_assert(SplitsCover<Net, (0 + ... + Tops), graph<Net>.tops>::value);
+    return cut_tops(graph<Net>, tops, parts);
+  }
+};
+
+template <int... A, int... B>
+constexpr TopSplits<A..., B...> operator+(TopSplits<A...>, TopSplits<B...>) {
+  return {};
+}
+
+template <class Argument>
+constexpr auto splits_of() {
+  if constexpr (IsSplit<Argument>) {
+    return TopSplits<Argument::tops>{};
+  } else {
+    return TopSplits<>{};
+  }
+}
+
+// How the model is cut: by Split<…>s, or as the first argument says.
+template <class... Arguments>
+struct Cutting {
+  using type = void;
+};
+template <class First, class... Rest>
+struct Cutting<First, Rest...> {
+  using type = First;
+};
+template <IsSplit First, class... Rest>
+struct Cutting<First, Rest...> {
+  using type = decltype((splits_of<First>() + ... + splits_of<Rest>()));
+};
+
+}  // namespace detail
+
+}  // namespace tandem

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Pipeline: one model cut over several devices that work on different microbatches at a time.
+
+#include <tandem/schedule/orders/chimera.hpp>
+#include <tandem/schedule/orders/gpipe.hpp>
+#include <tandem/schedule/orders/interleaved.hpp>
+#include <tandem/schedule/orders/one_f_one_b.hpp>
+#include <tandem/schedule/orders/pipeline_schedule.hpp>
+#include <tandem/schedule/orders/zero_bubble_h1.hpp>
+#include <tandem/schedule/verify/verify.hpp>
+#include <tandem/strategy/cut/model_shape.hpp>
+#include <tandem/strategy/types/model_options.hpp>
+#include <tandem/strategy/types/pipeline_checks.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+template <PipelineSchedule Schedule, int Microbatches, class How>
+struct PipelineModel {
+  static constexpr int devices = How::parts / Schedule::chunks;
+  static constexpr int copies = Schedule::copies;
+
+  template <class Net>
+  struct Cut {
+    static constexpr auto partition = How::template partition<Net>();
+    static constexpr auto map = schedule_map<Schedule, devices>();
+    static constexpr auto table = lower(schedule_table<Schedule, devices, Microbatches>(), map);
+    static constexpr Verdict verdict = verify(table, map, Microbatches);
+    static_assert(ScheduleRuns<static_cast<bool>(verdict)>::value);
+  };
+};
+
+// On one device there is nothing to wait for: one stage, one live microbatch.
+template <PipelineSchedule Schedule, int Microbatches, class How>
+  requires(How::parts == Schedule::chunks && Schedule::copies == 1)
+struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches> {
+  template <class Net>
+  struct Cut : OneDeviceModel<Microbatches>::template Cut<Net> {
+    static_assert(How::template partition<Net>().parts == How::parts);
+  };
+};
+
+}  // namespace detail
+
+/// The model is cut as in ModelParallel, and the devices work on Count microbatches in the order of
+/// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, Chimera.
+///
+///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
+///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3
+///
+/// How: Split<a>, Split<b>, … or Auto<Parts>. Options behind it: Reproducible, Checkpoint,
+/// BucketBytes. The same losses and parameters as one device with Microbatches<Count>.
+/// docs/strategies.md has idle times and memory. The primary template is the error path.
+template <class Schedule, int Count, class... Arguments>
+struct Pipeline : detail::NoModel {
+  static_assert(detail::PipelineArgumentsAreSound<Schedule, Count, Arguments...>::value);
+  static_assert(
+      detail::ScheduleTakes<
+          Schedule, detail::parts_of<typename detail::Cutting<Arguments...>::type>, Count>::value);
+};
+
+template <class Schedule, int Count, class... Arguments>
+  requires detail::PipelineArguments<Arguments...> &&
+      (!detail::recomputes_split_backward<Schedule, Arguments...>)&&detail::FitsSchedule<
+          Schedule, detail::parts_of<typename detail::Cutting<Arguments...>::type>,
+          Count> struct Pipeline<Schedule, Count, Arguments...>
+      : detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type> {
+    using Model =
+        detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type>;
+    static constexpr int ranks = Model::devices;
+    static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
+    /// In so many replicas, with options of the strategy around it.
+    template <int Replicas, class... More>
+    static constexpr Batching batching_for =
+        detail::gather_batching<Replicas, Arguments..., More...>(Count);
+    static constexpr Batching batching =
+        detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves, Count,
+                                 Model::copies>::checked(batching_for<1>);
+  };
+
+}  // namespace tandem

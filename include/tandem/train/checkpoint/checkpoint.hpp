@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Checkpoints: one logical, unsharded safetensors file that every strategy writes and reads.
+///
+/// Tensors: each parameter and statistic under its name ("1.0.0.weight", "1.0.1.running_mean"),
+/// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
+/// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
+/// (samples of the epoch already trained on), tandem.seed. Shapes are those of PyTorch's layers of
+/// the same name. Of two models that may differ the second one's parameters are there, too, their
+/// names behind "second."; a strategy with one model reads the mean of both, and one with two gives
+/// both what a file has for one.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/io/safetensors/all.hpp>
+#include <tandem/train/checkpoint/check_finite.hpp>
+
+namespace tandem {
+
+/// Where training stands. Random numbers need nothing else.
+struct TrainingPosition {
+  std::int64_t step = 0;      ///< steps taken
+  std::int64_t epoch = 0;     ///< the epoch at work
+  std::int64_t position = 0;  ///< samples of it already trained on
+  std::int64_t seed = 0;
+};
+
+namespace detail {
+
+struct PositionField {
+  char const* name;
+  std::int64_t TrainingPosition::*field;
+};
+inline constexpr PositionField position_fields[] = {
+    {"tandem.step", &TrainingPosition::step},
+    {"tandem.epoch", &TrainingPosition::epoch},
+    {"tandem.position", &TrainingPosition::position},
+    {"tandem.seed", &TrainingPosition::seed}};
+
+template <class = void>  // compiled where it is called, not by every include
+std::vector<std::int64_t> extents(Shape const& shape) {
+  std::vector<std::int64_t> list;
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    list.push_back(shape[axis]);
+  }
+  return list;
+}
+
+template <class T>
+TensorView view_of(std::string name, Shape const& shape, std::span<T> values) {
+  return {std::move(name), dtype_of<T>, extents(shape), std::as_bytes(values)};
+}
+
+// Every tensor of a checkpoint: name, shape and where its values are in memory.
+template <class T>
+std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const& parameters,
+                                           std::vector<std::string> const& state_names) {
+  std::vector<TensorView> tensors;
+  for (NamedParameter<T> const& p : parameters) {
+    tensors.push_back(view_of(p.name, p.shape, p.value));
+  }
+  for (std::size_t s = 0; s < state_names.size(); ++s) {
+    for (NamedParameter<T> const& p : parameters) {
+      if (s < p.states.size()) {
+        tensors.push_back(
+            view_of("optimizer." + state_names[s] + "." + p.name, p.shape, p.states[s]));
+      }
+    }
+  }
+  return tensors;
+}
+
+}  // namespace detail
+
+/// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
+/// @throws FileError  anything fails, or a number is inf or nan and refused; the old file is
+/// untouched
+template <class T>
+void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
+                     std::vector<std::string> const& state_names, TrainingPosition position,
+                     std::string const& optimizer, NonFinite non_finite = NonFinite::refused) {
+  std::vector<TensorView> tensors = detail::checkpoint_tensors(parameters, state_names);
+  for (detail::PositionField const& field : detail::position_fields) {
+    tensors.push_back(detail::view_of(field.name, vector_shape(1),
+                                      std::span<std::int64_t>{&(position.*field.field), 1}));
+  }
+  if (non_finite == NonFinite::refused) {
+    check_finite(path, tensors);
+  }
+  write_safetensors(
+      path, tensors,
+      with_checksums(tensors, {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}}));
+}
+
+/// Writes parameters and statistics alone; a file of that name is replaced only when the new one is
+/// whole and synced.
+/// @throws FileError  anything fails, or a number is inf or nan and refused; the old file is
+/// untouched
+template <class T>
+void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
+                     NonFinite non_finite = NonFinite::refused) {
+  std::vector<TensorView> const tensors = detail::checkpoint_tensors(parameters, {});
+  if (non_finite == NonFinite::refused) {
+    check_finite(path, tensors);
+  }
+  write_safetensors(path, tensors,
+                    with_checksums(tensors, {{"format", "tandem"}, {"version", "1"}}));
+}
+
+}  // namespace tandem

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// LoadedCheckpoint: a checkpoint that was read and checked, and what it will change; until it is
+/// taken nothing has changed.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/io/safetensors/all.hpp>
+#include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/checkpoint/two_models.hpp>
+
+namespace tandem {
+
+/// Memory and the file's tensor that it will hold, or the mean of two.
+struct CheckpointCopy {
+  std::byte* to = nullptr;
+  TensorView const* from = nullptr;
+  TensorView const* second = nullptr;  ///< of the mean; else null
+};
+
+/// What a load will do. All that can fail has been done when there is one.
+template <class T>
+struct LoadedCheckpoint {
+  Safetensors file;
+  std::vector<CheckpointCopy> copies;
+  TrainingPosition position{};
+
+  /// Copies. Allocates nothing, cannot fail.
+  void take() const noexcept {
+    for (CheckpointCopy const& copy : copies) {
+      if (copy.second != nullptr) {
+        take_mean<T>(copy.to, *copy.from, *copy.second);
+      } else if (!copy.from->data.empty()) {
+        std::memcpy(copy.to, copy.from->data.data(), copy.from->data.size());
+      }
+    }
+  }
+};
+
+namespace detail {
+
+// The tensor of @p file that has the name, type and shape of @p wanted.
+template <class = void>
+TensorView const& matching(Safetensors const& file, std::string const& path,
+                           TensorView const& wanted) {
+  TensorView const* const found = file.find(wanted.name);
+  if (found == nullptr) {
+    throw FileError{path, "tensor '" + wanted.name +
+                              "' is missing; the file is of another network or optimizer"};
+  }
+  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
+    auto const text = [](TensorView const& t) {
+      std::string s{dtype_name(t.dtype)};
+      for (std::int64_t const extent : t.shape) {
+        s += " " + std::to_string(extent);
+      }
+      return s;
+    };
+    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
+                              "), but this trainer wants (" + text(wanted) + ")"};
+  }
+  return *found;
+}
+
+// Where @p wanted is in memory.
+inline std::byte* memory_of(TensorView const& wanted) {
+  return const_cast<std::byte*>(wanted.data.data());
+}
+
+template <class = void>
+TrainingPosition read_position(Safetensors const& file, std::string const& path) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
+  TrainingPosition position;
+  for (PositionField const& field : position_fields) {
+    std::int64_t& value = position.*field.field;
+    std::span<std::int64_t> const memory{&value, 1};
+    TensorView const own = view_of(field.name, vector_shape(1), memory);
+    std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
+    if (field.field != &TrainingPosition::seed && (value < 0 || value > most)) {
+      throw FileError{path, std::string{field.name} + " is " + std::to_string(value) +
+                                ", which is not between 0 and 2^53, so no training has come "
+                                "there; the file is corrupt"};
+    }
+  }
+  return position;
+}
+
+/// Every tensor of the file is a wanted one or a position.
+template <class = void>
+void check_all_known(Safetensors const& file, std::string const& path,
+                     std::vector<TensorView> const& wanted) {
+  for (TensorView const& tensor : file.tensors()) {
+    bool const known =
+        std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
+        std::ranges::any_of(position_fields,
+                            [&](PositionField const& field) { return tensor.name == field.name; });
+    if (!known) {
+      throw FileError{path, "tensor '" + tensor.name +
+                                "' is not of this network and optimizer; load_weights() reads the "
+                                "parameters alone"};
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Reads and checks a checkpoint for @p ranks, the parameters of every rank.
+/// @param whole  all parameters of the network, of both models if they may differ
+/// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
+/// shape
+template <class T>
+LoadedCheckpoint<T> read_checkpoint(std::string const& path,
+                                    std::vector<NamedParameter<T>> const& whole,
+                                    std::vector<std::vector<NamedParameter<T>>> const& ranks,
+                                    std::vector<std::string> const& state_names,
+                                    std::string const& optimizer) {
+  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  Safetensors const& file = loaded.file;
+  std::string const* const writer = file.find_metadata("optimizer");
+  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
+    throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
+                              "; load_weights() reads the parameters alone"};
+  }
+  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
+  std::vector<TensorView> wanted =
+      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
+  bool const mean = two && whole.back().copy == 0;
+  if (mean) {
+    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
+      wanted.push_back(tensor);
+    }
+  }
+  for (TensorView const& tensor : wanted) {
+    static_cast<void>(detail::matching(file, path, tensor));
+  }
+  loaded.position = detail::read_position(file, path);
+  detail::check_all_known(file, path, wanted);
+  for (auto const& rank : ranks) {
+    std::vector<TensorView> const own =
+        detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names);
+    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
+        mean ? detail::checkpoint_tensors(as_second(rank), state_names) : std::vector<TensorView>{};
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      loaded.copies.push_back({detail::memory_of(own[i]), file.find(own[i].name),
+                               mean ? file.find(second[i].name) : nullptr});
+    }
+  }
+  return loaded;
+}
+
+/// The same of parameters and statistics only, whoever wrote the file; other tensors are ignored.
+/// @throws FileError  the file is corrupt, lacks a parameter, or has one of another shape
+template <class T>
+LoadedCheckpoint<T> read_parameters(std::string const& path,
+                                    std::vector<NamedParameter<T>> const& whole,
+                                    std::vector<std::vector<NamedParameter<T>>> const& ranks) {
+  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  std::vector<std::string> const no_states;
+  for (TensorView const& tensor : detail::checkpoint_tensors(without_prefix(whole), no_states)) {
+    static_cast<void>(detail::matching(loaded.file, path, tensor));
+  }
+  for (auto const& rank : ranks) {
+    for (TensorView const& own : detail::checkpoint_tensors(without_prefix(rank), no_states)) {
+      loaded.copies.push_back({detail::memory_of(own), loaded.file.find(own.name)});
+    }
+  }
+  return loaded;
+}
+
+}  // namespace tandem

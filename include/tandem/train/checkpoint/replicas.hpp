@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Replicas: the parameters that the ranks of this process have, for the calling program.
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/train/checkpoint/two_models.hpp>
+#include <tandem/train/checkpoint/work_kind.hpp>
+#include <tandem/train/parameters.hpp>
+
+namespace tandem {
+
+/// On Host these are views of the memory; on a GPU copies, good until the next call for a rank.
+/// @tparam Workers  a WorkerGroup of Program's ranks, which outlives this
+template <class Program, class Workers>
+class Replicas {
+ public:
+  using T = typename Workers::P;
+  using RankType = typename Workers::RankType;
+  /// Whether there are two models that may differ, under names of their own.
+  static constexpr bool has_two = !Program::averaging.ends_equal();
+
+  explicit Replicas(Workers& workers) : workers_{workers} {}
+
+  /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
+  [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
+    return gather(
+        Program::network.parameters, Program::devices,
+        [&](int device) { return of_rank(local * Program::devices + device); }, copy);
+  }
+
+  /// Of the first replica: of both models if they may differ.
+  [[nodiscard]] std::vector<NamedParameter<T>> whole() const {
+    std::vector<NamedParameter<T>> list = of(0);
+    if (has_two) {
+      std::vector<NamedParameter<T>> const second = with_prefix(of(0, 1));
+      list.insert(list.end(), second.begin(), second.end());
+    }
+    return list;
+  }
+
+  /// Of every rank.
+  [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
+    std::vector<std::vector<NamedParameter<T>>> list;
+    for (int local = 0; local < workers_.size(); ++local) {
+      list.push_back(has_two ? with_prefix(of_rank(local)) : of_rank(local));
+    }
+    return list;
+  }
+
+  /// Takes what read() gives, a LoadedCheckpoint, when it has done so in every process: else
+  /// replicas would go on from different parameters. All processes call it.
+  /// @returns what was read
+  /// @throws FileError  another process could not read its file; and what read() throws: nothing
+  ///                    has changed then
+  template <class Read>
+  auto load(std::string const& path, Read const& read) const {
+    workers_.check_can(WorkKind::writes);
+    std::optional<std::invoke_result_t<Read const&>> loaded;
+    try {
+      loaded.emplace(read());
+    } catch (...) {
+      try {
+        static_cast<void>(all_agree(false));
+      } catch (Error const&) {  // the group says so at the next call
+      }
+      throw;
+    }
+    if (!all_agree(true)) {
+      throw FileError{path,
+                      "another process could not read its checkpoint, so nothing has changed in "
+                      "any; its message says why"};
+    }
+    loaded->take();
+    return *std::move(loaded);
+  }
+
+  /// Whether the ranks of all processes say so. All call it.
+  [[nodiscard]] bool all_agree(bool yes) const {
+    if constexpr (Workers::streams || Program::ranks == 1) {  // in one process
+      return yes;
+    } else {
+      workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
+      return workers_.run([](RankType& rank) { return rank.collect(); }, WorkKind::computes)
+                 .non_finite < 0;
+    }
+  }
+
+  /// Gives the devices what was written there.
+  void upload() const {
+    workers_.run([](RankType& rank) { rank.upload(); });
+  }
+
+ private:
+  [[nodiscard]] std::vector<NamedParameter<T>> of_rank(int local) const {
+    workers_.run_on(
+        local, [](RankType& rank) { rank.download(); }, WorkKind::looks);
+    return workers_.rank(local).parameters();
+  }
+
+  Workers& workers_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Parameters of strategies that train two models: their names in files, and the mean of both.
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/io/safetensors/all.hpp>
+
+namespace tandem {
+
+/// What stands before the names of the second model's parameters.
+inline constexpr std::string_view second_model = "second.";
+
+/// Names those of the second model so.
+template <class T>
+std::vector<NamedParameter<T>> with_prefix(std::vector<NamedParameter<T>> list) {
+  for (NamedParameter<T>& p : list) {
+    p.name = (p.copy == 0 ? "" : std::string{second_model}) + p.name;
+  }
+  return list;
+}
+
+/// One model's parameters under the names of the second one's.
+template <class T>
+std::vector<NamedParameter<T>> as_second(std::vector<NamedParameter<T>> list) {
+  for (NamedParameter<T>& p : list) {
+    p.name = std::string{second_model} + p.name;
+  }
+  return list;
+}
+
+/// The names as those of one model.
+template <class T>
+std::vector<NamedParameter<T>> without_prefix(std::vector<NamedParameter<T>> list) {
+  for (NamedParameter<T>& p : list) {
+    if (std::string_view{p.name}.substr(0, second_model.size()) == second_model) {
+      p.name.erase(0, second_model.size());
+    }
+  }
+  return list;
+}
+
+/// The mean of two models' parameters and statistics, in memory of its own; no optimizer states.
+template <class T>
+class MeanModel {
+ public:
+  MeanModel(std::vector<NamedParameter<T>> const& first,
+            std::vector<NamedParameter<T>> const& second) {
+    for (std::size_t p = 0; p < first.size(); ++p) {
+      std::vector<T>& mean = memory_.emplace_back(first[p].value.begin(), first[p].value.end());
+      for (std::size_t i = 0; i < mean.size(); ++i) {
+        mean[i] = (mean[i] + second[p].value[i]) / T{2};
+      }
+      NamedParameter<T> own = first[p];
+      own.value = mean;
+      own.states.clear();
+      parameters_.push_back(std::move(own));
+    }
+  }
+  MeanModel(MeanModel const&) = delete;
+  MeanModel& operator=(MeanModel const&) = delete;
+
+  [[nodiscard]] std::vector<NamedParameter<T>> const& parameters() const { return parameters_; }
+
+ private:
+  std::vector<std::vector<T>> memory_;
+  std::vector<NamedParameter<T>> parameters_;
+};
+
+/// @p to becomes the mean of two tensors of its type and size.
+template <class T>
+void take_mean(std::byte* to, TensorView const& first, TensorView const& second) noexcept {
+  for (std::size_t at = 0; at + sizeof(T) <= first.data.size(); at += sizeof(T)) {
+    T a{};
+    T b{};
+    std::memcpy(&a, first.data.data() + at, sizeof(T));
+    std::memcpy(&b, second.data.data() + at, sizeof(T));
+    a = (a + b) / T{2};
+    std::memcpy(to + at, &a, sizeof(T));
+  }
+}
+
+}  // namespace tandem

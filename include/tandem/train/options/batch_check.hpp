@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
+
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include <tandem/core/error.hpp>
+#include <tandem/data/dataset.hpp>
+#include <tandem/graph/graph.hpp>
+#include <tandem/layers/loss.hpp>
+#include <tandem/strategy/batch/microbatch_sizes.hpp>
+
+namespace tandem {
+
+/// @throws ContractError  there are more microbatches than samples
+template <class = void>  // compiled where it is called, not by every include
+void check_microbatches(int batch, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batch < all) {
+    throw ContractError{"a training batch of " + std::to_string(batch) +
+                        " samples cannot be split into " + std::to_string(all) +
+                        " microbatches; use a larger batch, fewer microbatches or devices, or "
+                        ".drop_last = true for the last batch of an epoch"};
+  }
+}
+
+/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
+/// batch
+///                        norm with one value a channel
+template <class Program>
+void check_training_batch(int batch, Batching const& batching) {
+  check_microbatches(batch, batching);
+  int const all = batching.all_microbatches();
+  for (int n = 0; n < Program::network.nodes; ++n) {
+    Node const& node = Program::network.node[n];
+    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
+      continue;
+    }
+    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
+    for (int m = 0; m < apart; ++m) {
+      int samples = 0;
+      for (int i = m; i < all; i += apart) {
+        samples += microbatch_size(batch, i, batching);
+      }
+      if (samples == 1) {
+        throw ContractError{"batch norm '" + to_string(node.path) +
+                            "' has one value a channel in microbatch " + std::to_string(m) +
+                            " of a batch of " + std::to_string(batch) +
+                            " samples: it has no variance; use a larger batch or fewer "
+                            "microbatches, or .drop_last = true"};
+      }
+    }
+  }
+}
+
+/// Where targets are labels, each must be the index of an output; other integers may be any.
+/// @throws ContractError  one is not; the message names the sample of the batch
+template <class LossType, class MetricType>
+void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+  if constexpr (targets_are_labels<LossType, MetricType>) {
+    for (std::size_t s = 0; s < labels.size(); ++s) {
+      if (labels[s] < 0 || labels[s] >= outputs) {
+        throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
+                            std::to_string(s) + " of the batch is out of range: the network has " +
+                            std::to_string(outputs) + " outputs"};
+      }
+    }
+  }
+}
+
+/// Every batch of an epoch over @p samples, the last one included unless it is dropped.
+/// @throws ContractError  as check_training_batch, or there is no batch at all
+template <class Program>
+void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const& batching) {
+  if (samples >= batch) {
+    check_training_batch<Program>(batch, batching);
+  } else if (samples == 0 || drop_last) {
+    throw ContractError{"an epoch of " + std::to_string(samples) +
+                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
+                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
+  }
+  auto const last = static_cast<int>(samples % batch);
+  if (last != 0 && !drop_last) {
+    check_training_batch<Program>(last, batching);
+  }
+}
+
+/// Asked for where a function begins, so that its sentence stands before what follows of it.
+template <class D, class LossType>
+struct TargetsFit {
+  static constexpr bool value = true;
+  static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
+                "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
+                "SoftmaxCrossEntropy, float for MeanSquaredError");
+};
+
+/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
+template <class LossType, Dataset D>
+void check_dataset(D const& data, Shape input, Shape output) {
+  if (data.shape() != input || data.targets() != LossType::targets(output)) {
+    throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
+                        std::to_string(data.targets()) + " targets, but the network takes " +
+                        to_string(input) + " and its loss " +
+                        std::to_string(LossType::targets(output)) +
+                        "; augment(data, PadTo{...}) changes a sample's shape"};
+  }
+}
+
+/// Checks a batch of the caller's own; returns the number of its samples.
+/// @throws ContractError  it has no whole samples with targets, or more than @p most
+template <class Program, class LossType, class T, class Target>
+int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
+                Batching const& batching) {
+  std::int64_t const inputs = Program::network.node[0].out.elements();
+  auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
+  expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
+              static_cast<std::int64_t>(targets.size()) ==
+                  samples * LossType::targets(Program::network.output().out),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(samples <= most,
+          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
+  check_training_batch<Program>(static_cast<int>(samples), batching);
+  return static_cast<int>(samples);
+}
+
+/// The rank that has the result of a microbatch, counted over all replicas.
+template <class Program>
+int rank_of_result(int microbatch, Batching const& batching) {
+  int const replica = microbatch / batching.microbatches;
+  int const copy = microbatch % batching.microbatches * Program::map.copies / batching.microbatches;
+  int const result = Program::partition.part[Program::network.nodes - 1];
+  return replica * Program::devices + Program::map.device[copy * Program::map.parts() + result];
+}
+
+/// What train() and step() throw when a loss is not finite.
+template <class = void>  // compiled where it is called, not by every include
+NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {
+  return NonFiniteLoss{
+      "step " + std::to_string(step) + ": the loss of microbatch " + std::to_string(microbatch) +
+      " on rank " + std::to_string(rank) +
+      " is not finite; parameters are those of before the step: lower the learning rate, or set "
+      "clip_norm"};
+}
+
+}  // namespace tandem

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What an asynchronous pipeline asks of its backend and of a trainer's options.
+
+#include <type_traits>
+#include <variant>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/runtime/host/host.hpp>
+#include <tandem/schedule/rules/asynchrony.hpp>
+#include <tandem/train/options/options.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+template <class Backend>
+constexpr bool is_host() {
+  if constexpr (requires { typename Backend::Device; }) {
+    return std::is_same_v<typename Backend::Device, host::Device>;
+  } else {
+    return false;
+  }
+}
+
+template <bool Asynchronous, class Backend>
+struct AsynchronyRuns {
+  static constexpr bool value = true;
+  static_assert(!Asynchronous || is_host<Backend>(),
+                "Trainer: asynchronous pipelines (PipeDream and its kin) run on Host; take Host, "
+                "or a synchronous schedule such as OneFOneB");
+};
+
+}  // namespace detail
+
+/// @throws ContractError  an option that asynchronous training cannot have
+template <class = void>  // compiled where it is called, not by every include
+void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
+  if (!asynchrony.on()) {
+    return;
+  }
+  expects(options.rows.empty(),
+          "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
+          "of one step; leave them out");
+  Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
+  expects(asynchrony.weights != WeightRule::predicted || (sgd != nullptr && sgd->states() > 0),
+          "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "
+          "Sgd{.momentum = 0.9F}, or another schedule");
+}
+
+/// @throws ContractError  steps are not apart from each other
+template <class = void>
+void check_traceable(Asynchrony const& asynchrony) {
+  expects(!asynchrony.on(),
+          "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
+          "each device is at another one; take a synchronous schedule");
+}
+
+}  // namespace tandem

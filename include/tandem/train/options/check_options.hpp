@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// checked(): TrainerOptions that are within their bounds.
+
+#include <tandem/core/contract.hpp>
+#include <tandem/optim/parameter_group.hpp>
+#include <tandem/train/options/check_asynchrony.hpp>
+#include <tandem/train/options/check_rates.hpp>
+#include <tandem/train/options/options.hpp>
+
+namespace tandem {
+
+/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
+/// group matches nothing
+template <class Program>
+TrainerOptions checked(TrainerOptions options) {
+  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
+  expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
+  expects(options.threads_per_device >= 0,
+          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
+  expects(options.clip_norm == 0.0 || !Program::averaging.keeps_two(),
+          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
+          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
+  expects(options.clip_norm == 0.0 || !Program::asynchrony.on(),
+          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
+          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
+          "take a synchronous schedule");
+  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
+  check_rates(options);
+  check_groups(Program::network, options.groups);
+  check_asynchrony(Program::asynchrony, options);
+  return options;
+}
+
+}  // namespace tandem

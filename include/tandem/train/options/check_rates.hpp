@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
+/// finite makes every parameter so, and the loss says it a step too late.
+
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/parameter_group.hpp>
+#include <tandem/optim/schedule.hpp>
+#include <tandem/train/options/options.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// A finite number of 0 or more that a float can be; not a nan.
+constexpr bool is_rate(double value) {
+  return value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
+}
+
+/// "0.1", "nan", "1e+39".
+template <class = void>  // compiled where it is called, not by every include
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+/// @throws ContractError  names the option and its value
+template <class = void>
+void check_rate(double value, std::string const& option) {
+  if (!is_rate(value)) {
+    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
+                        "; give a finite number of 0 or more"};
+  }
+}
+
+template <class = void>
+void check_beta(double value, std::string const& option) {
+  if (!(value >= 0.0 && value < 1.0)) {
+    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
+                        "; give a number from 0 to less than 1"};
+  }
+}
+
+}  // namespace detail
+
+/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
+///                        of its range
+template <class = void>
+void check_rates(TrainerOptions const& options) {
+  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
+  std::visit(
+      [](auto const& o) {
+        detail::check_rate(double{o.weight_decay}, "weight_decay");
+        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
+          detail::check_rate(double{o.momentum}, "momentum");
+        } else {
+          detail::check_beta(double{o.beta1}, "beta1");
+          detail::check_beta(double{o.beta2}, "beta2");
+          detail::check_rate(double{o.epsilon}, "epsilon");
+        }
+      },
+      options.optimizer);
+  for (ParameterGroup const& group : options.groups) {
+    std::string const of = " of group '" + group.pattern + "'";
+    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
+    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+  }
+  expects(options.schedule.warm_up >= 0,
+          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
+  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
+    detail::check_rate(decay->factor, "StepDecay::factor");
+  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
+    detail::check_rate(cosine->final, "Cosine::final");
+  }
+  static_cast<void>(options.schedule.factor(options.schedule.warm_up));  // it checks its own steps
+}
+
+/// The learning rate of step @p step, counted from 0.
+/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
+template <class = void>
+double learning_rate_at(TrainerOptions const& options, std::int64_t step) {
+  double const factor = options.schedule.factor(step);
+  double const rate = learning_rate_of(options.optimizer) * factor;
+  bool good = detail::is_rate(rate);
+  for (ParameterGroup const& group : options.groups) {
+    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
+  }
+  if (!good) {
+    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
+                        detail::shown(rate) + ", of the schedule's factor " +
+                        detail::shown(factor) +
+                        ", and for some parameters no finite number of 0 or more; nothing has "
+                        "changed: give another schedule, or a smaller learning_rate_scale"};
+  }
+  return rate;
+}
+
+}  // namespace tandem

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
+
+#include <cstdint>
+#include <vector>
+
+#include <tandem/comm/world.hpp>
+#include <tandem/core/clock.hpp>
+#include <tandem/core/stall.hpp>
+#include <tandem/engine/step/state.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/parameter_group.hpp>
+#include <tandem/optim/schedule.hpp>
+#include <tandem/schedule/table/action_table.hpp>
+
+namespace tandem {
+
+/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
+struct TrainerOptions {
+  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
+  Optimizer optimizer = Sgd{};
+  Schedule schedule{};     ///< factor of the learning rate by step
+  double clip_norm = 0.0;  ///< largest global norm of the gradient; 0: no clipping
+  std::vector<ParameterGroup> groups{};
+  std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
+  bool shuffle = true;
+  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
+  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  /// What to do about a rank or a dataset that does not return; the default ends the process.
+  OnStall on_stall{};
+  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
+  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
+  ActionRows rows{};
+  World world{};       ///< processes that train together, and which this one is
+  bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
+};
+
+/// One pass over the training data.
+struct EpochResult {
+  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
+  double accuracy = 0.0;  ///< of the trainer's metric, likewise
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+
+  [[nodiscard]] double samples_per_second() const {
+    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+  }
+};
+
+/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
+template <class = void>  // compiled where it is called, not by every include
+void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
+  sum.loss += step.loss * step.samples;
+  sum.accuracy += step.metric * step.samples;
+  sum.samples += step.samples;
+  ++sum.steps;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class = void>
+EpochResult mean(EpochResult sum) {
+  if (sum.samples > 0) {
+    sum.loss /= static_cast<double>(sum.samples);
+    sum.accuracy /= static_cast<double>(sum.samples);
+  }
+  return sum;
+}
+
+/// One pass over evaluation data.
+struct Evaluation {
+  double loss = 0.0;
+  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
+  std::int64_t samples = 0;
+};
+
+/// Adds a batch; mean() makes means of the sums.
+inline void add(Evaluation& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.samples;
+  sum.accuracy += batch.metric * batch.samples;
+  sum.samples += batch.samples;
+}
+/// @pre there are samples
+inline Evaluation mean(Evaluation const& sum) {
+  auto const samples = static_cast<double>(sum.samples);
+  return {sum.loss / samples, sum.accuracy / samples, sum.samples};
+}
+
+/// Which epoch of how many.
+struct Epoch {
+  std::int64_t index = 0;
+  std::int64_t total = 0;
+
+  constexpr Epoch() = default;
+  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
+};
+
+/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+class Epochs {
+ public:
+  struct Iterator {
+    Epoch epoch;
+    constexpr Epoch operator*() const { return epoch; }
+    constexpr Iterator& operator++() {
+      ++epoch.index;
+      return *this;
+    }
+    constexpr bool operator!=(Iterator const& other) const {
+      return epoch.index != other.epoch.index;
+    }
+  };
+
+  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
+  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
+
+ private:
+  std::int64_t count_;
+};
+
+constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
+
+}  // namespace tandem

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/lower.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/schedule/verify/sentence.hpp>
+#include <tandem/schedule/verify/verify.hpp>
+#include <tandem/strategy/batch/options.hpp>
+
+namespace tandem {
+
+/// Rows with messages, and how many microbatches they are for; empty where there are none.
+struct ImportedTable {
+  ActionRows rows{};
+  int microbatches = 0;
+};
+
+namespace detail {
+
+template <class = void>  // compiled once, and where it is called
+void check_leaves(Batching const& batching, int microbatches) {
+  if (batching.reproducible && batching.leaves == batching.microbatches &&
+      (microbatches & (microbatches - 1)) != 0) {
+    throw ContractError{
+        "TrainerOptions: .rows has " + std::to_string(microbatches) +
+        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
+  }
+  if (batching.reproducible && batching.leaves != batching.microbatches &&
+      microbatches % batching.leaves != 0) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(microbatches) +
+                        " microbatches, which cannot be dealt to " +
+                        std::to_string(batching.leaves) + " leaves; take a multiple"};
+  }
+}
+
+/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
+template <class = void>
+ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+  std::size_t const passes = rows.front().size();
+  bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
+  for (std::size_t i = 0; fits && i < passes; ++i) {
+    ActionKind const kind = i % 2 == 0 ? ActionKind::forward : ActionKind::backward;
+    fits = rows.front()[i] == Action{.kind = kind, .index = static_cast<int>(i / 2)};
+  }
+  if (!fits) {
+    throw ContractError{
+        "TrainerOptions: .rows of a strategy that does not cut the network is one row, 0F0 0B0 0F1 "
+        "0B1 and so on, for as many microbatches as wanted"};
+  }
+  check_leaves(batching, static_cast<int>(passes / 2));
+  return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
+}
+
+/// The gradients that stages send have one memory each, for all microbatches.
+template <class = void>
+void check_sends(std::vector<Action> const& row) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
+      Action const pass = row[before];
+      if (pass.stage == row[i].stage && pass.index > row[i].index &&
+          (pass.kind == ActionKind::backward || pass.kind == ActionKind::input_gradient)) {
+        throw ContractError{"TrainerOptions: .rows has " + to_string(row[i]) + " behind " +
+                            to_string(pass) +
+                            ", which computes the next gradient where that one is sent from; put "
+                            "it before that"};
+      }
+    }
+  }
+}
+
+/// import_table() where a replica has several devices.
+template <class = void>  // compiled once, and where it is called
+ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
+                          bool splits_backward) {
+  ImportedTable table;
+  if (devices_of(rows) != map.devices) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
+                        " rows, but a replica of the strategy has " + std::to_string(map.devices) +
+                        " devices; give a row for each"};
+  }
+  bool lowered = false;
+  bool splits = false;
+  std::int64_t actions = 0;
+  int last = -1;
+  for (auto const& row : rows) {
+    actions += static_cast<std::int64_t>(row.size());
+    for (Action const& action : row) {
+      last = std::max(last, action.index);
+      splits = splits || action.kind == ActionKind::weight_gradient;
+      lowered = lowered || (action.kind >= ActionKind::send_forward &&
+                            action.kind <= ActionKind::receive_backward);
+    }
+  }
+  if (last >= actions) {  // each microbatch has an action or more
+    throw ContractError{"TrainerOptions: .rows has a microbatch " + std::to_string(last) +
+                        ", but only " + std::to_string(actions) +
+                        " actions; number microbatches from 0 on"};
+  }
+  table.microbatches = last + 1;
+  if (splits && !splits_backward) {
+    throw ContractError{
+        "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
+        "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
+  }
+  table.rows = lowered ? rows : lower(rows, map);
+  Verdict const verdict = verify(table.rows, map, std::max(table.microbatches, 1));
+  if (!verdict) {
+    throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
+  }
+  for (auto const& row : table.rows) {
+    check_sends(row);
+  }
+  check_leaves(batching, table.microbatches);
+  return table;
+}
+
+}  // namespace detail
+
+/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
+/// @p Program.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
+template <class Program>
+ImportedTable import_table(ActionRows const& rows) {
+  if (rows.empty()) {
+    return {};
+  }
+  if constexpr (Program::devices == 1) {
+    return detail::import_passes(rows, Program::batching);
+  } else {
+    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
+  }
+}
+
+}  // namespace tandem

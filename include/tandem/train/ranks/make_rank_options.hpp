@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What the ranks of a trainer are made for, from its options.
+
+#include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/engine/rank/rank_options.hpp>
+#include <tandem/strategy/batch/microbatch_sizes.hpp>
+#include <tandem/train/options/batch_check.hpp>
+#include <tandem/train/options/options.hpp>
+#include <tandem/train/ranks/imported_table.hpp>
+
+namespace tandem {
+
+/// @param table  outlives the ranks' construction
+/// @throws ContractError  the batch has fewer samples than there are microbatches
+template <class Program>
+RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
+  Batching const batching = batching_with<Program>(table.microbatches);
+  check_microbatches(options.batch, batching);
+  return {.largest_microbatch = largest_microbatch(options.batch, batching),
+          .device = {.threads = options.threads_per_device},
+          .optimizer = options.optimizer,
+          .groups = options.groups,
+          .rows = table.microbatches > 0 ? &table.rows : nullptr,
+          .microbatches = table.microbatches,
+          .record = options.record};
+}
+
+}  // namespace tandem

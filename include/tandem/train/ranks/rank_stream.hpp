@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankStream: the ranks of an asynchronous pipeline at work on a StepStream, and their end.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <tandem/engine/rank/rank_interface.hpp>
+#include <tandem/engine/step/stream.hpp>
+#include <tandem/train/ranks/launch.hpp>
+
+namespace tandem {
+
+/// The ranks run from the first push() until finish(), and know no steps' ends but their own.
+template <class P, class Target>
+class RankStream {
+ public:
+  using Rank = StreamedRank<P, Target>;
+  using Batch = StepBatch<P, Target>;
+  using Ranks = std::vector<std::unique_ptr<Rank>>;
+
+  /// @param ranks  outlive this, and are not moved
+  RankStream(Ranks const& ranks, StreamSizes const& sizes)
+      : run_{&ranks, &stream_}, stream_{sizes} {}
+
+  RankStream(RankStream const&) = delete;
+  RankStream& operator=(RankStream const&) = delete;
+
+  [[nodiscard]] std::int64_t bytes() const { return stream_.bytes(); }
+
+  /// Hands over a step. False if a rank has failed: then finish() says what happened.
+  bool push(RankThreads& threads, StepState const& state, Batch const& batch) {
+    if (!std::exchange(running_, true)) {
+      stream_.open();
+      threads.start(run_, "training");
+    }
+    return stream_.push(state, batch, [&threads] { threads.look(); });
+  }
+
+  /// Waits for the result of the oldest step that has not been collected; false as of push().
+  bool collect(RankThreads& threads, StepResult& result) {
+    return stream_.collect(result, [&threads] { threads.look(); });
+  }
+
+  /// Lets the ranks finish all steps that were pushed.
+  /// @throws RankError  a rank has thrown
+  void finish(RankThreads& threads) {
+    if (std::exchange(running_, false)) {
+      stream_.close();
+      threads.wait();
+    }
+  }
+
+  /// A rank has failed: nobody waits for another step. On any thread.
+  void abort() noexcept { stream_.abort(); }
+
+ private:
+  struct Run {
+    Ranks const* ranks;
+    StepStream<P, Target>* stream;
+    void operator()(int local) const {
+      (*ranks)[static_cast<std::size_t>(local)]->run_stream(*stream);
+    }
+  };
+
+  Run run_;
+  StepStream<P, Target> stream_;
+  bool running_ = false;
+};
+
+/// What ranks have in its place that run in lockstep.
+struct NoStream {
+  template <class Ranks>
+  NoStream(Ranks const& /*ranks*/, StreamSizes const& /*sizes*/) {}
+  static constexpr std::int64_t bytes() { return 0; }
+  static void abort() noexcept {}
+};
+
+namespace detail {
+
+template <bool Streams, class P, class Target>
+struct SelectStream {
+  using type = NoStream;
+};
+template <class P, class Target>
+struct SelectStream<true, P, Target> {
+  using type = RankStream<P, Target>;
+};
+
+}  // namespace detail
+
+template <bool Streams, class P, class Target>
+using StreamOf = typename detail::SelectStream<Streams, P, Target>::type;
+
+/// The sizes for a program and its ranks.
+template <class Program, class LossType>
+StreamSizes stream_sizes(RankOptions const& options, int steps, StallLimit const& limit) {
+  return {.steps = steps,
+          .ranks = Program::ranks,
+          .limit = limit,
+          .samples = std::int64_t{options.largest_microbatch} * Program::batching.microbatches,
+          .inputs = Program::network.node[0].out.elements(),
+          .targets = LossType::targets(Program::network.output().out)};
+}
+
+}  // namespace tandem

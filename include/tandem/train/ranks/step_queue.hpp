@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StepQueue: training steps that have been handed to the ranks and whose results are still to
+/// come.
+
+#include <cstddef>
+#include <vector>
+
+#include <tandem/engine/step/state.hpp>
+#include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/options/batch_check.hpp>
+#include <tandem/train/options/check_rates.hpp>
+#include <tandem/train/options/options.hpp>
+
+namespace tandem {
+
+/// Keeps a TrainingPosition true to what has been trained: it counts a step when it is queued, and
+/// goes back to before the first that failed.
+template <class Workers>
+class StepQueue {
+ public:
+  using RankType = typename Workers::RankType;
+  using Batch = typename RankType::Batch;
+  /// Steps that may wait: one more, and a device would have to keep a third batch.
+  static constexpr std::size_t most = Workers::steps_in_flight;
+
+  StepQueue() { before_.reserve(most); }
+
+  [[nodiscard]] bool empty() const { return before_.empty(); }
+  [[nodiscard]] bool full() const { return before_.size() == most; }
+
+  /// Queues one step on every rank. @pre !full()
+  /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
+  void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
+            Batch const& batch, bool traced = false) {
+    StepState const state{.seed = options.seed,
+                          .step = position.step,
+                          .learning_rate = learning_rate_at(options, position.step),
+                          .clip_norm = options.clip_norm};
+    workers.queue(state, batch, traced);
+    before_.push_back(position);
+    ++position.step;
+  }
+
+  /// The result of the oldest step. @pre !empty()
+  /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
+  StepResult pop(Workers& workers, TrainingPosition& position) {
+    StepResult const result = workers.collect();
+    if (result.non_finite >= 0) {
+      position = before_.front();
+      before_.clear();
+      throw non_finite_loss(position.step, result.non_finite,
+                            workers.rank_of_loss(result.non_finite));
+    }
+    before_.erase(before_.begin());
+    return result;
+  }
+
+  /// Collects what is still queued, for when another error is on its way already.
+  void drain(Workers& workers, TrainingPosition& position) noexcept {
+    try {
+      while (!empty()) {
+        pop(workers, position);
+      }
+    } catch (...) {
+      before_.clear();
+    }
+  }
+
+ private:
+  std::vector<TrainingPosition> before_;  // of before each step
+};
+
+}  // namespace tandem

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of an
+/// asynchronous pipeline one after another.
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tandem/comm/threads/transport.hpp>
+#include <tandem/core/contract.hpp>
+#include <tandem/core/stall.hpp>
+#include <tandem/engine/rank/asynchronous_rank.hpp>
+#include <tandem/engine/rank/rank.hpp>
+#include <tandem/train/checkpoint/work_kind.hpp>
+#include <tandem/train/options/batch_check.hpp>
+#include <tandem/train/progress_words.hpp>
+#include <tandem/train/ranks/launch.hpp>
+#include <tandem/train/ranks/rank_stream.hpp>
+#include <tandem/train/ranks/trace.hpp>
+
+namespace tandem {
+
+/// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
+/// further work, but for reading parameters that were not being changed (work_kind.hpp).
+template <class Program, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+class WorkerGroup {
+ public:
+  static constexpr int ranks = Program::ranks;
+  using TransportType = Transport<ranks>;
+  using Communicator = typename TransportType::Communicator;
+  using P = typename Backend::Master;
+  using Target = typename LossType::Target;
+  using Batch = StepBatch<P, Target>;
+  /// Whether the ranks run without a barrier between steps.
+  static constexpr bool streams = Program::asynchrony.on();
+  using RankType = std::conditional_t<streams, StreamedRank<P, Target>, SteppedRank<P, Target>>;
+  /// The rank that is device @p D of its replica.
+  template <int D>
+  using RankOf = std::conditional_t<
+      streams,
+      AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
+                       Communicator>,
+      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
+
+  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
+  /// filled: those that the first stage has not finished, and the next one.
+  static constexpr int steps_in_flight =
+      streams ? Program::asynchrony.late_steps(0) + 2 : RankOf<0>::FeedType::steps_in_flight;
+
+  /// @param options    of every rank but for the field `rank`, and of its device the ordinal
+  /// @param transport  but for describe_progress; its time-out 0 is for no limit
+  /// @param on_stall   what to do about a rank that makes no progress for longer than the time-out
+  WorkerGroup(RankOptions const& options, TransportOptions transport, OnStall on_stall = {})
+      : limit_{transport.timeout, on_stall},
+        batching_{batching_with<Program>(options.microbatches)},
+        transport_{described<Program>(std::move(transport))},
+        ranks_(static_cast<std::size_t>(transport_.local_ranks())),
+        words_{transport_},
+        stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
+        threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
+                 words_.reader()} {
+    expects(
+        transport_.local_ranks() % Program::devices == 0,
+        "a process must have all devices of a replica, since it reads and writes the whole model: "
+        "start fewer processes, so that the ranks of each are a multiple of the devices of the "
+        "model");
+    threads_.run(
+        [&](int local) {
+          RankOptions own = options;
+          own.rank = transport_.first_rank() + local;
+          own.device.ordinal = transport_.device_of(local);
+          if (own.device.threads == 0) {
+            own.device.threads = host::threads_of_each(size());
+          }
+          auto& place = ranks_[static_cast<std::size_t>(local)];
+          place = make_rank(own);
+          for (int other = 0; other < size(); ++other) {
+            place->share_with({.ordinal = transport_.device_of(other)});
+          }
+          place->report_progress_to(&words_.of(local));
+          place->watch_with({.look = look,
+                             .context = &transport_,
+                             .rank = own.rank,
+                             .timeout = transport_timeout(limit_.timeout)});
+        },
+        "its construction");
+  }
+
+  WorkerGroup(WorkerGroup const&) = delete;
+  WorkerGroup& operator=(WorkerGroup const&) = delete;
+
+  ~WorkerGroup() { try_drain(); }
+
+  /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
+  /// @param traced  walked, and stamped: not in a pipeline that stays filled
+  void queue(StepState const& state, Batch const& batch, bool traced = false) {
+    if constexpr (streams) {
+      check_can(WorkKind::steps);
+      if (!stream_.push(threads_, state, batch)) {
+        drain();
+      }
+    } else {
+      auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
+      run([&](RankType& rank) { (rank.*verb)(state, batch); }, WorkKind::steps);
+    }
+  }
+
+  /// The result of the oldest step that was queued. If its loss was not finite, the steps behind it
+  /// are dropped: they have changed nothing.
+  StepResult collect() {
+    if constexpr (streams) {
+      StepResult result;
+      if (!stream_.collect(threads_, result)) {
+        drain();
+        check_can(WorkKind::steps);
+      } else if (result.non_finite >= 0) {
+        drain();
+      }
+      return result;
+    } else {
+      return run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
+    }
+  }
+
+  /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
+  /// @throws RankError  a rank has failed meanwhile
+  void drain() {
+    if constexpr (streams) {
+      guarded([this] { stream_.finish(threads_); }, WorkKind::writes);
+    }
+  }
+
+  /// The same where nobody can be told of an error.
+  void try_drain() noexcept {
+    try {
+      drain();
+    } catch (...) {  // the group refuses further work
+    }
+  }
+
+  /// What rank number @p local of this process has allocated; batches that all ranks read are the
+  /// first one's.
+  [[nodiscard]] MemoryReport memory(int local) const {
+    MemoryReport report = rank(local).memory_report();
+    report.feed += local == 0 ? stream_.bytes() : 0;
+    return report;
+  }
+
+  /// When each action of the traced step that was collected last began and ended, on all ranks.
+  [[nodiscard]] Trace traced() const {
+    Trace trace;
+    if constexpr (!streams) {
+      for (auto const& rank : ranks_) {
+        std::vector<TraceEvent> const own = rank->traced();
+        trace.events.insert(trace.events.end(), own.begin(), own.end());
+      }
+    }
+    return trace;
+  }
+
+  /// @throws ContractError  a rank has failed, so that work of this kind is refused
+  void check_can(WorkKind kind) const { tandem::check_can(state_, kind); }
+
+  /// f(rank) on every rank's thread; gives the result of the first, if any. No allocation.
+  /// @throws RankError  the first error of a rank; what the group can do then depends on the kind
+  template <class F>
+  auto run(F const& f, WorkKind kind = WorkKind::writes) {
+    return run_where([](int) { return true; }, f, kind);
+  }
+
+  /// The same where nobody can be told of an error.
+  template <class F>
+  void try_run(F const& f, WorkKind kind) noexcept {
+    try {
+      run(f, kind);
+    } catch (...) {  // the group refuses further work
+    }
+  }
+
+  /// f(rank) on the thread of rank number @p local of this process only.
+  template <class F>
+  auto run_on(int local, F const& f, WorkKind kind) {
+    return run_where([local](int l) { return l == local; }, f, kind);
+  }
+
+  /// The rank that worked out the loss of a microbatch, counted over all replicas.
+  [[nodiscard]] int rank_of_loss(int microbatch) const {
+    return rank_of_result<Program>(microbatch, batching_);
+  }
+
+  /// Of the table that the ranks run.
+  [[nodiscard]] Batching const& batching() const { return batching_; }
+  /// Ranks of this process.
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+  /// The process's rank number @p local.
+  [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
+
+ private:
+  template <class Chosen, class F>
+  auto run_where(Chosen const& chosen, F const& f, WorkKind kind) {
+    drain();
+    check_can(kind);
+    using Result = std::invoke_result_t<F const&, RankType&>;
+    std::conditional_t<std::is_void_v<Result>, char, Result> result{};
+    auto const work = [&](int local) {
+      if (!chosen(local)) {
+        return;
+      }
+      words_.of(local).store(at_no_action, std::memory_order_relaxed);
+      RankType& own = rank(local);
+      if constexpr (std::is_void_v<Result>) {
+        f(own);
+      } else {
+        Result const value = f(own);
+        if (local == 0) {
+          result = value;
+        }
+      }
+    };
+    guarded([&] { threads_.run(work, doing(kind)); }, kind);
+    if constexpr (!std::is_void_v<Result>) {
+      return result;
+    }
+  }
+
+  // Nothing more is done after an error, but what its kind leaves.
+  template <class F>
+  void guarded(F const& f, WorkKind kind) {
+    GroupState const before = std::exchange(state_, GroupState::torn);
+    try {
+      f();
+    } catch (...) {
+      settle();
+      state_ = after_failure(before, kind, all_untouched(ranks_, Program::devices));
+      throw;
+    }
+    state_ = before;
+  }
+
+  // No task may still read a rank's memory when the first rank goes.
+  void settle() noexcept {
+    for (auto const& rank : ranks_) {
+      if (rank) {
+        rank->settle();
+      }
+    }
+  }
+
+  // Its type depends on which device of its replica it is.
+  std::unique_ptr<RankType> make_rank(RankOptions const& options) {
+    auto const connect = [&](int group) {
+      return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
+                                               : transport_.communicator(options.rank, group);
+    };
+    std::unique_ptr<RankType> made;
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      (void)((options.rank % Program::devices == D &&
+              (made = std::make_unique<RankOf<D>>(options, connect), true)) ||
+             ...);
+    }
+    (std::make_integer_sequence<int, Program::devices>{});
+    return made;
+  }
+
+  // A rank has failed: nobody waits for it, or for a step.
+  OnError on_error() {
+    return {[](void* group, int rank, char const* what) {
+              static_cast<WorkerGroup*>(group)->stream_.abort();
+              try {
+                static_cast<WorkerGroup*>(group)->transport_.abort(rank, what);
+              } catch (std::exception const&) {  // no memory: the others' time-out ends their wait
+              }
+            },
+            this};
+  }
+
+  static void look(void* transport, int rank, Watch::Duration waited) {
+    static_cast<TransportType*>(transport)->poll(rank, waited);
+  }
+
+  StallLimit limit_;
+  Batching batching_;
+  TransportType transport_;
+  std::vector<std::unique_ptr<RankType>> ranks_;
+  ProgressWords words_;
+  GroupState state_ = GroupState::works;
+  StreamOf<streams, P, Target> stream_;
+  RankThreads threads_;  // last: joined before anything that it uses goes
+};
+
+}  // namespace tandem

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <tandem/ops/cuda/update_chunks.hpp>
+
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace update_chunks_test {
+
+using namespace tandem;
+using cuda::ChunkRange;
+using cuda::UpdateChunk;
+
+TEST_CASE("update_chunks: runs in pieces, none of a frozen or an empty one") {
+  std::vector<UpdateRun> const runs = {{.begin = 0, .end = 10},
+                                       {.begin = 10, .end = 12, .frozen = true},
+                                       {.begin = 16, .end = 16},
+                                       {.begin = 16, .end = 24, .role = Role::statistic},
+                                       {.begin = 24, .end = 25}};
+  CHECK(update_chunks(runs, 4) == std::vector<UpdateChunk>{{.begin = 0, .count = 4, .run = 0},
+                                                           {.begin = 4, .count = 4, .run = 0},
+                                                           {.begin = 8, .count = 2, .run = 0},
+                                                           {.begin = 16, .count = 4, .run = 3},
+                                                           {.begin = 20, .count = 4, .run = 3},
+                                                           {.begin = 24, .count = 1, .run = 4}});
+  CHECK(update_chunks(runs, 100).size() == 3);
+  CHECK(update_chunks({}, 4).empty());
+  CHECK_THROWS_WITH_AS(update_chunks(runs, 0), doctest::Contains("give a chunk of 1"),
+                       ContractError);
+  CHECK_THROWS_AS(update_chunks(runs, std::int64_t{1} << 31), ContractError);
+  std::vector<UpdateRun> const large = {{.begin = 0, .end = std::int64_t{5} << 32}};
+  auto const chunks = update_chunks(large, INT32_MAX);
+  CHECK(chunks.size() == 11);
+  CHECK(chunks.back().begin + chunks.back().count == large[0].end);
+}
+
+TEST_CASE("chunk_ranges: at each parameter's place its chunks, if its gradient counts") {
+  std::vector<UpdateRun> const parameters = {
+      {.begin = 0, .end = 10, .origin = 3},
+      {.begin = 10, .end = 12, .origin = 2, .frozen = true},
+      {.begin = 16, .end = 24, .origin = 5, .role = Role::statistic},
+      {.begin = 24, .end = 29, .origin = 0, .counted = false},
+      {.begin = 32, .end = 36, .origin = 1}};
+  CHECK(update_chunks(parameters, 4).size() == 8);
+  CHECK(chunk_ranges(parameters, 4, 6) == std::vector<ChunkRange>{{.first = 0, .last = 0},
+                                                                  {.first = 7, .last = 8},
+                                                                  {.first = 3, .last = 3},
+                                                                  {.first = 0, .last = 3},
+                                                                  {.first = 0, .last = 0},
+                                                                  {.first = 0, .last = 0}});
+  CHECK(chunk_ranges({}, 4, 2) == std::vector<ChunkRange>(2));
+}
+
+TEST_CASE("run_settings: a run's own weight decay, or else the optimizer's") {
+  std::vector<UpdateRun> const runs = {
+      {.begin = 0, .end = 1, .learning_rate_scale = 0.5F, .weight_decay = 0.0F},
+      {.begin = 1, .end = 2, .role = Role::statistic, .rate = 0.25F},
+      {.begin = 2, .end = 3, .weight_decay = 3.0F}};
+  for (Optimizer const& optimizer :
+       {Optimizer{Sgd{.weight_decay = 2.0F}}, Optimizer{Adam{.weight_decay = 2.0F}},
+        Optimizer{AdamW{.weight_decay = 2.0F}}}) {
+    auto const settings = run_settings(runs, optimizer);
+    REQUIRE(settings.size() == 3);
+    CHECK(settings[0].weight_decay == 0.0F);
+    CHECK(settings[0].learning_rate_scale == 0.5F);
+    CHECK(!settings[0].statistic);
+    CHECK(settings[1].weight_decay == 2.0F);
+    CHECK(settings[1].learning_rate_scale == 1.0F);
+    CHECK(settings[1].rate == 0.25F);
+    CHECK(settings[1].statistic);
+    CHECK(settings[2].weight_decay == 3.0F);
+  }
+}
+
+}  // namespace update_chunks_test

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string_view>
+
+#include <doctest/doctest.h>
+
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/table/live_microbatches.hpp>
+#include <tandem/schedule/table/lower.hpp>
+
+namespace live_microbatches_test {
+
+using namespace tandem;
+
+struct Lowered {
+  RuntimeMap map;
+  ActionRows rows;
+
+  Lowered(std::string_view name, int devices, int microbatches, int chunks = 1)
+      : map{make_map(name, devices, chunks)},
+        rows{lower(make_schedule(name, devices, microbatches, chunks), map)} {}
+
+  int live(int stage) const { return live_microbatches(rows, map, stage); }
+  int deferred(int stage) const { return deferred_microbatches(rows, map, stage); }
+
+  /// Most that a device's stages hold together.
+  int live_on(int device) const {
+    int now = 0;
+    int most = 0;
+    for (Action const& a : rows[static_cast<std::size_t>(device)]) {
+      now += a.kind == ActionKind::forward ? 1 : 0;
+      most = std::max(most, now);
+      now -= a.kind == ActionKind::backward ? 1 : 0;
+    }
+    return most;
+  }
+};
+
+template <class Check>
+void for_each_size(Check check) {
+  for (int const p : {1, 2, 3, 4, 8, 16}) {
+    for (int const m : {1, 2, 4, 7, 8, 16, 64}) {
+      CAPTURE(p);
+      CAPTURE(m);
+      check(p, m);
+    }
+  }
+}
+
+TEST_CASE("Sequential has one live microbatch, GPipe all, 1F1B stage r min(m, p - r)") {
+  for_each_size([](int p, int m) {
+    Lowered const sequential{"sequential", p, m};
+    Lowered const gpipe{"gpipe", p, m};
+    Lowered const one_f_one_b{"one_f_one_b", p, m};
+    for (int r = 0; r < p; ++r) {
+      CHECK(sequential.live(r) == 1);
+      CHECK(gpipe.live(r) == m);
+      CHECK(one_f_one_b.live(r) == std::min(m, p - r));
+      CHECK(one_f_one_b.deferred(r) == 0);
+    }
+  });
+}
+
+TEST_CASE("ZeroBubbleH1 has min(m, p), and defers min(m, r + 1) of them") {
+  for_each_size([](int p, int m) {
+    Lowered const table{"zero_bubble_h1", p, m};
+    for (int r = 0; r < p; ++r) {
+      CHECK(table.live(r) == std::min(m, p));
+      CHECK(table.deferred(r) == std::min(m, r + 1));
+    }
+  });
+}
+
+TEST_CASE("Interleaved: the formula of Narayanan et al., over the stages of a device") {
+  for_each_size([](int p, int m) {
+    for (int v = 1; v <= 4 && m % p == 0; ++v) {
+      Lowered const table{"interleaved", p, m, v};
+      for (int r = 0; r < p; ++r) {
+        CHECK(table.live_on(r) == std::min(m * v, 2 * (p - 1 - r) + (v - 1) * p + 1));
+      }
+    }
+  });
+}
+
+TEST_CASE("Chimera: p / 2 + 1 to p on a device for p microbatches, p + 1 for more") {
+  for (int const p : {2, 4, 6, 8, 16}) {
+    for (int const m : {p, 2 * p, 4 * p}) {
+      Lowered const table{"chimera", p, m};
+      for (int r = 0; r < p; ++r) {
+        CAPTURE(p);
+        CAPTURE(m);
+        CAPTURE(r);
+        CHECK(table.live_on(r) >= std::min(p, p / 2 + 1));
+        CHECK(table.live_on(r) <= (m == p ? p : p + 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("a microbatch is live from its RECV on, and alive until W") {
+  RuntimeMap const map = make_map("gpipe", 2);
+  using enum ActionKind;
+  ActionRows const early = {{},
+                            {{receive_forward, 0, 1, 0},
+                             {receive_forward, 0, 1, 1},
+                             {forward, 0, 1, 0},
+                             {backward, 0, 1, 0},
+                             {forward, 0, 1, 1},
+                             {backward, 0, 1, 1}}};
+  CHECK(live_microbatches(early, map, 1) == 2);
+  CHECK(live_microbatches(early, map, 0) == 0);
+  ActionRows const late = {{{forward, 0, 0, 0},
+                            {input_gradient, 0, 0, 0},
+                            {forward, 0, 0, 1},
+                            {weight_gradient, 0, 0, 0},
+                            {input_gradient, 0, 0, 1},
+                            {weight_gradient, 0, 0, 1}},
+                           {}};
+  CHECK(live_microbatches(late, map, 0) == 2);
+  CHECK(deferred_microbatches(late, map, 0) == 1);
+}
+
+}  // namespace live_microbatches_test
