@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/comm/concepts.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/engine/links/model_exchange.hpp>
 #include <tandem/engine/memory/mirror.hpp>
