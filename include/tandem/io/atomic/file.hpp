@@ -7,7 +7,7 @@
 /// The bytes go to a temporary file in the same folder, which commit() flushes to the disk and
 /// renames. A process that dies before that leaves the previous file as it was, and the temporary
 /// file beside it, which the next AtomicFile of this path removes. Links, permissions and owner of
-/// what is there stay (atomic_target.hpp); another hard link to it keeps the old content.
+/// what is there stay (target.hpp); another hard link to it keeps the old content.
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -6,7 +6,7 @@
 ///
 /// The header is `{"__metadata__": {key: text, …}, name: {"dtype": "F32", "shape": [2, 3],
 /// "data_offsets": [begin, end]}, …}`; the offsets count from the first byte of the data. Whether
-/// the tensors cover the data is checked in safetensors_reader.hpp.
+/// the tensors cover the data is checked in reader.hpp.
 
 #include <cstddef>
 #include <cstdint>

@@ -5,8 +5,8 @@
 /// partition_chain: cuts a chain of measured loads into consecutive parts whose heaviest is as
 /// light as can be.
 ///
-/// For numbers that are known at run time, such as seconds; detail::balance in strategy/ does the
-/// same in constant expressions for integers.
+/// For numbers that are known at run time, such as seconds; detail::balance in strategy/cut/ does
+/// the same in constant expressions for integers.
 
 #include <bit>
 #include <cmath>

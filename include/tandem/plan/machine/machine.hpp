@@ -6,7 +6,7 @@
 ///
 /// Nodes of equal devices; within a node each device has a link of its own to the others, to other
 /// nodes all share the node's adapters. Known machines are in machines.hpp; other ones are read
-/// from a file by machine_json.hpp.
+/// from a file by json.hpp.
 
 #include <cstdint>
 #include <string>

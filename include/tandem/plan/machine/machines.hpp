@@ -7,7 +7,7 @@
 /// Math, memory and links are the vendor's dense peaks, links at what collectives achieve of them;
 /// latencies are those of a step of a ring in NCCL's own model (src/graph/tuning.cc, ring with the
 /// simple protocol: 3.4 µs over NVLink, 5.7 over PCIe, 14 over the network). A measured machine is
-/// better than any of these: machine_json.hpp reads one from a file.
+/// better than any of these: json.hpp reads one from a file.
 
 #include <cstdint>
 #include <string>

@@ -7,7 +7,7 @@
 /// Discrete events: devices do their rows in order, messages are flows that divide the ports of the
 /// machine fairly at each instant. Where every message has its links for itself, the result is that
 /// of simulate() in schedule/time/simulate.hpp. A placement is simulated by
-/// simulator_placement.hpp; simulator_trace.hpp and simulator_svg.hpp show a step.
+/// placement.hpp; trace.hpp and svg.hpp show a step.
 
 #include <algorithm>
 #include <cmath>
@@ -79,7 +79,7 @@ bool lacks_messages(ActionRows const& table, StageMapView const& map) {
 /// The step of @p table on the devices of @p map, which are those of one worker.
 ///
 /// A message takes bytes / its rate, which changes with who else uses its ports
-/// (simulator_ports.hpp), and then the latency of its link. Gradients are summed among workers, and
+/// (ports.hpp), and then the latency of its link. Gradients are summed among workers, and
 /// copies of stages, when the last backward pass of a stage has ended (GradientBucket), in the time
 /// that collectives.hpp says.
 /// Cost: O(log n) for each of n actions of all workers, and at each instant at which a message

@@ -144,7 +144,7 @@ Asynchrony make_asynchrony(std::string_view name, int devices, int microbatches)
 
 /// The passes of each device in their order, and, in asynchronous schedules, the updates; no
 /// messages.
-/// @param name          as the types in strategy/schedules have it: "one_f_one_b", "pipedream", …
+/// @param name          as the types in schedule/orders have it: "one_f_one_b", "pipedream", …
 /// @param microbatches  of a step
 /// @param chunks        stages a device, of "interleaved"
 /// @param steps         of an asynchronous schedule; 0: unrolled_steps() of them

@@ -5,7 +5,7 @@
 /// PipelineSchedule: in which order each device runs the passes of its stages.
 ///
 /// A schedule is a type that generates compute actions only, for any number of devices and
-/// microbatches; lower_table.hpp adds the messages, verify.hpp checks the result. In the orders
+/// microbatches; table/lower.hpp adds the messages, verify/ checks the result. In the orders
 /// below, p is the number of devices, m of microbatches, r a device.
 
 #include <concepts>

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Simulation: the clocks of all devices while they run an action table; see makespan.hpp.
+/// Simulation: the clocks of all devices while they run an action table; see simulate.hpp.
 
 #include <algorithm>
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Verdict: what is wrong with an action table, and where; verify_message.hpp has the sentence.
+/// Verdict: what is wrong with an action table, and where; sentence.hpp says it.
 
 #include <cstdint>
 

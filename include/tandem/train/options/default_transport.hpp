@@ -9,8 +9,7 @@
 
 namespace tandem {
 
-/// Threads of this process, for devices that share the host's memory. GPUs have theirs in
-/// train/cuda/default_transport.hpp.
+/// Threads of this process, for devices that share the host's memory. Those of GPUs are in cuda/.
 template <class Backend>
 struct DefaultTransport {
   template <int Ranks>
