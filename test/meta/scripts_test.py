@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "single_include")]
 
 import amalgamate  # noqa: E402
 import check_output  # noqa: E402
+import documented_paths  # noqa: E402
 import layers  # noqa: E402
 
 
@@ -137,6 +139,31 @@ class Layers(Tree):
     def test_nothing_there(self):
         run = subprocess.run([sys.executable, HERE / "layers.py", self.include], capture_output=True)
         self.assertEqual(1, run.returncode)
+
+
+    def test_the_page_of_the_design_has_the_same_lists(self):
+        page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([a-z ]+) \|$", page, re.M)
+        documented = [(folder, set(others.split()) - {"nothing"}) for folder, others in rows]
+        self.assertEqual(list(layers.MAY_INCLUDE.items()), documented)
+
+
+class DocumentedPaths(Tree):
+    def faults(self, text):
+        page = self.root / "page.md"
+        page.write_text(text)
+        return "".join(documented_paths.faults_of(self.root, page))
+
+    def test_files_that_are_there(self):
+        self.header("core/a.hpp", "")
+        self.assertEqual("", self.faults("`core/a.hpp`, `include/tandem/core/a.hpp` and [this](page.md#part)\n"))
+        self.assertEqual("", self.faults("`a.hpp`, `core/`, [far](https://b/c.md), [here](#part)\n"))
+        self.assertEqual("", self.faults("```sh\ng++ `core/b.hpp`\n```\n"))
+
+    def test_files_that_have_gone(self):
+        self.assertIn("page.md:2: there is no file core/b.hpp", self.faults("\n`core/b.hpp`\n"))
+        self.assertIn("page.md:1: there is no gone.md", self.faults("[gone](gone.md#part)\n"))
+        self.assertIn("page.md:4: there is no file core/b.hpp", self.faults("```\n\n```\n`core/b.hpp`\n"))
 
 
 class Amalgamation(Tree):
