@@ -12,6 +12,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <tandem/core/shape.hpp>
 #include <tandem/engine/memory/mirror.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/error.hpp>
