@@ -7,6 +7,7 @@
 /// Each step is a constexpr variable of its own, and none is a template argument: three variables
 /// get three budgets of the compiler, and symbols stay short.
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
@@ -77,7 +78,7 @@ struct StatisticsAreSound {
 
 }  // namespace detail
 
-/// What each rank does, known to the compiler. Rank r is device r % devices of replica r / devices.
+/// What each rank does, known to the compiler. The mesh says which device of which replica it is.
 /// @tparam ElementBytes  of a parameter
 /// @tparam R             what the backend wants of the graph
 template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
@@ -91,8 +92,14 @@ struct Program {
   static constexpr CheckpointRule checkpoint = S::checkpoint;
   static constexpr Averaging averaging = detail::averaging_of<S>();
   static constexpr Asynchrony asynchrony = detail::asynchrony_of<S>();
-  static constexpr int ranks = S::ranks;
-  static constexpr int devices = S::devices;  ///< of one replica of the model
+  static constexpr Mesh mesh = S::mesh;
+  static constexpr int ranks = mesh.size();
+  static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
+  static_assert(ranks == S::ranks && devices == S::devices &&
+                    batching.replicas == mesh.extent(Axis::data),
+                "Program<Net, S>: S::mesh must have S::ranks ranks, S::devices of them along "
+                "Axis::model and S::batching.replicas along Axis::data; write S::ranks as "
+                "mesh.size()");
   static constexpr auto const& network = tandem::graph<Net>;
   static constexpr auto const& partition = Cut::partition;
   static constexpr auto const& map = Cut::map;

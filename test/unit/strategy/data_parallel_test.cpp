@@ -15,6 +15,7 @@ static_assert(Strategy<DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Repro
 
 /// All of a strategy; each of those below lacks one thing.
 struct Archetype {
+  static constexpr Mesh mesh{};
   static constexpr int ranks = 1;
   static constexpr int devices = 1;
   static constexpr int copies = 1;
@@ -22,6 +23,9 @@ struct Archetype {
   static constexpr CheckpointRule checkpoint{};
   template <class Net>
   struct Cut;
+};
+struct MeshOfAnotherType : Archetype {
+  static constexpr int mesh = 1;
 };
 struct RanksOfAnotherType : Archetype {
   static constexpr char const* ranks = "two";
@@ -39,6 +43,7 @@ struct CheckpointOfAnotherType : Archetype {
   static constexpr char const* checkpoint = "all";
 };
 struct NoCut {
+  static constexpr Mesh mesh{};
   static constexpr int ranks = 1;
   static constexpr int devices = 1;
   static constexpr int copies = 1;
@@ -46,15 +51,17 @@ struct NoCut {
   static constexpr CheckpointRule checkpoint{};
 };
 static_assert(Strategy<Archetype>);
-static_assert(!Strategy<RanksOfAnotherType> && !Strategy<DevicesOfAnotherType> &&
-              !Strategy<CopiesOfAnotherType> && !Strategy<BatchingOfAnotherType> &&
-              !Strategy<CheckpointOfAnotherType> && !Strategy<NoCut> && !Strategy<int>);
+static_assert(!Strategy<MeshOfAnotherType> && !Strategy<RanksOfAnotherType> &&
+              !Strategy<DevicesOfAnotherType> && !Strategy<CopiesOfAnotherType> &&
+              !Strategy<BatchingOfAnotherType> && !Strategy<CheckpointOfAnotherType> &&
+              !Strategy<NoCut> && !Strategy<int>);
 
 static_assert(BatchingOption<Microbatches<2>> && BatchingOption<Weighted<1>> &&
               BatchingOption<Reproducible<>> && BatchingOption<BucketBytes<1, 1>>);
 static_assert(!BatchingOption<int> && !BatchingOption<Archetype>);
 
 static_assert(DataParallel<3>::ranks == 3 && SingleDevice<>::ranks == 1);
+static_assert(DataParallel<3>::mesh == Mesh{Axis::data, 3} && SingleDevice<>::mesh == Mesh{});
 
 void check_alike(Batching const& a, Batching const& b) {
   CHECK(a.replicas == b.replicas);

@@ -23,12 +23,14 @@ static_assert(Strategy<Hybrid<DataParallel<2>, Hybrid<DataParallel<3>, Pipe>>>);
 
 TEST_CASE("ranks multiply; each replica has its share of the batch") {
   using H = Hybrid<DataParallel<3>, Pipe>;
+  CHECK(H::mesh == Mesh{Axis::data, 3} * Mesh{Axis::model, 2});
   CHECK(H::ranks == 6);
   CHECK(H::devices == 2);
   CHECK(H::copies == 2);
   CHECK(H::batching.replicas == 3);
   CHECK(H::batching.microbatches == 4);
   using Product = Hybrid<DataParallel<2>, DataParallel<3>, Pipe>;
+  CHECK(Product::mesh == Mesh{Axis::data, 6} * Mesh{Axis::model, 2});
   CHECK(Product::ranks == 12);
   CHECK(Product::devices == 2);
   CHECK(Product::batching.replicas == 6);

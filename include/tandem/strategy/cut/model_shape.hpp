@@ -8,6 +8,7 @@
 /// Cut<Net> with three constexpr values: `partition` (node → part), `map` (part → device) and
 /// `table` (rows of actions, messages included).
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/lower.hpp>
@@ -42,6 +43,7 @@ constexpr auto sequential_table(StageMapView const& map, int microbatches) {
 /// A model that one device has whole.
 template <int Microbatches>
 struct OneDeviceModel {
+  static constexpr Mesh mesh{};
   static constexpr int devices = 1;
   static constexpr int copies = 1;
   static constexpr CheckpointRule checkpoint{};

@@ -52,7 +52,8 @@ struct Pipeline<Schedule, Count, Arguments...>
     : detail::AsynchronousModel<Schedule, Count, typename detail::Cutting<Arguments...>::type> {
   using Model =
       detail::AsynchronousModel<Schedule, Count, typename detail::Cutting<Arguments...>::type>;
-  static constexpr int ranks = Model::devices;
+  static constexpr Mesh mesh{Axis::model, Model::devices};
+  static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Model::asynchrony.weights == WeightRule::replayed
                                                    ? CheckpointRule{CheckpointRule::boundaries}
                                                    : detail::checkpoint_of<Arguments...>();

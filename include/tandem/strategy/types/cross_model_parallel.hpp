@@ -26,7 +26,8 @@ struct CrossPipeline<Count, Rule, Arguments...>
   using Model =
       detail::PipelineModel<CrossModel, Count, typename detail::Cutting<Arguments...>::type>;
   static constexpr Averaging averaging = Rule::averaging;
-  static constexpr int ranks = Model::devices;
+  static constexpr Mesh mesh{Axis::model, Model::devices};
+  static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
   /// In so many replicas, with options of the strategy around it.
   template <int Replicas, class... More>

@@ -6,17 +6,19 @@
 
 #include <concepts>
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
 
 namespace tandem {
 
-/// A way to train: `ranks` devices, `devices` of them for each replica of the model, `copies` of
-/// the model in a replica; how the batch is spread over the replicas, what is computed again, and
-/// how a network is cut (see model_shape.hpp).
+/// A way to train: a `mesh` of `ranks` devices, `devices` of them for each replica of the model,
+/// `copies` of the model in a replica; how the batch is spread over the replicas, what is computed
+/// again, and how a network is cut (see model_shape.hpp).
 template <class S>
 concept Strategy = requires {
+  { S::mesh } -> std::convertible_to<Mesh>;
   { S::ranks } -> std::convertible_to<int>;
   { S::devices } -> std::convertible_to<int>;
   { S::copies } -> std::convertible_to<int>;
@@ -106,7 +108,8 @@ template <int N, class... Options>
   requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
 struct DataParallel<N, Options...>
     : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
-  static constexpr int ranks = N;
+  static constexpr Mesh mesh{Axis::data, N};
+  static constexpr int ranks = mesh.size();
   // Checked here and not in the class, which any call with a Hybrid among its types completes
   // (argument-dependent look-up): there these options are for the replicas of all parts.
   static constexpr Batching batching = detail::DataParallelIsSound<N, Options...>::checked();

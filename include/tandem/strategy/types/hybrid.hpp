@@ -4,6 +4,7 @@
 /// @file
 /// Hybrid: a strategy within a strategy, on the product of their devices.
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
@@ -53,7 +54,8 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
   using Model = Inner;
   static constexpr int devices = Inner::devices;
   static constexpr int copies = Inner::copies;
-  static constexpr int ranks = N * Inner::ranks;
+  static constexpr Mesh mesh = Mesh{Axis::data, N} * Inner::mesh;
+  static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Inner::checkpoint;
   template <int Replicas, class... More>
   static constexpr Batching batching_for =

@@ -56,7 +56,8 @@ struct ModelParallel<Arguments...>
                               detail::gather_batching<1, Arguments...>().microbatches> {
   using Model = detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
                                         detail::gather_batching<1, Arguments...>().microbatches>;
-  static constexpr int ranks = Model::devices;
+  static constexpr Mesh mesh{Axis::model, Model::devices};
+  static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
   /// In so many replicas, with options of the strategy around it.
   template <int Replicas, class... More>

@@ -71,7 +71,8 @@ template <class Schedule, int Count, class... Arguments>
       : detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type> {
     using Model =
         detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type>;
-    static constexpr int ranks = Model::devices;
+    static constexpr Mesh mesh{Axis::model, Model::devices};
+    static constexpr int ranks = mesh.size();
     static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
     /// In so many replicas, with options of the strategy around it.
     template <int Replicas, class... More>
