@@ -35,7 +35,7 @@ void check_synchronized() {
     CHECK(std::fabs(a.loss - b.loss) <= 1e-12 * a.loss);
     CHECK(std::fabs(a.gradient_norm - b.gradient_norm) <= 1e-11 * a.gradient_norm);
   }
-  for (int replica = 0; replica < S::ranks / S::devices; ++replica) {
+  for (int replica = 0; replica < S::mesh.extent(Axis::data); ++replica) {
     auto const own = gpu.parameters(replica);
     Difference const off = difference(own, host.parameters(), test::Part::value);
     INFO("replica " << replica << ": " << off.name << " is off by " << off.error);

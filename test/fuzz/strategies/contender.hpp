@@ -145,7 +145,7 @@ Entry<typename Backend::Master> entry(std::string name) {
           .make = [](TrainerOptions const& options, int) -> std::unique_ptr<Contender<T>> {
             return std::make_unique<TrainerContender<Net, S, Backend>>(options);
           },
-          .replicas = S::ranks / S::devices,
+          .replicas = S::mesh.extent(Axis::data),
           .devices = S::devices,
           .copies = P::map.copies,
           .is_late = P::asynchrony.on(),

@@ -72,7 +72,7 @@ void check_five_steps(std::vector<int> sizes = {13, 12, 8, 13, 9},
     INFO("step " << s << ": gradient of " << off.name << " is off by " << off.error);
     CHECK(off.error <= 1e-11);
   }
-  for (int replica = 0; replica < Many::ranks / Many::devices; ++replica) {
+  for (int replica = 0; replica < Many::mesh.extent(Axis::data); ++replica) {
     auto const own = many.parameters(replica);
     Difference const off = difference(own, one.parameters(), Part::value);
     INFO("replica " << replica << ": " << off.name << " is off by " << off.error);

@@ -58,7 +58,8 @@ void check(int batch) {
   std::int64_t worst = 0;
   for (int rank = 0; rank < S::ranks; ++rank) {
     MemoryReport const has = trainer.memory(rank);
-    DeviceMemory const most = device_memory<Net, S, Sgd, Fp32>(batch, rank % S::devices);
+    DeviceMemory const most =
+        device_memory<Net, S, Sgd, Fp32>(batch, S::mesh.coordinate(rank, Axis::model));
     CAPTURE(rank);
     CHECK(has.parameters == most.parameters);
     CHECK(has.versions == most.versions);

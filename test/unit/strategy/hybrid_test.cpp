@@ -6,12 +6,14 @@
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
 
 namespace hybrid_test {
 
 using namespace tandem;
 
 struct Net : Network<Vector<4>, Sequential<Linear<3>, Linear<2>>> {};
+struct Four : Network<Vector<4>, Sequential<Linear<3>, Linear<3>, Linear<3>, Linear<2>>> {};
 
 using Cut = ModelParallel<Split<1>, Split<1>>;
 using Pipe = Pipeline<Chimera, 4, Split<1>, Split<1>>;
@@ -66,6 +68,36 @@ TEST_CASE("a replica's devices are neighbours; a part's replicas are a group") {
   // In Chimera a replica has each part twice.
   using Two = Program<Net, Hybrid<DataParallel<2>, Pipe>, 4>;
   CHECK(RankGroups<Two>::list()[0].ranks == std::vector{0, 1, 2, 3});
+}
+
+TEST_CASE(
+    "two models: a stage's replicas, a replica's links, and the devices that mirror each other") {
+  using P = Program<
+      Four,
+      Hybrid<DataParallel<2>, CrossModelParallel<AverageWeights<>, Split<1>, Split<1>, Split<2>>>,
+      4>;
+  using Groups = RankGroups<P>;
+  auto const groups = Groups::list();
+  REQUIRE(groups.size() == 6 + 2 * 2 * 4 + 2);  // stages, links both ways, pairs
+  CHECK(groups[1].ranks == std::vector{1, 4});
+  CHECK(groups[5].ranks == std::vector{0, 3});  // the second model's last part, on device 0
+  for (int line : {0, 1}) {
+    for (int link = 0; link < 4; ++link) {
+      auto const& forward = groups[static_cast<std::size_t>(Groups::of_link(line, link, true))];
+      auto const& back = groups[static_cast<std::size_t>(Groups::of_link(line, link, false))];
+      int const from = P::map.edge[link].from;
+      CHECK(forward.ranks ==
+            std::vector{3 * line + P::map.device[from], 3 * line + P::map.device[from + 1]});
+      CHECK(back.ranks == std::vector{forward.ranks[1], forward.ranks[0]});
+    }
+  }
+  std::vector<int> pairs;
+  for (int rank = 0; rank < P::ranks; ++rank) {
+    pairs.push_back(Groups::of_pair(rank));
+  }
+  CHECK(pairs == std::vector{22, Groups::all, 22, 23, Groups::all, 23});
+  CHECK(groups[22].ranks == std::vector{0, 2});
+  CHECK(groups[23].ranks == std::vector{3, 5});
 }
 
 }  // namespace hybrid_test

@@ -122,4 +122,21 @@ TEST_CASE("microbatches of weighted shards are their even parts") {
   CHECK(largest_microbatch(13, batching) == 5);
 }
 
+TEST_CASE("a microbatch has a number among all, which gives back its replica and its copy") {
+  for (int replicas : {1, 3}) {
+    for (int copies : {1, 2}) {
+      for (int microbatches : {2, 6}) {
+        Batching const batching{.replicas = replicas, .microbatches = microbatches};
+        for (int replica = 0, number = 0; replica < replicas; ++replica) {
+          for (int own = 0; own < microbatches; ++own, ++number) {
+            CHECK(batching.global(replica, own) == number);
+            CHECK(batching.replica_of(number) == replica);
+            CHECK(batching.copy_of(number, copies) == (copies == 2 && own >= microbatches / 2));
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace microbatch_sizes_test

@@ -56,13 +56,13 @@ class ModelExchange {
   /// @param states   of the optimizer
   /// @param tracer   outlives this
   template <class Connect>
-  ModelExchange(Device& device, int replica, Connect const& connect, int states,
+  ModelExchange(Device& device, int rank, Connect const& connect, int states,
                 Tracer<Device>& tracer)
       : arrays_{1 + (rule.what == Averaged::weights_and_state ? states : 0)},
         tracer_{&tracer},
         sums_{device,
               has_buffer ? static_cast<std::size_t>(layout.trained * arrays_) * sizeof(P) : 0} {
-    int const pair = RankGroups<Whole>::of_pair(replica, Program::device);
+    int const pair = RankGroups<Whole>::of_pair(rank);
     if (pair != RankGroups<Whole>::all) {
       pair_.push_back(connect(pair));
     }

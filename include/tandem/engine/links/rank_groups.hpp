@@ -10,12 +10,14 @@
 #include <vector>
 
 #include <tandem/comm/rank_set.hpp>
+#include <tandem/core/mesh.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
 
 namespace tandem {
 
-/// The same on every rank. Group -1 is that of all ranks.
+/// The same on every rank. Group -1 is that of all ranks. A line is a group of the mesh along the
+/// model: the devices that send each other activations.
 template <class Program>
 class RankGroups {
  public:
@@ -26,9 +28,9 @@ class RankGroups {
     std::vector<RankSet> groups;
     for (int stage = 0; stage < reduced(); ++stage) {
       RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
-      for (int replica = 0; replica < replicas(); ++replica) {
+      for (int line = 0; line < lines(); ++line) {
         for (int s = stage; s < map().stages; s += reduced()) {
-          int const rank = rank_of(replica, s);
+          int const rank = rank_of(line, s);
           if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
             set.ranks.push_back(rank);
           }
@@ -36,22 +38,22 @@ class RankGroups {
       }
       groups.push_back(set);
     }
-    for (int replica = 0; replica < replicas(); ++replica) {
+    for (int line = 0; line < lines(); ++line) {
       for (int link = 0; link < map().links; ++link) {
         StageEdge const& edge = first_edge(link);
-        int const from = rank_of(replica, edge.from);
-        int const to = rank_of(replica, edge.to);
+        int const from = rank_of(line, edge.from);
+        int const to = rank_of(line, edge.to);
         std::string const name =
             "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
         groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
         groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
       }
     }
-    for (int replica = 0; replica < replicas(); ++replica) {
+    for (int line = 0; line < lines(); ++line) {
+      MeshGroup const devices = Program::mesh.group(line, Axis::model);
       for (int pair = 0; pair < pairs(); ++pair) {
-        int const first = replica * Program::devices + pair;
-        int const second = (replica + 1) * Program::devices - 1 - pair;
-        groups.push_back({.ranks = {first, second}, .name = "models " + std::to_string(pair)});
+        groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
+                          .name = "models " + std::to_string(pair)});
       }
     }
     return groups;
@@ -77,38 +79,42 @@ class RankGroups {
   }
 
   /// Of the ends of a link; the sender is its first rank.
-  static int of_link(int replica, int link, bool forward) {
-    return reduced() + 2 * (replica * map().links + link) + (forward ? 0 : 1);
+  static int of_link(int line, int link, bool forward) {
+    return reduced() + 2 * (line * map().links + link) + (forward ? 0 : 1);
   }
-  /// The end of (link, forward) of a replica, by connect(group), which outlives this.
+  /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
   template <class Connect>
-  static auto connect_links(int replica, Connect const& connect) {
-    return [replica, &connect](int link, bool forward) {
-      return connect(of_link(replica, link, forward));
+  static auto connect_links(int rank, Connect const& connect) {
+    return [line = line_of(rank), &connect](int link, bool forward) {
+      return connect(of_link(line, link, forward));
     };
   }
 
-  /// Of device @p device and the one that has the same parts of the other model; `all` stands for
-  /// none, also of the one in the middle, which has both.
-  static int of_pair(int replica, int device) {
-    int const pair = device < pairs() ? device : Program::devices - 1 - device;
-    return pair < pairs() ? reduced() + 2 * replicas() * map().links + replica * pairs() + pair
+  /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
+  /// of the one in the middle, which has both.
+  static int of_pair(int rank) {
+    int const device = Program::mesh.coordinate(rank, Axis::model);
+    int const pair = device < pairs() ? device : opposite(device);
+    return pair < pairs() ? reduced() + 2 * lines() * map().links + line_of(rank) * pairs() + pair
                           : all;
   }
 
  private:
   static constexpr StageMapView map() { return Program::map; }
-  static constexpr int replicas() { return Program::batching.replicas; }
+  static constexpr int lines() { return Program::mesh.groups(Axis::model); }
+  static constexpr int line_of(int rank) { return Program::mesh.group_of(rank, Axis::model); }
   static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
   // Stages whose gradients have a group each. Where each device has the whole model, its group is
   // that of all.
   static constexpr int reduced() {
-    bool const reduces = replicas() * (keeps_two() ? 1 : map().copies) > 1;
+    bool const reduces = Program::mesh.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
     return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
   }
   static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
-  static constexpr int rank_of(int replica, int stage) {
-    return replica * Program::devices + map().device[stage];
+  // The device that has the same parts of the other model.
+  static constexpr int opposite(int device) { return Program::devices - 1 - device; }
+  static constexpr int rank_of(int line, int stage) {
+    return Program::mesh.group(line, Axis::model)[map().device[stage]];
   }
   static StageEdge const& first_edge(int link) {
     int e = 0;

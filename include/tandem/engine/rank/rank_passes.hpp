@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/gradient_reduction.hpp>
 #include <tandem/engine/links/no_links.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
@@ -75,17 +76,16 @@ class RankPasses {
         links_{rank_links_task<Program>(),
                memory_.plan().waits,
                device_,
-               Groups::connect_links(replica_of(options), connect),
+               Groups::connect_links(options.rank, connect),
                tracer_,
                options.largest_microbatch},
-        microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
+        microbatches_{plan_.batching, Whole::mesh.coordinate(options.rank, Axis::data),
+                      Whole::map.copies},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
     device_.scratch_bytes = ops_.scratch_bytes();
     TANDEM_ASSERT(plays_rows<Program>(memory_.check(needs()), plan_));
   }
-
-  static int replica_of(RankOptions const& options) { return options.rank / Whole::devices; }
 
   void begin(StepState const& state, Batch const& batch, bool training, auto const& wait) {
     key_ = {.samples = batch.size,

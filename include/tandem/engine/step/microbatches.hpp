@@ -36,13 +36,12 @@ class RankMicrobatches {
     }
     total_ = total;
     int before = 0;
-    int const own = replica_ * batching_.microbatches;
-    for (int i = 0; i < own; ++i) {
+    for (int i = 0; i < global(0); ++i) {
       before += microbatch_size(total, i, batching_);
     }
     bool adds = false;
     for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, own + m, batching_);
+      int const size = microbatch_size(total, global(m), batching_);
       adds = adds && m % leaf_ != 0;
       int const leaf = m % (batching_.microbatches / copies_) / leaf_;
       own_[static_cast<std::size_t>(m)] = {.size = size,
@@ -56,8 +55,7 @@ class RankMicrobatches {
       samples = 0;
     }
     for (int i = 0; i < batching_.all_microbatches(); ++i) {
-      of_copy_[i % batching_.microbatches / (batching_.microbatches / copies_)] +=
-          microbatch_size(total, i, batching_);
+      of_copy_[batching_.copy_of(i, copies_)] += microbatch_size(total, i, batching_);
     }
   }
 
@@ -82,7 +80,7 @@ class RankMicrobatches {
     return last.first + last.size;
   }
   /// Its index among the microbatches of all replicas.
-  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
+  [[nodiscard]] int global(int m) const { return batching_.global(replica_, m); }
 
  private:
   [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }

@@ -90,6 +90,16 @@ struct Batching {
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
   [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+  /// The index among all of them of a replica's microbatch @p own.
+  [[nodiscard]] constexpr int global(int replica, int own) const {
+    return replica * microbatches + own;
+  }
+  /// Who takes a microbatch, counted over all replicas.
+  [[nodiscard]] constexpr int replica_of(int global) const { return global / microbatches; }
+  /// Which of the replica's @p copies of the model takes it: each has as many, in order.
+  [[nodiscard]] constexpr int copy_of(int global, int copies) const {
+    return global % microbatches * copies / microbatches;
+  }
   /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
   /// one.
   [[nodiscard]] constexpr int leaves_of_copy(int copies) const {

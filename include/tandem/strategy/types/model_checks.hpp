@@ -17,8 +17,8 @@ namespace detail {
 struct NoModel : OneDeviceModel<1> {
   using Model = OneDeviceModel<1>;
   static constexpr int ranks = 1;
-  template <int, class...>
-  static constexpr Batching batching_for{};
+  template <int Replicas, class...>
+  static constexpr Batching batching_for{.replicas = Replicas};
   static constexpr Batching batching{};
 };
 

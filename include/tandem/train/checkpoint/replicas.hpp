@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/mesh.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
@@ -32,9 +33,10 @@ class Replicas {
 
   /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
   [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
+    MeshGroup const ranks = Program::mesh.group(local, Axis::model);  // of those of this process
     return gather(
-        Program::network.parameters, Program::devices,
-        [&](int device) { return of_rank(local * Program::devices + device); }, copy);
+        Program::network.parameters, ranks.count,
+        [&](int device) { return of_rank(ranks[device]); }, copy);
   }
 
   /// Of the first replica: of both models if they may differ.

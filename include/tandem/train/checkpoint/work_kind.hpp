@@ -10,6 +10,7 @@
 #include <cstddef>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/mesh.hpp>
 
 namespace tandem {
 
@@ -65,9 +66,11 @@ constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouc
 
 /// Whether no rank of the first replica, which is the one that is saved, has begun to change its
 /// parameters in the last step.
+/// @param replica  which of the process's @p ranks it is
 template <class Ranks>
-bool all_untouched(Ranks const& ranks, int devices) {
-  for (std::size_t local = 0; local < static_cast<std::size_t>(devices); ++local) {
+bool all_untouched(Ranks const& ranks, MeshGroup const& replica) {
+  for (int device = 0; device < replica.count; ++device) {
+    auto const local = static_cast<std::size_t>(replica[device]);
     if (local >= ranks.size() || !ranks[local] || !ranks[local]->untouched()) {
       return false;
     }

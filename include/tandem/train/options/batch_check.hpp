@@ -130,10 +130,10 @@ int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
 /// The rank that has the result of a microbatch, counted over all replicas.
 template <class Program>
 int rank_of_result(int microbatch, Batching const& batching) {
-  int const replica = microbatch / batching.microbatches;
-  int const copy = microbatch % batching.microbatches * Program::map.copies / batching.microbatches;
+  int const copy = batching.copy_of(microbatch, Program::map.copies);
   int const result = Program::partition.part[Program::network.nodes - 1];
-  return replica * Program::devices + Program::map.device[copy * Program::map.parts() + result];
+  return Program::mesh.rank({.data = batching.replica_of(microbatch),
+                             .model = Program::map.device[copy * Program::map.parts() + result]});
 }
 
 /// What train() and step() throw when a loss is not finite.

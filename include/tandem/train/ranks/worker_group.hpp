@@ -14,6 +14,7 @@
 
 #include <tandem/comm/threads/transport.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/core/mesh.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/engine/rank/asynchronous_rank.hpp>
 #include <tandem/engine/rank/rank.hpp>
@@ -67,7 +68,8 @@ class WorkerGroup {
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
                  words_.reader()} {
     expects(
-        transport_.local_ranks() % Program::devices == 0,
+        Program::mesh.has_whole_groups(Axis::model, transport_.first_rank(),
+                                       transport_.local_ranks()),
         "a process must have all devices of a replica, since it reads and writes the whole model: "
         "start fewer processes, so that the ranks of each are a multiple of the devices of the "
         "model");
@@ -238,7 +240,8 @@ class WorkerGroup {
       f();
     } catch (...) {
       settle();
-      state_ = after_failure(before, kind, all_untouched(ranks_, Program::devices));
+      state_ =
+          after_failure(before, kind, all_untouched(ranks_, Program::mesh.group(0, Axis::model)));
       throw;
     }
     state_ = before;
@@ -259,11 +262,10 @@ class WorkerGroup {
       return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
                                                : transport_.communicator(options.rank, group);
     };
+    int const device = Program::mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
-      (void)((options.rank % Program::devices == D &&
-              (made = std::make_unique<RankOf<D>>(options, connect), true)) ||
-             ...);
+      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
     }
     (std::make_integer_sequence<int, Program::devices>{});
     return made;
