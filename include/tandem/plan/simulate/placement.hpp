@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/mesh.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
 #include <tandem/plan/machine/machine.hpp>
@@ -108,17 +109,17 @@ template <class = void>
               graph.node.size() <= std::size_t{std::numeric_limits<std::int16_t>::max()},
           "simulate_placement(machine, graph, order, devices, options): give a worker or more, and "
           "an order of the graph, which has 32767 nodes at most");
-  int const all = options.workers * devices;
-  detail::MachinePorts const ports{machine, all};
+  Mesh const mesh = Mesh{Axis::data, options.workers} * Mesh{Axis::model, devices};
+  detail::MachinePorts const ports{machine, mesh.size()};
   detail::SimulatorJobs jobs;
   std::deque<detail::PlacementJobs> workers;
-  for (int first = 0; first < all; first += devices) {
-    workers.emplace_back(jobs, graph, order, first);
+  for (int w = 0; w < mesh.groups(Axis::model); ++w) {
+    workers.emplace_back(jobs, graph, order, mesh.group(w, Axis::model).first);
   }
   std::vector<PlacementSpan> const span = detail::JobRun{jobs, ports, options.shares_links}.run();
 
-  SimulatedStep step{.workers = options.workers};
-  step.device.resize(static_cast<std::size_t>(all));
+  SimulatedStep step{.mesh = mesh};
+  step.device.resize(static_cast<std::size_t>(mesh.size()));
   for (detail::PlacementJobs const& worker : workers) {
     worker.note(span, step);
   }

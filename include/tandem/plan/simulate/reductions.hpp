@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/simulate/step.hpp>
@@ -28,17 +29,19 @@ struct SimulatedReduction {
 /// Two copies of a stage send each other theirs, then all workers sum in the time of
 /// all_reduce_seconds(); the slowest pair of devices counts.
 template <class = void>  // compiled where it is called, not by every include
-double reduction_seconds(Machine const& machine, StageMapView const& map, int workers, int part,
-                         double bytes) {
+double reduction_seconds(Machine const& machine, StageMapView const& map, Mesh const& mesh,
+                         int part, double bytes) {
   double swap = 0;
-  for (int worker = 0; worker < workers; ++worker) {
+  for (int worker = 0; worker < mesh.groups(Axis::model); ++worker) {
+    MeshGroup const devices = mesh.group(worker, Axis::model);
     for (int copy = 1; copy < map.copies; ++copy) {
-      int const first = worker * map.devices;
-      swap = std::max(swap, send_seconds(machine, first + map.device[part],
-                                         first + map.device[copy * map.parts() + part], bytes));
+      swap = std::max(swap, send_seconds(machine, devices[map.device[part]],
+                                         devices[map.device[copy * map.parts() + part]], bytes));
     }
   }
-  double const sum = workers > 1 ? all_reduce_seconds(machine, {workers, map.devices}, bytes) : 0;
+  MeshGroup const same = mesh.group(0, Axis::data);  // the others have its shape
+  double const sum =
+      same.count > 1 ? all_reduce_seconds(machine, {same.count, same.stride}, bytes) : 0;
   return swap * (map.copies - 1) + sum;
 }
 
@@ -62,7 +65,7 @@ std::vector<double> gradients_whole(SimulatedStep const& step, StageMapView cons
 template <class = void>
 void add_reductions(SimulatedStep& step, Machine const& machine, StageMapView const& map,
                     std::vector<StageLoad> const& stages) {
-  if (step.workers == 1 && map.copies == 1) {
+  if (step.mesh.extent(Axis::data) == 1 && map.copies == 1) {
     return;
   }
   std::vector<double> const whole = gradients_whole(step, map);
@@ -71,8 +74,7 @@ void add_reductions(SimulatedStep& step, Machine const& machine, StageMapView co
     auto const at = static_cast<std::size_t>(part);
     for (GradientBucket const& bucket : stages[at].gradients) {
       all.push_back({part, std::max(0.0, whole[at] - bucket.before_end),
-                     reduction_seconds(machine, map, step.workers, part, bucket.bytes),
-                     bucket.bytes});
+                     reduction_seconds(machine, map, step.mesh, part, bucket.bytes), bucket.bytes});
     }
   }
   std::stable_sort(all.begin(), all.end(),
@@ -84,9 +86,10 @@ void add_reductions(SimulatedStep& step, Machine const& machine, StageMapView co
     }
     std::vector<std::pair<std::size_t, int>> with;  // device, stage
     double begin = one.ready;
-    for (int worker = 0; worker < step.workers; ++worker) {
+    for (int worker = 0; worker < step.mesh.groups(Axis::model); ++worker) {
+      MeshGroup const devices = step.mesh.group(worker, Axis::model);
       for (int stage = one.part; stage < map.stages; stage += map.parts()) {
-        with.emplace_back(worker * map.devices + map.device[stage], stage);
+        with.emplace_back(devices[map.device[stage]], stage);
         begin = std::max(begin, free[with.back().first]);
       }
     }

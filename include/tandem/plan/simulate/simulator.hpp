@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/mesh.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/simulate/jobs.hpp>
 #include <tandem/plan/simulate/ports.hpp>
@@ -28,7 +29,7 @@
 namespace tandem {
 
 struct SimulationOptions {
-  int workers = 1;  ///< all do the same; device d of worker w is the machine's w · devices + d
+  int workers = 1;  ///< all do the same; the machine's devices are the ranks of SimulatedStep::mesh
   int depth = 1;    ///< as simulate(): messages of a link and direction on their way or waiting
   bool shares_links = true;  ///< else each message has its whole link, as if it were alone
 };
@@ -100,17 +101,17 @@ template <class = void>
   detail::check_costs(costs, map);
   expects(!detail::lacks_messages(table, map),
           "simulate_on(machine, table, map, costs): the table has no messages; lower() it first");
-  int const devices = options.workers * map.devices;
-  detail::MachinePorts const ports{machine, devices};
+  Mesh const mesh = Mesh{Axis::data, options.workers} * Mesh{Axis::model, map.devices};
+  detail::MachinePorts const ports{machine, mesh.size()};
   detail::SimulatorJobs jobs;
   std::deque<detail::TableJobs> workers;
-  for (int first = 0; first < devices; first += map.devices) {
-    workers.emplace_back(jobs, table, map, costs, options.depth, first);
+  for (int w = 0; w < mesh.groups(Axis::model); ++w) {
+    workers.emplace_back(jobs, table, map, costs, options.depth, mesh.group(w, Axis::model).first);
   }
   std::vector<PlacementSpan> const span = detail::JobRun{jobs, ports, options.shares_links}.run();
 
-  SimulatedStep step{.workers = options.workers};
-  step.device.resize(static_cast<std::size_t>(devices));
+  SimulatedStep step{.mesh = mesh};
+  step.device.resize(static_cast<std::size_t>(mesh.size()));
   for (detail::TableJobs const& worker : workers) {
     worker.note(table, span, step);
   }

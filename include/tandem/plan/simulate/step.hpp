@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/plan/place/timeline.hpp>
 #include <tandem/schedule/table/action.hpp>
 #include <tandem/schedule/time/timeline.hpp>
@@ -93,14 +94,13 @@ struct SimulatedDevice {
 
 /// Seconds since the begin of the step, and bytes.
 struct SimulatedStep {
-  int workers = 1;
+  Mesh mesh{};           ///< workers along Axis::data, the devices of each along Axis::model
   double makespan = 0;   ///< when the last pass of all devices ends, and the last reduction
   double last_pass = 0;  ///< when the last pass ends
-  std::vector<SimulatedDevice> device{};  ///< device d of worker w at w · (devices of a worker) + d
+  std::vector<SimulatedDevice> device{};    ///< a rank each
   std::vector<SimulatedMessage> message{};  ///< by begin
   std::vector<std::string> stage_name{};    ///< of a placement: its nodes; else empty
 
-  [[nodiscard]] int devices_of_worker() const { return static_cast<int>(device.size()) / workers; }
   /// Idle share of all devices' time in the step.
   [[nodiscard]] double idle() const {
     double sum = 0;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/simulate/step.hpp>
 
@@ -92,12 +93,12 @@ class TraceText {
 template <class = void>
 [[nodiscard]] std::string trace_json(SimulatedStep const& step) {
   detail::TraceText text;
-  int const devices = step.devices_of_worker();
   for (int d = 0, lanes = 0; d < static_cast<int>(step.device.size()); ++d) {
     SimulatedDevice const& device = step.device[static_cast<std::size_t>(d)];
     std::string const name = "device " + std::to_string(d);
-    lanes = d % devices == 0 ? 0 : lanes;
-    text.begin_lane(d / devices, lanes++, name);
+    int const worker = step.mesh.group_of(d, Axis::model);
+    lanes = step.mesh.leads(d, Axis::model) ? 0 : lanes;
+    text.begin_lane(worker, lanes++, name);
     for (auto const& [action, span] : device.action) {
       if (!is_message(action.kind)) {
         text.span(detail::simulated_name(step, action), "compute", span);
@@ -107,13 +108,13 @@ template <class = void>
       text.bytes("activations of " + name, point);
     }
     if (!device.reduction.empty()) {
-      text.begin_lane(d / devices, lanes++, name + " sums");
+      text.begin_lane(worker, lanes++, name + " sums");
       for (auto const& [action, span] : device.reduction) {
         text.span(detail::simulated_name(step, action), "communication", span);
       }
     }
     for (auto const& lane : detail::message_lanes(step, d)) {
-      text.begin_lane(d / devices, lanes++, name + " sends");
+      text.begin_lane(worker, lanes++, name + " sends");
       for (SimulatedMessage const& message : lane) {
         text.span(detail::simulated_name(step, message.action), "communication", message.span,
                   "\"to\": " + std::to_string(message.to) +
