@@ -85,11 +85,7 @@ class Recording<C> {
   void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
                   Stream& stream, Label label = {}) {
     record(Operation::all_reduce, in.size(), in.size_bytes(), label);
-    if constexpr (requires { communicator_.all_reduce(in, out, op, stream, label); }) {
-      communicator_.all_reduce(in, out, op, stream, label);
-    } else {
-      communicator_.all_reduce(in, out, op, stream);
-    }
+    communicator_.all_reduce(in, out, op, stream, label);
   }
 
   /// See ReduceScatters.
@@ -98,11 +94,7 @@ class Recording<C> {
   void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
                       Stream& stream, Label label = {}) {
     record(Operation::reduce_scatter, in.size(), in.size_bytes(), label);
-    if constexpr (requires { communicator_.reduce_scatter(in, out, op, stream, label); }) {
-      communicator_.reduce_scatter(in, out, op, stream, label);
-    } else {
-      communicator_.reduce_scatter(in, out, op, stream);
-    }
+    communicator_.reduce_scatter(in, out, op, stream, label);
   }
 
   /// See AllGathers.
@@ -111,11 +103,7 @@ class Recording<C> {
   void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
                   Label label = {}) {
     record(Operation::all_gather, out.size(), out.size_bytes(), label);
-    if constexpr (requires { communicator_.all_gather(in, out, stream, label); }) {
-      communicator_.all_gather(in, out, stream, label);
-    } else {
-      communicator_.all_gather(in, out, stream);
-    }
+    communicator_.all_gather(in, out, stream, label);
   }
 
   /// See Broadcasts.
@@ -123,11 +111,7 @@ class Recording<C> {
     requires Broadcasts<C, T>
   void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
     record(Operation::broadcast, data.size(), data.size_bytes(), label, root);
-    if constexpr (requires { communicator_.broadcast(data, root, stream, label); }) {
-      communicator_.broadcast(data, root, stream, label);
-    } else {
-      communicator_.broadcast(data, root, stream);
-    }
+    communicator_.broadcast(data, root, stream, label);
   }
 
   /// See SendsAndReceives.
@@ -135,11 +119,7 @@ class Recording<C> {
     requires SendsAndReceives<C, std::remove_const_t<T>>
   void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
     record(Operation::send, data.size(), data.size_bytes(), label, peer);
-    if constexpr (requires { communicator_.send(std::span<T const>{data}, peer, stream, label); }) {
-      communicator_.send(std::span<T const>{data}, peer, stream, label);
-    } else {
-      communicator_.send(std::span<T const>{data}, peer, stream);
-    }
+    communicator_.send(std::span<T const>{data}, peer, stream, label);
   }
 
   /// See SendsAndReceives.
@@ -147,11 +127,7 @@ class Recording<C> {
     requires SendsAndReceives<C, T>
   void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
     record(Operation::receive, data.size(), data.size_bytes(), label, peer);
-    if constexpr (requires { communicator_.receive(data, peer, stream, label); }) {
-      communicator_.receive(data, peer, stream, label);
-    } else {
-      communicator_.receive(data, peer, stream);
-    }
+    communicator_.receive(data, peer, stream, label);
   }
 
   /// See Exchanges; it is recorded as its messages, sends first.
@@ -166,21 +142,13 @@ class Recording<C> {
       record(Operation::receive, message.data.size(), message.data.size_bytes(), label,
              message.peer);
     }
-    if constexpr (requires { communicator_.exchange(sends, receives, stream, label); }) {
-      communicator_.exchange(sends, receives, stream, label);
-    } else {
-      communicator_.exchange(sends, receives, stream);
-    }
+    communicator_.exchange(sends, receives, stream, label);
   }
 
   /// See Barriers.
   void barrier(Stream& stream, Label label = {}) requires Barriers<C> {
     record(Operation::barrier, 0, 0, label);
-    if constexpr (requires { communicator_.barrier(stream, label); }) {
-      communicator_.barrier(stream, label);
-    } else {
-      communicator_.barrier(stream);
-    }
+    communicator_.barrier(stream, label);
   }
 
   [[nodiscard]] int rank() const noexcept { return communicator_.rank(); }

@@ -20,14 +20,15 @@ struct Stream {};
 /// Everything, for float and Sum only.
 struct Complete {
   using Stream = concepts_test::Stream;
-  void all_reduce(std::span<float const>, std::span<float>, Sum, Stream&) {}
-  void broadcast(std::span<float>, int, Stream&) {}
-  void reduce_scatter(std::span<float const>, std::span<float>, Sum, Stream&) {}
-  void all_gather(std::span<float const>, std::span<float>, Stream&) {}
-  void send(std::span<float const>, int, Stream&) {}
-  void receive(std::span<float>, int, Stream&) {}
-  void exchange(std::span<Outgoing<float> const>, std::span<Incoming<float> const>, Stream&) {}
-  void barrier(Stream&) {}
+  void all_reduce(std::span<float const>, std::span<float>, Sum, Stream&, Label) {}
+  void broadcast(std::span<float>, int, Stream&, Label) {}
+  void reduce_scatter(std::span<float const>, std::span<float>, Sum, Stream&, Label) {}
+  void all_gather(std::span<float const>, std::span<float>, Stream&, Label) {}
+  void send(std::span<float const>, int, Stream&, Label) {}
+  void receive(std::span<float>, int, Stream&, Label) {}
+  void exchange(std::span<Outgoing<float> const>, std::span<Incoming<float> const>, Stream&,
+                Label) {}
+  void barrier(Stream&, Label) {}
   int rank() const noexcept { return 0; }
   int size() const noexcept { return 1; }
 };
@@ -71,57 +72,66 @@ struct GroupOnly {
   int size() const noexcept { return 1; }
 };
 struct AllReduceReturns : GroupOnly {
-  int all_reduce(std::span<float const>, std::span<float>, Sum, Stream&) { return 0; }
+  int all_reduce(std::span<float const>, std::span<float>, Sum, Stream&, Label) { return 0; }
 };
 struct AllReduceWantsMutableInput : GroupOnly {
-  void all_reduce(std::span<float>, std::span<float>, Sum, Stream&) {}
+  void all_reduce(std::span<float>, std::span<float>, Sum, Stream&, Label) {}
 };
 struct AllReduceWithoutStream : GroupOnly {
-  void all_reduce(std::span<float const>, std::span<float>, Sum) {}
+  void all_reduce(std::span<float const>, std::span<float>, Sum, Label) {}
+};
+struct AllReduceWithoutLabel : GroupOnly {
+  void all_reduce(std::span<float const>, std::span<float>, Sum, Stream&) {}
 };
 struct AllReduceWithoutGroup {
   using Stream = concepts_test::Stream;
-  void all_reduce(std::span<float const>, std::span<float>, Sum, Stream&) {}
+  void all_reduce(std::span<float const>, std::span<float>, Sum, Stream&, Label) {}
 };
 struct BroadcastWithoutRoot : GroupOnly {
-  void broadcast(std::span<float>, Stream&) {}
+  void broadcast(std::span<float>, Stream&, Label) {}
+};
+struct BroadcastWithoutLabel : GroupOnly {
+  void broadcast(std::span<float>, int, Stream&) {}
 };
 struct BroadcastReturns : GroupOnly {
-  int broadcast(std::span<float>, int, Stream&) { return 0; }
+  int broadcast(std::span<float>, int, Stream&, Label) { return 0; }
 };
 struct BarrierWithoutStream : GroupOnly {
-  void barrier() {}
+  void barrier(Label) {}
 };
 struct BarrierReturns : GroupOnly {
-  bool barrier(Stream&) { return true; }
+  bool barrier(Stream&, Label) { return true; }
 };
 
 struct ReduceScatterReturns : GroupOnly {
-  int reduce_scatter(std::span<float const>, std::span<float>, Sum, Stream&) { return 0; }
+  int reduce_scatter(std::span<float const>, std::span<float>, Sum, Stream&, Label) { return 0; }
 };
 struct ReduceScatterWithoutOp : GroupOnly {
-  void reduce_scatter(std::span<float const>, std::span<float>, Stream&) {}
+  void reduce_scatter(std::span<float const>, std::span<float>, Stream&, Label) {}
 };
 struct AllGatherReturns : GroupOnly {
-  int all_gather(std::span<float const>, std::span<float>, Stream&) { return 0; }
+  int all_gather(std::span<float const>, std::span<float>, Stream&, Label) { return 0; }
 };
 struct AllGatherWantsMutableInput : GroupOnly {
-  void all_gather(std::span<float>, std::span<float>, Stream&) {}
+  void all_gather(std::span<float>, std::span<float>, Stream&, Label) {}
 };
 struct SendOnly : GroupOnly {
-  void send(std::span<float const>, int, Stream&) {}
+  void send(std::span<float const>, int, Stream&, Label) {}
 };
 struct ReceiveOnly : GroupOnly {
-  void receive(std::span<float>, int, Stream&) {}
+  void receive(std::span<float>, int, Stream&, Label) {}
+};
+struct SendWithoutLabel : ReceiveOnly {
+  void send(std::span<float const>, int, Stream&) {}
 };
 struct SendWithoutPeer : ReceiveOnly {
-  void send(std::span<float const>, Stream&) {}
+  void send(std::span<float const>, Stream&, Label) {}
 };
 struct ExchangeOfOne : GroupOnly {
-  void exchange(Outgoing<float>, Incoming<float>, Stream&) {}
+  void exchange(Outgoing<float>, Incoming<float>, Stream&, Label) {}
 };
 struct ExchangeReturns : GroupOnly {
-  int exchange(std::span<Outgoing<float> const>, std::span<Incoming<float> const>, Stream&) {
+  int exchange(std::span<Outgoing<float> const>, std::span<Incoming<float> const>, Stream&, Label) {
     return 0;
   }
 };
@@ -143,12 +153,14 @@ static_assert(!AllReduces<GroupOnly, float, Sum>);
 static_assert(!AllReduces<AllReduceReturns, float, Sum>);
 static_assert(!AllReduces<AllReduceWantsMutableInput, float, Sum>);
 static_assert(!AllReduces<AllReduceWithoutStream, float, Sum>);
+static_assert(!AllReduces<AllReduceWithoutLabel, float, Sum>);
 static_assert(!AllReduces<AllReduceWithoutGroup, float, Sum>);
 
 static_assert(Broadcasts<Complete, float>);
 static_assert(!Broadcasts<Complete, double>);
 static_assert(!Broadcasts<GroupOnly, float>);
 static_assert(!Broadcasts<BroadcastWithoutRoot, float>);
+static_assert(!Broadcasts<BroadcastWithoutLabel, float>);
 static_assert(!Broadcasts<BroadcastReturns, float>);
 
 static_assert(ReduceScatters<Complete, float, Sum>);
@@ -169,6 +181,7 @@ static_assert(!SendsAndReceives<Complete, double>);
 static_assert(!SendsAndReceives<GroupOnly, float>);
 static_assert(!SendsAndReceives<SendOnly, float>);
 static_assert(!SendsAndReceives<ReceiveOnly, float>);
+static_assert(!SendsAndReceives<SendWithoutLabel, float>);
 static_assert(!SendsAndReceives<SendWithoutPeer, float>);
 
 static_assert(Exchanges<Complete, float>);
@@ -228,7 +241,7 @@ static_assert(!Reduction<OpTakesOne, float>);
 static_assert(!AllReduces<ThreadsCommunicator, float, OpMayThrow>);
 static_assert(!AllReduces<SelfCommunicator, float, OpMayThrow>);
 
-TEST_CASE("a complete communicator without labels can be recorded") {
+TEST_CASE("a complete communicator can be recorded") {
   Recording<Complete> recording{Complete{}};
   Stream stream;
   float x[3] = {};
