@@ -73,11 +73,11 @@ TEST_CASE("a capture follows the communication stream there and back") {
   DeviceArray<int> const z{device, {0}};
   Capture capture{device.compute};
   add(device.compute, x, y);
-  device.begin_communication();
+  device.begin_on(device.communication);
   CHECK(capturing(device.communication));
   add(device.communication, y, z);
-  device.mark(mark);
-  device.await(mark);
+  device.mark_on(device.communication, mark);
+  device.await_on(device.communication, mark);
   add(device.compute, z, y);
   Graph const graph = capture.finish();
   CHECK_FALSE(capturing(device.communication));
@@ -94,7 +94,7 @@ TEST_CASE("a stream that is not joined is an error, and all streams stay usable"
   DeviceArray<int> const y{device, {0}};
   {
     Capture capture{device.compute};
-    device.begin_communication();
+    device.begin_on(device.communication);
     add(device.communication, x, y);
     CHECK_THROWS_WITH_AS(static_cast<void>(capture.finish()),
                          doctest::Contains("cudaErrorStreamCaptureUnjoined"), CudaError);
@@ -117,7 +117,7 @@ TEST_CASE("a capture that an exception leaves is discarded") {
     Capture const capture{device.compute};
     add(device.compute, x, y);
     if (forked) {
-      device.begin_communication();
+      device.begin_on(device.communication);
       add(device.communication, x, y);
     }
     throw std::runtime_error{"in the middle"};

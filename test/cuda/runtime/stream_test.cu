@@ -124,11 +124,11 @@ TEST_CASE("communication waits for computation, and computation for its mark") {
   Event mark{device.device};
   hold_back(device.compute);
   multiply_add(device.compute, 1.0F, x, y);  // y = 2
-  device.begin_communication();
+  device.begin_on(device.communication);
   hold_back(device.communication);
   multiply_add(device.communication, 1.0F, y, z);  // z = 3
-  device.mark(mark);
-  device.await(mark);
+  device.mark_on(device.communication, mark);
+  device.await_on(device.communication, mark);
   multiply_add(device.compute, 1.0F, z, y);  // y = 5
   CHECK(y.host() == std::vector<float>(100, 5.0F));
   CHECK(z.host() == std::vector<float>(100, 3.0F));
@@ -142,7 +142,7 @@ TEST_CASE("communication begins behind the computation that was queued before it
   DeviceArray<float> const z{device, ones};
   hold_back(device.compute);
   multiply_add(device.compute, 1.0F, x, y);  // y = 2
-  device.begin_communication();
+  device.begin_on(device.communication);
   multiply_add(device.communication, 1.0F, y, z);  // z = 3
   device.communication.synchronize();              // and nothing else makes compute run
   CHECK(z.host() == std::vector<float>(100, 3.0F));
@@ -214,7 +214,7 @@ TEST_CASE("waiting on the host polls until the event is reached") {
       event, [&polls] { ++polls; }, 60'000ms);
   CHECK(polls == 0);  // it was reached before
   Gate gate{device.communication};
-  device.mark(event);
+  device.mark_on(device.communication, event);
   if (!gate.hold(device.communication)) {
     return;
   }
@@ -236,7 +236,7 @@ TEST_CASE("waiting on the host ends by the poll's exception, or after the timeou
   RankDevice device{Device{0}};
   Event event{device.device};
   Gate gate{device.communication};
-  device.mark(event);
+  device.mark_on(device.communication, event);
   if (!gate.hold(device.communication)) {
     return;
   }

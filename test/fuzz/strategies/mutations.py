@@ -31,7 +31,8 @@ MUTATIONS = {
         "engine/links/link.hpp", "                            label);\n    });\n    await(device);",
         "                            label);\n    });"),
     "bucket_not_awaited": (  # an update by gradients that are not yet summed
-        "engine/links/gradient_reduction.hpp", "      device.await(marks_[static_cast<std::size_t>(bucket)]);", "      ;"),
+        "engine/links/gradient_reduction.hpp",
+        "      device.await_on(device.communication, marks_[static_cast<std::size_t>(bucket)]);", "      ;"),
     "bucket_reduced_early": (  # behind the first leaf
         "engine/links/gradient_reduction.hpp", "overlaps_ && leaf == leaves_ - 1", "overlaps_ && leaf == 0"),
     "leaf_ends_early": (  # behind its first microbatch

@@ -109,7 +109,7 @@ class GradientReduction {
     auto const [begin, count] = range(bucket);
     P* const sum = memory.gradients() + begin;
     if constexpr (!has_twins || batching.replicas > 1) {
-      device.await(marks_[static_cast<std::size_t>(bucket)]);
+      device.await_on(device.communication, marks_[static_cast<std::size_t>(bucket)]);
       if constexpr (rounds) {
         Verbs<Backend>::cast(device, wire_.template as<Wire>() + begin, sum, count);
       }
@@ -124,12 +124,12 @@ class GradientReduction {
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
     reduce<false>(device, communicator_, sums, label, marks_.back());
   }
-  void await_sums(Device& device) { device.await(marks_.back()); }
+  void await_sums(Device& device) { device.await_on(device.communication, marks_.back()); }
 
   /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
   void synchronize(Device& device, std::span<double> sums, int stage) {
     reduce<false>(device, communicator(stage), sums, {"statistics"}, synchronized_);
-    device.await(synchronized_);
+    device.await_on(device.communication, synchronized_);
   }
 
   [[nodiscard]] Communicator& communicator() { return communicator_; }
@@ -216,7 +216,7 @@ class GradientReduction {
   // A loss is one rank's and 0 elsewhere: no order of its sum rounds.
   template <bool Ordered, class E>
   void reduce(Device& device, Communicator& group, std::span<E> data, Label label, Mark& mark) {
-    device.begin_communication();
+    device.begin_on(device.communication);
     tracer_->collective(device, label, [&] {
       if constexpr (Ordered) {
         std::span<std::byte> const scratch{ordered_.data(), ordered_.bytes()};
@@ -233,7 +233,7 @@ class GradientReduction {
         group.all_reduce(data, data, Sum{}, device.communication, label);
       }
     });
-    device.mark(mark);
+    device.mark_on(device.communication, mark);
   }
 
   // A binary counter: leaf k joins as many waiting sums as k has trailing ones.

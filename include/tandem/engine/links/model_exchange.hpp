@@ -81,12 +81,12 @@ class ModelExchange {
       }
     } else {
       ElementRange const own = range(stage);
-      device.begin_communication();
+      device.begin_on(device.communication);
       for (int a = 0; a < arrays_; ++a) {
         sum_over_pair(device, array(memory, a) + own.begin, sums(memory, a) + own.begin,
                       own.count());
       }
-      device.mark(marks_[static_cast<std::size_t>(stage)]);
+      device.mark_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
     }
   }
 
@@ -100,7 +100,7 @@ class ModelExchange {
   template <class Memory>
   void await(Device& device, Memory const& memory, int stage, int const* stopped) {
     if constexpr (!has_twins) {
-      device.await(marks_[static_cast<std::size_t>(stage)]);
+      device.await_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
     }
     ElementRange const own = range(stage);
     for (int a = 0; a < arrays_; ++a) {
@@ -206,10 +206,10 @@ class ModelExchange {
       if (!counts) {
         Verbs<Backend>::zero(device, weights, own.count());
       }
-      device.begin_communication();
+      device.begin_on(device.communication);
       sum_over_pair(device, weights, weights, own.count());
-      device.mark(marks_[static_cast<std::size_t>(stage)]);
-      device.await(marks_[static_cast<std::size_t>(stage)]);
+      device.mark_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
+      device.await_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
     }
     if (which == WhichModel::average) {
       Verbs<Backend>::each(device, own.count(), TakeMean<P>{weights, weights, nullptr});

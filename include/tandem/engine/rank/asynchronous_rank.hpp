@@ -106,7 +106,7 @@ class AsynchronousRank final
   }
   void watch_with(Watch watch) override { watch_ = watch; }
   void settle() override {
-    device_.settle();
+    device_.settle(device_.communication);
     links_.settle(device_);
   }
 

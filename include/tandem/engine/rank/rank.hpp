@@ -133,7 +133,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   void watch_with(Watch watch) override { watch_ = watch; }
   [[nodiscard]] bool untouched() const override { return !this->touched_; }
   void settle() override {
-    device_.settle();
+    device_.settle(device_.communication);
     links_.settle(device_);
   }
 

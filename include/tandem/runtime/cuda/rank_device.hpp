@@ -119,31 +119,26 @@ struct RankDevice {
     return libraries_.get<Library>(device);
   }
 
-  /// The communication stream waits for everything queued on the compute stream so far.
-  void begin_communication() { begin_on(communication); }
-
-  /// A place on the communication stream, for mark() to set.
-  [[nodiscard]] Event make_mark() const { return Event{device}; }
-  /// Records @p event behind everything queued on the communication stream so far.
-  void mark(Event& event) { communication.record(event); }
-
-  /// The compute stream waits for @p event. Does not block the caller.
-  void await(Event const& event) { compute.wait_for(event); }
-
-  /// The same for a stream of its own, besides `communication`.
+  /// A stream besides `communication`.
   [[nodiscard]] std::unique_ptr<Stream> make_stream() const {
     return std::make_unique<Stream>(device);
   }
+  /// A place on a stream, for mark_on() to set.
+  [[nodiscard]] Event make_mark() const { return Event{device}; }
+
+  /// @p stream waits for everything queued on the compute stream so far.
   void begin_on(Stream& stream) {
     compute.record(queued_);
     stream.wait_for(queued_);
   }
+  /// Records @p event behind everything queued on @p stream so far.
   static void mark_on(Stream& stream, Event& event) { stream.record(event); }
+  /// The compute stream waits for @p event. Does not block the caller.
   /// @pre in a capture, @p event was marked in it; outside, outside
   void await_on(Stream& /*stream*/, Event const& event) { compute.wait_for(event); }
 
-  /// An event that stamps the time at which the compute stream, or the communication stream, has
-  /// done what is queued so far.
+  /// An event that stamps the time at which the compute stream, or another, has done what is queued
+  /// so far.
   [[nodiscard]] Event make_stamp() const { return Event{device, Event::Timing::on}; }
   void stamp(Event& stamp) { compute.record(stamp); }
   static void stamp_on(Stream& stream, Event& stamp) { stream.record(stamp); }
@@ -171,10 +166,9 @@ struct RankDevice {
     }
   }
 
-  /// For after an error: what is queued may still use memory. Communicators have been aborted, so
-  /// it ends by itself, and buffers are freed in the order of the compute stream, which waits for
-  /// it from now on; the caller does not.
-  void settle() noexcept { settle(communication); }
+  /// For after an error: what is queued on @p stream may still use memory. Communicators have been
+  /// aborted, so it ends by itself, and buffers are freed in the order of the compute stream, which
+  /// waits for it from now on; the caller does not.
   void settle(Stream& stream) noexcept {
     try {
       stream.record(queued_);

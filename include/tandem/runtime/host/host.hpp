@@ -37,20 +37,16 @@ struct Device {
   std::byte* scratch = nullptr;
   std::int64_t scratch_bytes = 0;
 
-  /// A place on the communication queue, for mark() to set.
-  [[nodiscard]] static Mark make_mark() { return 0; }
-  /// What is queued for communication from now on comes after what has been computed so far.
-  static void begin_communication() {}
-  void mark(Mark& mark) { mark_on(communication, mark); }
-  /// What is computed from now on comes after the communication up to @p mark.
-  void await(Mark mark) { communication.wait(mark); }
-
-  /// The same for a queue of its own, besides `communication`.
+  /// A queue besides `communication`.
   [[nodiscard]] static std::unique_ptr<Queue> make_stream() { return std::make_unique<Queue>(); }
+  /// A place on a queue, for mark_on() to set.
+  [[nodiscard]] static Mark make_mark() { return 0; }
+  /// What is queued from now on comes after what has been computed so far.
   static void begin_on(Queue& /*queue*/) {}
   static void mark_on(Queue& queue, Mark& mark) { mark = queue.last(); }
+  /// What is computed from now on comes after what was queued up to @p mark.
   static void await_on(Queue& queue, Mark mark) { queue.wait(mark); }
-  /// Sets @p stamp when everything so far has been computed, or been communicated.
+  /// Sets @p stamp when everything so far has been computed, or is done on a queue.
   [[nodiscard]] static Stamp make_stamp() { return {}; }
   static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
   static void stamp_on(Queue& queue, Stamp& stamp) {
@@ -73,7 +69,6 @@ struct Device {
   }
 
   /// Nothing queued reads or writes memory any more; for after an error.
-  void settle() { communication.discard(); }
   static void settle(Queue& queue) { queue.discard(); }
 
   template <class T>
