@@ -51,7 +51,6 @@ TEST_CASE("NCCL transport: one rank makes no call") {
   NcclTransport<1> one{TransportOptions{}};
   CHECK(one.communicator(0).size() == 1);
   CHECK(one.progress(0) == nullptr);
-  CHECK(NcclTransport<1>::capturable);
   CHECK_THROWS_AS(NcclTransport<1>{TransportOptions{.world = {.processes = 2}}}, ContractError);
 }
 

@@ -25,7 +25,6 @@ TEST_CASE("transport: ranks that are threads, also recorded") {
   CHECK(three.local_ranks() == 3);
   CHECK(three.first_rank() == 0);
   CHECK(three.device_of(2) == 2);
-  CHECK_FALSE(ThreadsTransport<3>::capturable);
   CHECK(three.communicator(2).rank() == 2);
   *three.progress(1) = 9;
   CHECK(three.progress(1)->load() == 9);
@@ -48,6 +47,7 @@ TEST_CASE("transport: threads live in one process, and wait for some time") {
   CHECK_THROWS_AS(ThreadsTransport<2>{TransportOptions{.world = two}}, ContractError);
   CHECK_THROWS_AS(ThreadsTransport<1>{TransportOptions{.world = two}}, ContractError);
   CHECK_THROWS_AS(ThreadsTransport<2>{TransportOptions{.timeout = {}}}, ContractError);
+  CHECK_THROWS_AS(ThreadsTransport<1>{TransportOptions{.timeout = {}}}, ContractError);
 }
 
 }  // namespace transport_test

@@ -14,6 +14,7 @@
 #include <tandem/comm/cuda/copy.hpp>
 #include <tandem/comm/cuda_virtual/communicator.cuh>
 #include <tandem/comm/cuda_virtual/group.hpp>
+#include <tandem/comm/one_rank_transport.hpp>
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/threads/options.hpp>
 #include <tandem/comm/transport_options.hpp>
@@ -28,7 +29,6 @@ template <int Ranks>
 class VirtualTransport {
  public:
   using Communicator = VirtualCommunicator;
-  static constexpr bool capturable = false;
 
   /// @throws ContractError  the time-out is not positive, or there are several processes
   /// @throws ContractError  a group names a rank twice, or one that there is not
@@ -68,32 +68,11 @@ class VirtualTransport {
   std::vector<std::unique_ptr<VirtualGroup>> groups_;
 };
 
-/// A strategy of one device: nobody to wait for, and nothing that could not be captured.
+/// A strategy of one device starts no group, and queues nothing that could not be captured.
 template <>
-class VirtualTransport<1> {
+class VirtualTransport<1> : public OneRankTransport<cuda::Stream> {
  public:
-  using Communicator = CudaSelfCommunicator;
-  static constexpr bool capturable = true;
-
-  explicit VirtualTransport(TransportOptions const& options) : sets_{options.groups} {
-    static_cast<void>(threads_options(options));
-    detail::check_groups(sets_, 1);
-  }
-
-  [[nodiscard]] static int first_rank() noexcept { return 0; }
-  [[nodiscard]] static int local_ranks() noexcept { return 1; }
-  [[nodiscard]] static int device_of(int /*local*/) noexcept { return 0; }
-  [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
-  [[nodiscard]] Communicator communicator(int rank, int group) const {
-    static_cast<void>(detail::member_of(sets_, rank, group));
-    return {};
-  }
-  [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
-  static void abort(int /*rank*/, std::string_view /*reason*/) {}
-  static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
-
- private:
-  std::vector<RankSet> sets_;
+  using OneRankTransport::OneRankTransport;
 };
 
 }  // namespace tandem

@@ -15,6 +15,7 @@
 #include <tandem/comm/nccl/communicator.hpp>
 #include <tandem/comm/nccl/group.hpp>
 #include <tandem/comm/nccl/unique_id.hpp>
+#include <tandem/comm/one_rank_transport.hpp>
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/comm/world.hpp>
@@ -54,7 +55,6 @@ template <int Ranks>
 class NcclTransport {
  public:
   using Communicator = NcclCommunicator;
-  static constexpr bool capturable = true;
 
   /// Connects all ranks of all processes, which all make theirs, and then the groups, in order.
   /// @throws ContractError  the ranks cannot be dealt to the processes, the time-out is not
@@ -100,31 +100,9 @@ class NcclTransport {
 
 /// A strategy of one device makes no NCCL call.
 template <>
-class NcclTransport<1> {
+class NcclTransport<1> : public OneRankTransport<cuda::Stream> {
  public:
-  using Communicator = CudaSelfCommunicator;
-  static constexpr bool capturable = true;
-
-  /// @throws ContractError  there are several processes, or a group of other ranks than rank 0
-  explicit NcclTransport(TransportOptions const& options) : sets_{options.groups} {
-    static_cast<void>(tandem::local_ranks(options.world, 1));
-    detail::check_groups(sets_, 1);
-  }
-
-  [[nodiscard]] static int first_rank() noexcept { return 0; }
-  [[nodiscard]] static int local_ranks() noexcept { return 1; }
-  [[nodiscard]] static int device_of(int local) noexcept { return local; }
-  [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
-  [[nodiscard]] Communicator communicator(int rank, int group) const {
-    static_cast<void>(detail::member_of(sets_, rank, group));
-    return {};
-  }
-  [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
-  static void abort(int /*rank*/, std::string_view /*reason*/) {}
-  static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
-
- private:
-  std::vector<RankSet> sets_;
+  using OneRankTransport::OneRankTransport;
 };
 
 }  // namespace tandem

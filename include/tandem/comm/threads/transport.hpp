@@ -4,9 +4,8 @@
 /// @file
 /// Transports: the communicators of the ranks of one process, chosen by type.
 ///
-/// One rank has a SelfCommunicator and no group, so that a strategy of one device makes no
-/// communication call at all. All transports have the members of ThreadsTransport; `rank` is always
-/// the rank among those of all processes.
+/// All transports have the members of ThreadsTransport; `rank` is always the rank among those of all
+/// processes.
 
 #include <atomic>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/comm/one_rank_transport.hpp>
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/recording.hpp>
 #include <tandem/comm/self.hpp>
@@ -30,9 +30,6 @@ template <int Ranks>
 class ThreadsTransport {
  public:
   using Communicator = ThreadsCommunicator;
-
-  /// Whether a communicator's calls may be captured into a graph.
-  static constexpr bool capturable = false;
 
   /// @throws ContractError  the time-out is not positive, or there are several processes
   /// @throws ContractError  a group names a rank twice, or one that there is not
@@ -78,32 +75,11 @@ class ThreadsTransport {
   std::vector<std::unique_ptr<ThreadsGroup>> groups_;
 };
 
-/// A strategy of one device: nobody to wait for, and no group has more than the one rank.
+/// A strategy of one device starts no group.
 template <>
-class ThreadsTransport<1> {
+class ThreadsTransport<1> : public OneRankTransport<host::Queue> {
  public:
-  using Communicator = SelfCommunicator;
-  static constexpr bool capturable = false;
-
-  explicit ThreadsTransport(TransportOptions const& options) : sets_{options.groups} {
-    static_cast<void>(threads_options(options));
-    detail::check_groups(sets_, 1);
-  }
-
-  [[nodiscard]] static int first_rank() noexcept { return 0; }
-  [[nodiscard]] static int local_ranks() noexcept { return 1; }
-  [[nodiscard]] static int device_of(int local) noexcept { return local; }
-  [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
-  [[nodiscard]] Communicator communicator(int rank, int group) const {
-    static_cast<void>(detail::member_of(sets_, rank, group));
-    return {};
-  }
-  [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
-  static void abort(int /*rank*/, std::string_view /*reason*/) {}
-  static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
-
- private:
-  std::vector<RankSet> sets_;
+  using OneRankTransport::OneRankTransport;
 };
 
 /// Another transport whose communicators log every call: how tests and planners count bytes.

@@ -9,7 +9,8 @@
 
 namespace tandem {
 
-/// Threads of this process, for devices that share the host's memory. Those of GPUs are in cuda/.
+/// Threads of this process, for devices that share the host's memory. GPUs have theirs in
+/// train/options/cuda/.
 template <class Backend>
 struct DefaultTransport {
   template <int Ranks>
