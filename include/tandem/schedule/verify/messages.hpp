@@ -2,55 +2,39 @@
 #pragma once
 
 /// @file
-/// MessageVerification: the rules of verify() for messages, which a device may have to wait for.
+/// Messages: the rules of verify() for messages, which a device may have to wait for, and the queue
+/// of the devices that can go on.
 
 #include <tandem/core/scratch.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/verify/channels.hpp>
-#include <tandem/schedule/verify/passes.hpp>
+#include <tandem/schedule/verify/table_state.hpp>
 #include <tandem/schedule/verify/verdict.hpp>
 
 namespace tandem::detail {
 
 template <class Table>
-class MessageVerification : protected PassVerification<Table> {
- protected:
-  using Base = PassVerification<Table>;
-  using Base::backed_;
-  using Base::depth_;
-  using Base::edges_;
-  using Base::fail;
-  using Base::forwarded_;
-  using Base::map_;
-  using Base::position_;
-  using Base::table_;
-  using typename Base::Step;
-
-  static constexpr bool has_updates = false;
-
-  constexpr MessageVerification(Table const& table, StageMapView const& map, int microbatches,
-                                int depth)
-      : Base{table, map, microbatches, depth},
-        channels_{map, microbatches, depth},
-        waits_{4 * map.devices, -1},
+class Messages {
+ public:
+  constexpr Messages(TableState<Table>& state, int microbatches)
+      : at_{state},
+        channels_{state.map, microbatches, state.depth},
+        waits_{4 * state.map.devices, -1},
         part_{waits_.data()},
-        waits_for_{part_ + map.devices},
-        offered_{waits_for_ + map.devices},
-        queue_{offered_ + map.devices} {}
-
-  constexpr int first_out(int stage, bool forward) const {
-    return forward ? edges_.crossing_out[stage] : edges_.crossing_in[stage];
-  }
-  constexpr int next_out(int edge, bool forward) const {
-    return forward ? edges_.next_out[edge] : edges_.next_in[edge];
+        waits_for_{part_ + state.map.devices},
+        offered_{waits_for_ + state.map.devices},
+        queue_{offered_ + state.map.devices} {
+    for (int d = 0; d < state.map.devices; ++d) {
+      queue_[queued_++] = d;
+    }
   }
 
-  // The device at the other end of an edge, seen from its lower stage or from its higher one.
-  constexpr int far_end(int edge, bool from_lower) const {
-    return map_.device[from_lower ? map_.edge[edge].to : map_.edge[edge].from];
-  }
+  /// The next device that can go on, or -1.
+  constexpr int next() { return taken_ < queued_ ? queue_[taken_++ % at_.map.devices] : -1; }
 
+  /// The device cannot go on until it is woken by the same number: a channel, or one above all
+  /// channels, for what is no message.
   constexpr Step wait(int d, int channel) {
     waits_for_[d] = channel;
     return Step::waiting;
@@ -58,90 +42,83 @@ class MessageVerification : protected PassVerification<Table> {
   constexpr void wake(int d, int channel) {
     if (waits_for_[d] == channel) {
       waits_for_[d] = -1;
-      queue_[queued_++ % map_.devices] = d;
+      queue_[queued_++ % at_.map.devices] = d;
     }
   }
 
   constexpr Step send(int d, Action const& action, bool forward) {
     int const s = action.stage;
-    int& moved = this->moved(action.kind, s);
-    if (part_[d] < 0) {
+    int& moved = at_.moved(action.kind, s);
+    int& part = part_[d];
+    int& offered = offered_[d];
+    if (part < 0) {
       if (moved != action.index) {
-        return this->not_its_turn(d, action, moved, action.kind);
+        return at_.not_its_turn(d, action, moved, action.kind);
       }
-      if (first_out(s, forward) < 0) {
-        return fail(Flaw::nothing_to_send, d, action);
+      int const first = first_out(s, forward);
+      if (first < 0) {
+        return at_.fail(Flaw::nothing_to_send, d, action);
       }
-      if ((forward ? forwarded_ : backed_)[s] <= action.index) {
-        return this->lacks(d, action, forward ? ActionKind::forward : ActionKind::backward, s);
+      if ((forward ? at_.forwarded : at_.backed)[s] <= action.index) {
+        return at_.lacks(d, action, forward ? ActionKind::forward : ActionKind::backward, s);
       }
-      part_[d] = first_out(s, forward);
+      part = first;
     }
-    for (; part_[d] >= 0; part_[d] = next_out(part_[d], forward)) {
-      int const channel = channels_.of(part_[d], forward);
-      if (offered_[d] < 0) {
+    for (; part >= 0; part = next_out(part, forward)) {
+      int const channel = channels_.of(part, forward);
+      if (offered < 0) {
         if (channels_.full(channel)) {
           return wait(d, channel);
         }
-        channels_.send(channel, part_[d]);
-        wake(far_end(part_[d], forward), channel);
-        offered_[d] = depth_ == 0 ? part_[d] : -1;
+        channels_.send(channel, part);
+        wake(far_end(part, forward), channel);
+        offered = at_.depth == 0 ? part : -1;
       }
-      if (offered_[d] >= 0 && !channels_.empty(channel)) {
+      if (offered >= 0 && !channels_.empty(channel)) {
         return wait(d, channel);
       }
-      offered_[d] = -1;
+      offered = -1;
     }
     moved = action.index + 1;
     return Step::done;
   }
 
   constexpr Step receive(int d, Action const& action, bool forward) {
-    int& moved = this->moved(action.kind, action.stage);
-    if (part_[d] < 0) {
+    int& moved = at_.moved(action.kind, action.stage);
+    int& part = part_[d];
+    if (part < 0) {
       if (moved != action.index) {
-        return this->not_its_turn(d, action, moved, action.kind);
+        return at_.not_its_turn(d, action, moved, action.kind);
       }
-      part_[d] = first_out(action.stage, !forward);
-      if (part_[d] < 0) {
-        return fail(Flaw::nothing_to_receive, d, action);
+      part = first_out(action.stage, !forward);
+      if (part < 0) {
+        return at_.fail(Flaw::nothing_to_receive, d, action);
       }
     }
-    for (; part_[d] >= 0; part_[d] = next_out(part_[d], !forward)) {
-      int const channel = channels_.of(part_[d], forward);
+    for (; part >= 0; part = next_out(part, !forward)) {
+      int const channel = channels_.of(part, forward);
       if (channels_.empty(channel)) {
         return wait(d, channel);
       }
-      if (channels_.next(channel) != part_[d]) {
-        return fail(Flaw::out_of_fifo_order, d, action, next_message(channel, true));
+      if (channels_.next(channel) != part) {
+        return at_.fail(Flaw::out_of_fifo_order, d, action, next_message(channel, true));
       }
       channels_.take(channel);
-      wake(far_end(part_[d], !forward), channel);
+      wake(far_end(part, !forward), channel);
     }
     moved = action.index + 1;
     return Step::done;
   }
 
-  // The action that sent, or that will receive, the next message in flight.
-  constexpr Action next_message(int channel, bool sender) const {
-    int const e = channels_.next(channel);
-    bool const forward = channel % 2 == 0;
-    StageEdge const edge = map_.edge[e];
-    return {.kind = forward ? (sender ? ActionKind::send_forward : ActionKind::receive_forward)
-                            : (sender ? ActionKind::send_backward : ActionKind::receive_backward),
-            .stage = forward == sender ? edge.from : edge.to,
-            .index = this->first_microbatch(edge.from) + channels_.taken(e, forward)};
-  }
-
-  // What the action of a device that waits is waiting for.
+  /// What the action of a device that waits is waiting for.
   constexpr Action awaited(int d) const {
-    Action const action = row_of(table_, d)[position_[d]];
+    Action const action = at_.action_of(d);
     bool const forward =
         action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
     if (sends(action)) {
       return next_message(channels_.of(part_[d], forward), false);
     }
-    StageEdge const edge = map_.edge[part_[d]];
+    StageEdge const edge = at_.map.edge[part_[d]];
     return {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
             .stage = forward ? edge.from : edge.to,
             .index = action.index};
@@ -151,6 +128,31 @@ class MessageVerification : protected PassVerification<Table> {
     return action.kind == ActionKind::send_forward || action.kind == ActionKind::send_backward;
   }
 
+ private:
+  constexpr int first_out(int stage, bool forward) const {
+    return forward ? at_.edges.crossing_out[stage] : at_.edges.crossing_in[stage];
+  }
+  constexpr int next_out(int edge, bool forward) const {
+    return forward ? at_.edges.next_out[edge] : at_.edges.next_in[edge];
+  }
+
+  // The device at the other end of an edge, seen from its lower stage or from its higher one.
+  constexpr int far_end(int edge, bool from_lower) const {
+    return at_.map.device[from_lower ? at_.map.edge[edge].to : at_.map.edge[edge].from];
+  }
+
+  // The action that sent, or that will receive, the next message in flight.
+  constexpr Action next_message(int channel, bool sender) const {
+    int const e = channels_.next(channel);
+    bool const forward = channel % 2 == 0;
+    StageEdge const edge = at_.map.edge[e];
+    return {.kind = forward ? (sender ? ActionKind::send_forward : ActionKind::receive_forward)
+                            : (sender ? ActionKind::send_backward : ActionKind::receive_backward),
+            .stage = forward == sender ? edge.from : edge.to,
+            .index = at_.first_microbatch(edge.from) + channels_.taken(e, forward)};
+  }
+
+  TableState<Table>& at_;
   Channels channels_;
   Scratch<int> waits_;
   int* part_;       // of each device, the edge that its message waits at, or -1
@@ -158,6 +160,7 @@ class MessageVerification : protected PassVerification<Table> {
   int* offered_;    // at depth 0: the edge whose message lies there to be taken, or -1
   int* queue_;      // a ring of the devices that can go on, each at most once
   int queued_ = 0;  // all that ever were
+  int taken_ = 0;   // … that next() gave
 };
 
 }  // namespace tandem::detail

@@ -2,180 +2,98 @@
 #pragma once
 
 /// @file
-/// PassVerification: the rules of verify() for a device's passes, which wait for nothing: what a
-/// pass needs was done before in its own row, or the row is wrong.
+/// Passes: the rules of verify() for a device's passes, which wait for nothing: what a pass needs
+/// was done before in its own row, or the row is wrong.
 
-#include <tandem/core/scratch.hpp>
-#include <tandem/schedule/table/action_table.hpp>
-#include <tandem/schedule/table/stage_edges.hpp>
-#include <tandem/schedule/table/stage_map_view.hpp>
-#include <tandem/schedule/verify/verdict.hpp>
+#include <tandem/schedule/table/action.hpp>
+#include <tandem/schedule/verify/table_state.hpp>
 
 namespace tandem::detail {
 
 template <class Table>
-class PassVerification {
- protected:
-  constexpr PassVerification(Table const& table, StageMapView const& map, int microbatches,
-                             int depth)
-      : table_{table},
-        map_{map},
-        share_{microbatches / map.copies},
-        depth_{depth},
-        edges_{map},
-        memory_{7 * map.stages + map.devices},
-        forwarded_{memory_.data()},
-        backed_{forwarded_ + map.stages},
-        retired_{backed_ + map.stages},
-        moved_{retired_ + map.stages},
-        position_{moved_ + 4 * map.stages} {
-    for (int s = 0; s < map.stages; ++s) {
-      int const first = first_microbatch(s);
-      forwarded_[s] = backed_[s] = retired_[s] = first;
-      for (int k = 0; k < 4; ++k) {
-        moved_[4 * s + k] = first;
-      }
-    }
-  }
-
-  constexpr int first_microbatch(int stage) const {
-    return map_.copies == 1 ? 0 : stage / map_.parts() * share_;
-  }
-
-  enum class Step { done, waiting, failed };
-
-  constexpr Step fail(Flaw flaw, int device, Action action, Action other = {.index = -1}) {
-    verdict_.flaw = flaw;
-    verdict_.rank = device;
-    verdict_.position = position_[device];
-    verdict_.action = action;
-    verdict_.other = other;
-    verdict_.depth = depth_;
-    return Step::failed;
-  }
-
-  static constexpr Action same(Action action, ActionKind kind, int stage) {
-    return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = action.index};
-  }
-
-  // Whether it stands there, of whatever version, which it takes on.
-  constexpr bool in_row(int device, int from, Action& wanted) const {
-    ActionSpan const row = row_of(table_, device);
-    for (int i = from; i < row.size; ++i) {
-      if (row[i].kind == wanted.kind && row[i].stage == wanted.stage &&
-          row[i].index == wanted.index) {
-        wanted.version = row[i].version;
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // The counter does not stand at the action's microbatch.
-  constexpr Step not_its_turn(int d, Action action, int next, ActionKind kind) {
-    if (action.index < next) {
-      return fail(Flaw::doubled, d, action);
-    }
-    Action earlier = same(action, kind, action.stage);
-    earlier.index = next;
-    Action split = earlier;  // a backward may stand there in two parts
-    split.kind = kind == ActionKind::backward ? ActionKind::input_gradient : kind;
-    if (!in_row(d, position_[d], earlier)) {
-      if (!in_row(d, position_[d], split)) {
-        return fail(Flaw::missing, d, earlier, action);
-      }
-      earlier = split;
-    }
-    bool const ends = action.kind == ActionKind::backward || kind == ActionKind::weight_gradient;
-    return fail(ends ? Flaw::retired_out_of_order : Flaw::out_of_order, d, action, earlier);
-  }
-
-  // What the action needs was not done before.
-  constexpr Step lacks(int d, Action action, ActionKind kind, int stage) {
-    Action needed = same(action, kind, stage);
-    Action split = needed;
-    split.kind = kind == ActionKind::backward ? ActionKind::input_gradient : kind;
-    if (!in_row(d, position_[d], needed)) {
-      if (!in_row(d, position_[d], split)) {
-        return fail(Flaw::missing, d, needed, action);
-      }
-      needed = split;
-    }
-    return fail(Flaw::before_its_input, d, action, needed);
-  }
-
-  // The next microbatch that the stage sends or receives.
-  constexpr int& moved(ActionKind kind, int stage) {
-    return moved_[4 * stage + static_cast<int>(kind) - static_cast<int>(ActionKind::send_forward)];
-  }
+class Passes {
+ public:
+  constexpr explicit Passes(TableState<Table>& state) : at_{state} {}
 
   constexpr Step forward(int d, Action const& action) {
     int const s = action.stage;
-    if (forwarded_[s] != action.index) {
-      return not_its_turn(d, action, forwarded_[s], ActionKind::forward);
+    if (at_.forwarded[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.forwarded[s], ActionKind::forward);
     }
-    if (edges_.crossing_in[s] >= 0 && moved(ActionKind::receive_forward, s) <= action.index) {
-      return lacks(d, action, ActionKind::receive_forward, s);
+    if (at_.edges.crossing_in[s] >= 0 &&
+        at_.moved(ActionKind::receive_forward, s) <= action.index) {
+      return at_.lacks(d, action, ActionKind::receive_forward, s);
     }
-    for (int e = edges_.local_in[s]; e >= 0; e = edges_.next_in[e]) {
-      if (forwarded_[map_.edge[e].from] <= action.index) {
-        return lacks(d, action, ActionKind::forward, map_.edge[e].from);
+    for (int e = at_.edges.local_in[s]; e >= 0; e = at_.edges.next_in[e]) {
+      if (at_.forwarded[at_.map.edge[e].from] <= action.index) {
+        return at_.lacks(d, action, ActionKind::forward, at_.map.edge[e].from);
       }
     }
-    ++forwarded_[s];
+    ++at_.forwarded[s];
     return Step::done;
   }
 
+  /// B, or I.
   constexpr Step backward(int d, Action const& action) {
     int const s = action.stage;
-    if (backed_[s] != action.index) {
-      return not_its_turn(d, action, backed_[s], action.kind);
+    if (at_.backed[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.backed[s], action.kind);
     }
-    if (action.kind == ActionKind::backward && retired_[s] != action.index) {
-      return not_its_turn(d, action, retired_[s], ActionKind::weight_gradient);
+    if (action.kind == ActionKind::backward && at_.retired[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
     }
-    if (forwarded_[s] <= action.index) {
-      return lacks(d, action, ActionKind::forward, s);
+    if (at_.forwarded[s] <= action.index) {
+      return at_.lacks(d, action, ActionKind::forward, s);
     }
-    if (edges_.crossing_out[s] >= 0 && moved(ActionKind::receive_backward, s) <= action.index) {
-      return lacks(d, action, ActionKind::receive_backward, s);
+    if (at_.edges.crossing_out[s] >= 0 &&
+        at_.moved(ActionKind::receive_backward, s) <= action.index) {
+      return at_.lacks(d, action, ActionKind::receive_backward, s);
     }
-    for (int e = edges_.local_out[s]; e >= 0; e = edges_.next_out[e]) {
-      if (backed_[map_.edge[e].to] <= action.index) {
-        return lacks(d, action, ActionKind::backward, map_.edge[e].to);
+    for (int e = at_.edges.local_out[s]; e >= 0; e = at_.edges.next_out[e]) {
+      if (at_.backed[at_.map.edge[e].to] <= action.index) {
+        return at_.lacks(d, action, ActionKind::backward, at_.map.edge[e].to);
       }
     }
-    ++backed_[s];
+    ++at_.backed[s];
     if (action.kind == ActionKind::backward) {
-      ++retired_[s];
+      ++at_.retired[s];
     }
     return Step::done;
   }
 
   constexpr Step weight_gradient(int d, Action const& action) {
     int const s = action.stage;
-    if (retired_[s] != action.index) {
-      return not_its_turn(d, action, retired_[s], ActionKind::weight_gradient);
+    if (at_.retired[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
     }
-    if (backed_[s] <= action.index) {
-      return lacks(d, action, ActionKind::input_gradient, s);
+    if (at_.backed[s] <= action.index) {
+      return at_.lacks(d, action, ActionKind::input_gradient, s);
     }
-    ++retired_[s];
+    ++at_.retired[s];
     return Step::done;
   }
 
-  Table const& table_;
-  StageMapView map_;
-  int share_;  // microbatches of a copy
-  int depth_;
-  StageEdges edges_;
-  Scratch<int> memory_;
-  int* forwarded_;  // of each stage, the next microbatch to go forward
-  int* backed_;     // … to go backward, by B or I
-  int* retired_;    // … to end, by B or W
-  int* moved_;      // … to send and receive, forward and backward
-  int* position_;   // of each device in its row
-  Verdict verdict_;
+  /// All rows have ended: were all microbatches passed through all stages?
+  constexpr Step finish() {
+    for (int s = 0; s < at_.map.stages; ++s) {
+      int const end = at_.first_microbatch(s) + at_.share;
+      auto const stage = static_cast<std::int16_t>(s);
+      int const d = at_.map.device[s];
+      if (at_.forwarded[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::forward, 0, stage, at_.forwarded[s]});
+      }
+      if (at_.backed[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::backward, 0, stage, at_.backed[s]});
+      }
+      if (at_.retired[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::weight_gradient, 0, stage, at_.retired[s]});
+      }
+    }
+    return Step::done;
+  }
+
+ private:
+  TableState<Table>& at_;
 };
 
 }  // namespace tandem::detail

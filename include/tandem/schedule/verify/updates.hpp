@@ -17,34 +17,24 @@ namespace detail {
 
 /// The rules for U, X and versions. Asynchronous where `asynchrony` is on; else of one step.
 template <class Table>
-class UpdateRules : protected MessageVerification<Table> {
- protected:
-  using Base = MessageVerification<Table>;
-  using Base::backed_;
-  using Base::fail;
-  using Base::in_row;
-  using Base::map_;
-  using Base::position_;
-  using Base::retired_;
-  using Base::table_;
-  using Base::verdict_;
-  using typename Base::Step;
+class Updates {
+ public:
+  static constexpr Flaw foreign = Flaw::foreign_update;
 
-  static constexpr bool has_updates = true;
-
-  constexpr UpdateRules(Table const& table, StageMapView const& map, int microbatches, int depth,
-                        Asynchrony const& asynchrony, Averaging const& averaging)
-      : Base{table, map, microbatches, depth},
+  constexpr Updates(TableState<Table>& state, Messages<Table>& messages,
+                    Asynchrony const& asynchrony, Averaging const& averaging)
+      : at_{state},
+        messages_{messages},
         asynchrony_{asynchrony},
         averaging_{averaging},
-        period_{asynchrony.on() ? asynchrony.microbatches : this->share_},
-        done_{2 * map.stages},
+        period_{asynchrony.on() ? asynchrony.microbatches : state.share},
+        done_{2 * state.map.stages},
         updated_{done_.data()},
-        exchanged_{updated_ + map.stages} {}
+        exchanged_{updated_ + state.map.stages} {}
 
   constexpr bool admits(Action const& action) const {
     if (action.kind == ActionKind::update || action.kind == ActionKind::exchange) {
-      bool const exchanges = averaging_.keeps_two() && map_.copies == 2;
+      bool const exchanges = averaging_.keeps_two() && at_.map.copies == 2;
       return action.version == 0 && action.index == 0 &&
              (action.kind == ActionKind::update || exchanges);
     }
@@ -53,7 +43,11 @@ class UpdateRules : protected MessageVerification<Table> {
            (action.version == 0 || (asynchrony_.on() && reads));
   }
 
-  // A pass that is in its place: are these its weights, and are they there?
+  constexpr Step run(int d, Action const& action) {
+    return action.kind == ActionKind::update ? update(d, action) : exchange(d, action);
+  }
+
+  /// A pass that is in its place: are these its weights, and are they there?
   constexpr Step read_weights(int d, Action const& action) {
     bool const forward = action.kind == ActionKind::forward;
     if (!asynchrony_.on() || (!forward && action.kind != ActionKind::backward)) {
@@ -68,36 +62,65 @@ class UpdateRules : protected MessageVerification<Table> {
                                          : asynchrony_.backward_version(s, action.index);
     std::int64_t const named = version > 0 ? version : 0;
     if (action.version != named) {
-      verdict_.count = static_cast<int>(named);
-      return fail(Flaw::wrong_version, d, action);
+      at_.verdict.count = static_cast<int>(named);
+      return at_.fail(Flaw::wrong_version, d, action);
     }
     std::int64_t const in_slot = had - (had - version) % asynchrony_.versions(s);
     if (version <= had && in_slot <= named) {
       return Step::done;
     }
-    verdict_.count = static_cast<int>(had);
-    return fail(version > had ? Flaw::version_to_come : Flaw::version_gone, d, action);
+    at_.verdict.count = static_cast<int>(had);
+    return at_.fail(version > had ? Flaw::version_to_come : Flaw::version_gone, d, action);
   }
 
+  /// What the action of a device that waits is waiting for.
+  constexpr Action awaited(int d) const {
+    Action const action = at_.action_of(d);
+    return action.kind == ActionKind::exchange
+               ? Action{ActionKind::update, 0, static_cast<std::int16_t>(twin(action.stage)), 0}
+               : messages_.awaited(d);
+  }
+
+  /// All rows have ended, and all passes stand there: do all updates and exchanges?
+  constexpr Step finish() {
+    for (int s = 0; s < at_.map.stages; ++s) {
+      auto const stage = static_cast<std::int16_t>(s);
+      Action const average{ActionKind::exchange, 0, stage, 0};
+      if (updated_[s] * period_ < at_.retired[s] - at_.first_microbatch(s)) {
+        return at_.fail(Flaw::missing, at_.map.device[s], {ActionKind::update, 0, stage, 0});
+      }
+      if (admits(average) && exchanged_[s] == 0) {
+        return at_.fail(Flaw::missing, at_.map.device[s], average);
+      }
+    }
+    for (int d = 0; averaging_.keeps_two() && d < at_.map.devices; ++d) {
+      if (compare_exchanges(d) == Step::failed) {
+        return Step::failed;
+      }
+    }
+    return Step::done;
+  }
+
+ private:
   constexpr Step update(int d, Action const& action) {
     int const s = action.stage;
-    int const last = this->first_microbatch(s) + (updated_[s] + 1) * period_ - 1;
-    if (retired_[s] <= last) {
+    int const last = at_.first_microbatch(s) + (updated_[s] + 1) * period_ - 1;
+    if (at_.retired[s] <= last) {
       Action needed{ActionKind::backward, 0, action.stage, last};
       Action split{ActionKind::weight_gradient, 0, action.stage, last};
-      bool const there = in_row(d, position_[d], needed);
+      bool const there = at_.to_come(d, needed);
       if (!there && updated_[s] > 0) {
-        return fail(Flaw::doubled, d, action);
+        return at_.fail(Flaw::doubled, d, action);
       }
-      return lacks_action(d, action, !there && in_row(d, position_[d], split) ? split : needed);
+      return lacks_action(d, action, !there && at_.to_come(d, split) ? split : needed);
     }
     Action const average{ActionKind::exchange, 0, action.stage, 0};
     if (admits(average) && averaging_.overlapped && exchanged_[s] == 0) {
       return lacks_action(d, action, average);
     }
     ++updated_[s];
-    if (map_.copies == 2) {
-      this->wake(map_.device[twin(s)], awaits_update(s));
+    if (at_.map.copies == 2) {
+      messages_.wake(at_.map.device[twin(s)], awaits_update(s));
     }
     return Step::done;
   }
@@ -105,14 +128,14 @@ class UpdateRules : protected MessageVerification<Table> {
   constexpr Step exchange(int d, Action const& action) {
     int const s = action.stage;
     if (exchanged_[s] > 0) {
-      return fail(Flaw::doubled, d, action);
+      return at_.fail(Flaw::doubled, d, action);
     }
     for (int const needed : {s, twin(s)}) {
       if (averaging_.overlapped || updated_[needed] > 0) {
         continue;
       }
-      if (map_.device[needed] != d) {
-        return this->wait(d, awaits_update(needed));
+      if (at_.map.device[needed] != d) {
+        return messages_.wait(d, awaits_update(needed));
       }
       return lacks_action(d, action, {ActionKind::update, 0, static_cast<std::int16_t>(needed), 0});
     }
@@ -120,43 +143,19 @@ class UpdateRules : protected MessageVerification<Table> {
     return Step::done;
   }
 
-  // What the action of a device that waits is waiting for.
-  constexpr Action awaited(int d) const {
-    Action const action = row_of(table_, d)[position_[d]];
-    return action.kind == ActionKind::exchange
-               ? Action{ActionKind::update, 0, static_cast<std::int16_t>(twin(action.stage)), 0}
-               : Base::awaited(d);
-  }
-
-  constexpr void complete_updates() {
-    for (int s = 0; s < map_.stages && verdict_; ++s) {
-      auto const stage = static_cast<std::int16_t>(s);
-      Action const average{ActionKind::exchange, 0, stage, 0};
-      if (updated_[s] * period_ < retired_[s] - this->first_microbatch(s)) {
-        fail(Flaw::missing, map_.device[s], {ActionKind::update, 0, stage, 0});
-      } else if (admits(average) && exchanged_[s] == 0) {
-        fail(Flaw::missing, map_.device[s], average);
-      }
-    }
-    for (int d = 0; averaging_.keeps_two() && d < map_.devices && verdict_; ++d) {
-      compare_exchanges(d);
-    }
-  }
-
- private:
-  constexpr int twin(int stage) const { return (stage + map_.parts()) % map_.stages; }
+  constexpr int twin(int stage) const { return (stage + at_.map.parts()) % at_.map.stages; }
   // In place of a channel.
-  constexpr int awaits_update(int stage) const { return 2 * map_.links + stage; }
+  constexpr int awaits_update(int stage) const { return 2 * at_.map.links + stage; }
 
   constexpr Step lacks_action(int d, Action const& action, Action needed) {
-    return in_row(d, position_[d], needed) ? fail(Flaw::before_its_input, d, action, needed)
-                                           : fail(Flaw::missing, d, needed, action);
+    return at_.to_come(d, needed) ? at_.fail(Flaw::before_its_input, d, action, needed)
+                                  : at_.fail(Flaw::missing, d, needed, action);
   }
 
   // The index-th exchange of a device with another one; `end` if there is none.
   constexpr Action exchange_with(int d, int other, int index) const {
-    for (Action const& action : row_of(table_, d)) {
-      if (action.kind == ActionKind::exchange && map_.device[twin(action.stage)] == other &&
+    for (Action const& action : row_of(at_.table, d)) {
+      if (action.kind == ActionKind::exchange && at_.map.device[twin(action.stage)] == other &&
           index-- == 0) {
         return action;
       }
@@ -165,8 +164,8 @@ class UpdateRules : protected MessageVerification<Table> {
   }
 
   // Two devices await each other's stages one by one, so in one order.
-  constexpr void compare_exchanges(int d) {
-    for (int other = d + 1; other < map_.devices; ++other) {
+  constexpr Step compare_exchanges(int d) {
+    for (int other = d + 1; other < at_.map.devices; ++other) {
       for (int i = 0;; ++i) {
         Action const here = exchange_with(d, other, i);
         Action const there = exchange_with(other, d, i);
@@ -174,14 +173,16 @@ class UpdateRules : protected MessageVerification<Table> {
           break;
         }
         if (twin(here.stage) != there.stage) {
-          fail(Flaw::exchanged_otherwise, d, here, there);
-          verdict_.other_rank = other;
-          return;
+          at_.verdict.other_rank = other;
+          return at_.fail(Flaw::exchanged_otherwise, d, here, there);
         }
       }
     }
+    return Step::done;
   }
 
+  TableState<Table>& at_;
+  Messages<Table>& messages_;
   Asynchrony asynchrony_;
   Averaging averaging_;
   int period_;  // microbatches of a step, of one copy
@@ -208,8 +209,8 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
   if (!is_sound(map) || map.devices != devices_of(table) || map.copies != 1) {
     return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
   }
-  return detail::Verification<Table, detail::UpdateRules<Table>>{table, map,        microbatches,
-                                                                 depth, asynchrony, Averaging{}}
+  return detail::Verification<Table, detail::Updates<Table>>{table, map,        microbatches,
+                                                             depth, asynchrony, Averaging{}}
       .run();
 }
 
@@ -229,8 +230,8 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
   if (microbatches % map.copies != 0) {
     return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
   }
-  return detail::Verification<Table, detail::UpdateRules<Table>>{table, map,          microbatches,
-                                                                 depth, Asynchrony{}, averaging}
+  return detail::Verification<Table, detail::Updates<Table>>{table, map,          microbatches,
+                                                             depth, Asynchrony{}, averaging}
       .run();
 }
 

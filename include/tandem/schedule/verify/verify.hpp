@@ -5,174 +5,157 @@
 /// verify(): whether an action table can be run, at compile time or at run time.
 ///
 /// The rows are executed with counters in place of tensors: a device goes on as long as it can and
-/// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Since a
-/// stage's actions of one kind stand in ascending order of microbatches, one counter of each kind
-/// says all that was done.
+/// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Each kind of
+/// rules is a part of its own: Passes, Messages, and of tables with updates Updates.
 
 #include <tandem/core/contract.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/verify/messages.hpp>
+#include <tandem/schedule/verify/passes.hpp>
+#include <tandem/schedule/verify/table_state.hpp>
 #include <tandem/schedule/verify/verdict.hpp>
 
 namespace tandem {
 
 namespace detail {
 
-/// @tparam Rules  those of synchronous training, or of a table with updates
-template <class Table, class Rules = MessageVerification<Table>>
-class Verification : Rules {
-  using Base = Rules;
-  using typename Base::Step;
+/// Of a table that has no updates: one of synchronous training, without what ends its step.
+template <class Table>
+class NoUpdates {
+ public:
+  static constexpr Flaw foreign = Flaw::foreign_action;
 
+  constexpr NoUpdates(TableState<Table>&, Messages<Table> const& messages) : messages_{messages} {}
+
+  constexpr bool admits(Action const& action) const {
+    return action.kind <= ActionKind::receive_backward && action.version == 0;
+  }
+  constexpr Step run(int, Action const&) const { return Step::done; }  // admits() refused it
+  constexpr Step read_weights(int, Action const&) const { return Step::done; }
+  constexpr Action awaited(int d) const { return messages_.awaited(d); }
+  constexpr Step finish() const { return Step::done; }
+
+ private:
+  Messages<Table> const& messages_;
+};
+
+/// @tparam Rules  what a table may have besides passes and messages: NoUpdates or Updates
+template <class Table, class Rules = NoUpdates<Table>>
+class Verification {
  public:
   template <class... Extra>
   constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
                          Extra const&... extra)
-      : Base{table, map, microbatches, depth, extra...} {}
+      : at_{table, map, microbatches, depth},
+        passes_{at_},
+        messages_{at_, microbatches},
+        rules_{at_, messages_, extra...} {}
+  Verification(Verification const&) = delete;  // its parts refer to each other
+  Verification& operator=(Verification const&) = delete;
 
   constexpr Verdict run() {
-    for (int d = 0; d < map_.devices; ++d) {
-      queue_[queued_++] = d;
-    }
-    for (int next = 0; next < queued_; ++next) {
-      int const d = queue_[next % map_.devices];
-      ActionSpan const row = row_of(table_, d);
-      for (int& at = position_[d]; at < row.size; ++at) {
+    for (int d = messages_.next(); d >= 0; d = messages_.next()) {
+      ActionSpan const row = row_of(at_.table, d);
+      for (int& at = at_.position[d]; at < row.size; ++at) {
         Step const step = advance(d, row.data[at]);
         if (step == Step::failed) {
-          return verdict_;
+          return at_.verdict;
         }
         if (step == Step::waiting) {
           break;
         }
       }
     }
-    for (int d = 0; d < map_.devices; ++d) {
-      if (position_[d] < row_of(table_, d).size) {
+    for (int d = 0; d < at_.map.devices; ++d) {
+      if (!has_ended(d)) {
         return stuck();
       }
     }
-    return complete();
+    if (passes_.finish() == Step::done) {
+      rules_.finish();
+    }
+    return at_.verdict;
   }
 
  private:
-  using Base::awaited;
-  using Base::backed_;
-  using Base::fail;
-  using Base::forwarded_;
-  using Base::in_row;
-  using Base::map_;
-  using Base::position_;
-  using Base::queue_;
-  using Base::queued_;
-  using Base::retired_;
-  using Base::sends;
-  using Base::table_;
-  using Base::verdict_;
+  constexpr bool has_ended(int d) const { return at_.position[d] == row_of(at_.table, d).size; }
 
   constexpr Step advance(int d, Action const& action) {
-    if constexpr (Rules::has_updates) {
-      if (!this->admits(action)) {
-        return fail(Flaw::foreign_update, d, action);
-      }
-    } else if (action.kind > ActionKind::receive_backward || action.version != 0) {
-      return fail(Flaw::foreign_action, d, action);
+    if (!rules_.admits(action)) {
+      return at_.fail(Rules::foreign, d, action);
     }
     int const s = action.stage;
-    if (s < 0 || s >= map_.stages) {
-      verdict_.count = map_.stages;
-      return fail(Flaw::unknown_stage, d, action);
+    if (s < 0 || s >= at_.map.stages) {
+      at_.verdict.count = at_.map.stages;
+      return at_.fail(Flaw::unknown_stage, d, action);
     }
-    if (map_.device[s] != d) {
-      verdict_.other_rank = map_.device[s];
-      return fail(Flaw::wrong_device, d, action);
+    if (at_.map.device[s] != d) {
+      at_.verdict.other_rank = at_.map.device[s];
+      return at_.fail(Flaw::wrong_device, d, action);
     }
-    if constexpr (Rules::has_updates) {
-      if (action.kind >= ActionKind::update) {
-        return action.kind == ActionKind::update ? this->update(d, action)
-                                                 : this->exchange(d, action);
-      }
+    if (action.kind >= ActionKind::update) {
+      return rules_.run(d, action);
     }
-    int const first = this->first_microbatch(s);
-    if (action.index < first || action.index >= first + this->share_) {
-      verdict_.first = first;
-      verdict_.count = this->share_;
-      return fail(Flaw::unknown_microbatch, d, action);
+    int const first = at_.first_microbatch(s);
+    if (action.index < first || action.index >= first + at_.share) {
+      at_.verdict.first = first;
+      at_.verdict.count = at_.share;
+      return at_.fail(Flaw::unknown_microbatch, d, action);
     }
-    if constexpr (Rules::has_updates) {
-      Step const step = pass_or_message(d, action);
-      return step == Step::done ? this->read_weights(d, action) : step;
-    } else {
-      return pass_or_message(d, action);
+    switch (action.kind) {
+      case ActionKind::forward:
+        return with_weights(d, action, passes_.forward(d, action));
+      case ActionKind::weight_gradient:
+        return passes_.weight_gradient(d, action);
+      case ActionKind::send_forward:
+        return messages_.send(d, action, true);
+      case ActionKind::receive_forward:
+        return messages_.receive(d, action, true);
+      case ActionKind::send_backward:
+        return messages_.send(d, action, false);
+      case ActionKind::receive_backward:
+        return messages_.receive(d, action, false);
+      default:
+        return with_weights(d, action, passes_.backward(d, action));
     }
   }
 
-  constexpr Step pass_or_message(int d, Action const& action) {
-    switch (action.kind) {
-      case ActionKind::forward:
-        return this->forward(d, action);
-      case ActionKind::weight_gradient:
-        return this->weight_gradient(d, action);
-      case ActionKind::send_forward:
-        return this->send(d, action, true);
-      case ActionKind::receive_forward:
-        return this->receive(d, action, true);
-      case ActionKind::send_backward:
-        return this->send(d, action, false);
-      case ActionKind::receive_backward:
-        return this->receive(d, action, false);
-      default:
-        return this->backward(d, action);
-    }
+  constexpr Step with_weights(int d, Action const& action, Step pass) {
+    return pass == Step::done ? rules_.read_weights(d, action) : pass;
   }
 
   constexpr Verdict stuck() {
     int at = 0;
-    for (int d = 0; d < map_.devices; ++d) {
-      if (position_[d] == row_of(table_, d).size) {
+    for (int d = 0; d < at_.map.devices; ++d) {
+      if (has_ended(d)) {
         continue;
       }
       at = d;
-      Action wanted = awaited(d);
-      int const peer = map_.device[wanted.stage];
-      if (!in_row(peer, position_[peer], wanted)) {
-        Action const action = row_of(table_, d)[position_[d]];
-        fail(sends(action) ? Flaw::unmatched_send : Flaw::unmatched_receive, d, action, wanted);
-        verdict_.other_rank = peer;
-        return verdict_;
+      Action wanted = rules_.awaited(d);
+      int const peer = at_.map.device[wanted.stage];
+      if (!at_.to_come(peer, wanted)) {
+        Action const action = at_.action_of(d);
+        bool const sends = Messages<Table>::sends(action);
+        at_.fail(sends ? Flaw::unmatched_send : Flaw::unmatched_receive, d, action, wanted);
+        at_.verdict.other_rank = peer;
+        return at_.verdict;
       }
     }
-    for (int d = 0; d < map_.devices; ++d) {  // each waits for another: on to those in a circle
-      at = map_.device[awaited(at).stage];
+    for (int d = 0; d < at_.map.devices; ++d) {  // each waits for another: on to those in a circle
+      at = at_.map.device[rules_.awaited(at).stage];
     }
-    Action const wanted = awaited(at);
-    fail(Flaw::deadlock, at, row_of(table_, at)[position_[at]], wanted);
-    verdict_.other_rank = map_.device[wanted.stage];
-    verdict_.waiting = row_of(table_, verdict_.other_rank)[position_[verdict_.other_rank]];
-    return verdict_;
+    Action const wanted = rules_.awaited(at);
+    at_.fail(Flaw::deadlock, at, at_.action_of(at), wanted);
+    at_.verdict.other_rank = at_.map.device[wanted.stage];
+    at_.verdict.waiting = at_.action_of(at_.verdict.other_rank);
+    return at_.verdict;
   }
 
-  // All rows have ended: were all microbatches passed through all stages?
-  constexpr Verdict complete() {
-    for (int s = 0; s < map_.stages && verdict_; ++s) {
-      int const end = this->first_microbatch(s) + this->share_;
-      auto const stage = static_cast<std::int16_t>(s);
-      if (forwarded_[s] < end) {
-        fail(Flaw::missing, map_.device[s], {ActionKind::forward, 0, stage, forwarded_[s]});
-      } else if (backed_[s] < end) {
-        fail(Flaw::missing, map_.device[s], {ActionKind::backward, 0, stage, backed_[s]});
-      } else if (retired_[s] < end) {
-        fail(Flaw::missing, map_.device[s], {ActionKind::weight_gradient, 0, stage, retired_[s]});
-      }
-    }
-    if constexpr (Rules::has_updates) {
-      if (verdict_) {
-        this->complete_updates();
-      }
-    }
-    return verdict_;
-  }
+  TableState<Table> at_;
+  Passes<Table> passes_;
+  Messages<Table> messages_;
+  Rules rules_;
 };
 
 }  // namespace detail
