@@ -17,13 +17,12 @@ static_assert(unpack_action(pack({ActionKind::backward, 0, 3, 7})) ==
 static_assert(unpack_action(0) == Action{});
 static_assert(Action{ActionKind::forward, 0, 0, 1} != Action{ActionKind::backward, 0, 0, 1});
 
-constexpr ActionKind every_kind[] = {ActionKind::forward,         ActionKind::backward,
-                                     ActionKind::input_gradient,  ActionKind::weight_gradient,
-                                     ActionKind::send_forward,    ActionKind::receive_forward,
-                                     ActionKind::send_backward,   ActionKind::receive_backward,
-                                     ActionKind::reduce_gradient, ActionKind::reduce_loss,
-                                     ActionKind::reduce_norm,     ActionKind::update,
-                                     ActionKind::exchange,        ActionKind::end};
+constexpr ActionKind every_kind[] = {
+    ActionKind::forward,         ActionKind::backward,         ActionKind::input_gradient,
+    ActionKind::weight_gradient, ActionKind::send_forward,     ActionKind::receive_forward,
+    ActionKind::send_backward,   ActionKind::receive_backward, ActionKind::reduce_gradient,
+    ActionKind::begin_loss,      ActionKind::await_loss,       ActionKind::reduce_norm,
+    ActionKind::update,          ActionKind::exchange,         ActionKind::end};
 
 TEST_CASE("an action survives packing, extremes included") {
   for (ActionKind const kind : every_kind) {
@@ -52,7 +51,7 @@ TEST_CASE("the grammar") {
     all += to_string(Action{kind, 0, 2, 3}) + " ";
   }
   CHECK(all ==
-        "2F3 2B3 2I3 2W3 2SEND_F3 2RECV_F3 2SEND_B3 2RECV_B3 2REDUCE_GRAD3 2REDUCE_LOSS "
+        "2F3 2B3 2I3 2W3 2SEND_F3 2RECV_F3 2SEND_B3 2RECV_B3 2REDUCE_GRAD3 2BEGIN_LOSS 2AWAIT_LOSS "
         "2REDUCE_NORM 2U 2X 2END ");
   CHECK(to_string(Action{ActionKind::forward, 0, 0, 65'536}) == "0F65536");
   CHECK(to_string(Action{ActionKind::forward, 2, 0, 3}) == "0F3@2");

@@ -90,7 +90,7 @@ TEST_CASE("PyTorch's spellings") {
   CHECK(table.place[0][2] == TextPlace{1, 13});
   CHECK(table.place[2][0] == TextPlace{3, 3});
   CHECK(read_table_csv("0F0,,,", "t").rows[0].size() == 1);
-  CHECK(read_table_csv("0U,0REDUCE_LOSS,0REDUCE_GRAD4", "t").rows[0][2].index == 4);
+  CHECK(read_table_csv("0U,0AWAIT_LOSS,0REDUCE_GRAD4", "t").rows[0][2].index == 4);
   CHECK(read_table_csv("32767F2147483647", "t").rows[0][0].index == 2147483647);
 }
 

@@ -44,9 +44,17 @@ TEST_CASE("a traced step names every action and collective, and trains as any ot
   CHECK(traced.position().step == 1);
   CHECK(test::first_difference(traced.parameters(), plain.parameters()) == "");
 
-  std::vector<std::string> const actions{
-      "0F0",           "0B0",           "0REDUCE_GRAD0", "0REDUCE_GRAD1", "0REDUCE_GRAD2",
-      "0REDUCE_GRAD3", "0REDUCE_GRAD4", "0REDUCE_GRAD5", "0REDUCE_LOSS",  "0U"};
+  std::vector<std::string> const actions{"0F0",
+                                         "0BEGIN_LOSS",
+                                         "0B0",
+                                         "0REDUCE_GRAD0",
+                                         "0REDUCE_GRAD1",
+                                         "0REDUCE_GRAD2",
+                                         "0REDUCE_GRAD3",
+                                         "0REDUCE_GRAD4",
+                                         "0REDUCE_GRAD5",
+                                         "0AWAIT_LOSS",
+                                         "0U"};
   std::vector<std::string> const collectives{"losses",   "bucket 0", "bucket 1", "bucket 2",
                                              "bucket 3", "bucket 4", "bucket 5"};
   for (int rank = 0; rank < 2; ++rank) {

@@ -75,8 +75,9 @@ class AsynchronousRank final
       }
     }
     if constexpr (Whole::ranks > 1) {
-      at({.kind = ActionKind::reduce_loss, .stage = static_cast<std::int16_t>(stage.id)});
+      at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
       gradients_.reduce_sums(device_, sums_.all());
+      at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
       gradients_.await_sums(device_);
     }
     links_.await_all(device_);

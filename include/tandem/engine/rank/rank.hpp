@@ -209,14 +209,10 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
       case ActionKind::reduce_gradient:
         gradients_.await(device_, memory_, action.index);
         break;
-      case ActionKind::reduce_loss:
-        if (action.index == RankPlan::begins_reduction) {
-          gradients_.reduce_sums(device_, sums_.all());
-          break;
-        }
-        if (Base::sums_losses_late && !(plan_.sums_early && key_.training)) {
-          gradients_.reduce_sums(device_, sums_.all());
-        }
+      case ActionKind::begin_loss:
+        gradients_.reduce_sums(device_, sums_.all());
+        break;
+      case ActionKind::await_loss:
         gradients_.await_sums(device_);
         break;
       case ActionKind::reduce_norm:

@@ -51,9 +51,6 @@ class RankPasses {
   using Groups = RankGroups<Whole>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   static constexpr auto const& graph = Program::graph;
-  /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas,
-  /// or a call that waits for all ranks, as some on GPUs do, would wait for messages behind it.
-  static constexpr bool sums_losses_late = Whole::devices > 1;
 
   [[nodiscard]] Memory const& memory() const { return memory_; }
   /// What each node's op asked for.
@@ -132,11 +129,6 @@ class RankPasses {
           Passes<s>::forward(*this, pass(own), memory_.table(m));
         }
       });
-    }
-    if constexpr (Whole::ranks > 1 && !sums_losses_late) {
-      if (action == plan_.last_forward) {
-        gradients_.reduce_sums(device_, sums_.all());
-      }
     }
   }
 

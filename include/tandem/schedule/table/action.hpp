@@ -7,10 +7,10 @@
 /// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
 /// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
 /// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
-/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update, "0X" awaits the average of the
-/// stage's weights with those of its other copy. "0F3@2" reads weights that have had two updates,
-/// in asynchronous pipelines. Every action has a name, so that an error can say which one was not
-/// reached.
+/// device's gradients, "0BEGIN_LOSS" begins to sum the losses and "0AWAIT_LOSS" awaits that, "0U"
+/// is the update, "0X" awaits the average of the stage's weights with those of its other copy.
+/// "0F3@2" reads weights that have had two updates, in asynchronous pipelines. Every action has a
+/// name, so that an error can say which one was not reached.
 
 #include <bit>
 #include <cstdint>
@@ -28,7 +28,8 @@ enum class ActionKind : std::uint8_t {
   send_backward,
   receive_backward,
   reduce_gradient,
-  reduce_loss,
+  begin_loss,
+  await_loss,
   reduce_norm,
   update,
   exchange,
@@ -53,20 +54,11 @@ struct ActionName {
 };
 
 constexpr ActionName name_of(ActionKind kind) {
-  constexpr ActionName names[] = {{"F", true},
-                                  {"B", true},
-                                  {"I", true},
-                                  {"W", true},
-                                  {"SEND_F", true},
-                                  {"RECV_F", true},
-                                  {"SEND_B", true},
-                                  {"RECV_B", true},
-                                  {"REDUCE_GRAD", true},
-                                  {"REDUCE_LOSS", false},
-                                  {"REDUCE_NORM", false},
-                                  {"U", false},
-                                  {"X", false},
-                                  {"END", false}};
+  constexpr ActionName names[] = {
+      {"F", true},           {"B", true},           {"I", true},           {"W", true},
+      {"SEND_F", true},      {"RECV_F", true},      {"SEND_B", true},      {"RECV_B", true},
+      {"REDUCE_GRAD", true}, {"BEGIN_LOSS", false}, {"AWAIT_LOSS", false}, {"REDUCE_NORM", false},
+      {"U", false},          {"X", false},          {"END", false}};
   return names[static_cast<int>(kind)];
 }
 

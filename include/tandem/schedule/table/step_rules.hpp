@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StepRules: what a synchronous step is besides its passes: how many replicas sum their gradients,
+/// and how two models are kept together. What follows from them stands here once.
+
+#include <span>
+
+#include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+
+namespace tandem {
+
+struct StepRules {
+  int replicas = 1;  ///< of all devices of the map; the rows of each are the same
+  Averaging averaging{};
+  /// Of each device: the stages of its buckets of gradients, in the order of their reduction. Null:
+  /// a bucket a stage, in the order in which backward ends them, the second copy of a part first.
+  std::span<int const> const* buckets = nullptr;
+
+  [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
+  /// Whether gradients are summed, over replicas or over the copies of a part.
+  [[nodiscard]] constexpr bool sums_gradients(StageMapView const& map) const {
+    return replicas * (keeps_two() ? 1 : map.copies) > 1;
+  }
+  [[nodiscard]] constexpr bool sums_losses(StageMapView const& map) const {
+    return replicas * map.devices > 1;
+  }
+  /// Whether the norm of all gradients is: two models have one each.
+  [[nodiscard]] constexpr bool sums_norm(StageMapView const& map) const {
+    return map.devices > 1 && !keeps_two();
+  }
+
+  /// Calls f(stage, bucket) for each bucket of a device.
+  template <class F>
+  constexpr void each_bucket(StageMapView const& map, int device, F const& f) const {
+    int bucket = 0;
+    if (buckets != nullptr) {
+      for (int const stage : buckets[device]) {
+        f(stage, bucket++);
+      }
+      return;
+    }
+    for (int part = map.parts() - 1; part >= 0; --part) {
+      for (int s = map.stages - map.parts() + part; s >= 0; s -= map.parts()) {
+        if (map.device[s] == device) {
+          f(s, bucket++);
+        }
+      }
+    }
+  }
+};
+
+/// The lowest stage of a device, of which its update is if it has one in all.
+constexpr int first_stage(StageMapView const& map, int device) {
+  int stage = 0;
+  while (stage + 1 < map.stages && map.device[stage] != device) {
+    ++stage;
+  }
+  return stage;
+}
+
+}  // namespace tandem
