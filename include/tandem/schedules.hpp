@@ -10,11 +10,13 @@
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
 #include <tandem/schedule/picture/strategy_svg.hpp>
+#include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/table/updates.hpp>
 #include <tandem/schedule/time/simulate.hpp>
 #include <tandem/schedule/time/summary.hpp>
 #include <tandem/schedule/verify/sentence.hpp>
+#include <tandem/schedule/verify/step.hpp>
 #include <tandem/schedule/verify/updates.hpp>
 #include <tandem/schedule/verify/verify.hpp>

@@ -148,17 +148,17 @@ struct ThreeLayers : Network<Vector<4>, Sequential<Linear<3>, Linear<3>, Linear<
 using Crossed = Program<ThreeLayers, CrossPipeline<4, AverageGradients, Auto<3>>, 4>;
 
 template <int D>
-bool ends_from_last(ActionRows const& rows) {
+bool reduces_early(ActionRows const& rows) {
   return make_rank_plan(rank_plan_task<typename Crossed::template Device<D>>(), rows,
                         Crossed::batching)
-      .ends_from_last;
+      .reduces_early;
 }
 
 // Device 2 could reduce the last part on its way, but the part's other copy is on device 0, whose
 // row ends with it, and waits for what device 2 computes in between.
 TEST_CASE("two copies: gradients are reduced on the way if all devices end from the last part") {
-  CHECK(ends_from_last<0>(rows_of(Crossed::table)));
-  CHECK(ends_from_last<2>(rows_of(Crossed::table)));
+  CHECK(reduces_early<0>(rows_of(Crossed::table)));
+  CHECK(reduces_early<2>(rows_of(Crossed::table)));
   auto const in_order = [](std::initializer_list<int> stages) {
     std::vector<Action> row;
     for (int const stage : stages) {
@@ -169,8 +169,8 @@ TEST_CASE("two copies: gradients are reduced on the way if all devices end from 
     return row;
   };
   ActionRows const rows{in_order({0, 5}), in_order({1, 4}), in_order({2, 3})};
-  CHECK_FALSE(ends_from_last<0>(rows));
-  CHECK_FALSE(ends_from_last<2>(rows));
+  CHECK_FALSE(reduces_early<0>(rows));
+  CHECK_FALSE(reduces_early<2>(rows));
 }
 
 }  // namespace rank_plan_test

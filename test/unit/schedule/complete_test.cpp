@@ -13,6 +13,8 @@
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/table/lower.hpp>
+#include <tandem/schedule/table/row_ends.hpp>
+#include <tandem/schedule/verify/step.hpp>
 
 namespace complete_test {
 
@@ -98,8 +100,48 @@ struct Constant {
 TEST_CASE("a constant has the rows of a table that is made at run time") {
   static constexpr auto one = Constant<OneFOneB, 4, 8>::rows<1>();
   static constexpr auto both = Constant<Chimera, 4, 4>::rows<2>();
+  static_assert(verify(one, Constant<OneFOneB, 4, 8>::map, 8, StepRules{}));
+  static_assert(verify(both, Constant<Chimera, 4, 4>::map, 4, StepRules{.replicas = 2}));
+  static_assert(verify(one, Constant<OneFOneB, 4, 8>::map, 8, StepRules{.replicas = 2}).flaw ==
+                Flaw::missing);
   CHECK(rows_of(one) == completed("one_f_one_b", 4, 8));
   CHECK(rows_of(both) == completed("chimera", 4, 4, {.replicas = 2}));
+}
+
+TEST_CASE("the library's own schedules reduce and update parts on the way if they end in order") {
+  for (char const* const name : {"chimera", "cross_model"}) {
+    bool const pairs = std::string{name} == "chimera";
+    for (int devices = 2; devices <= 8; devices += pairs ? 2 : 1) {
+      for (int const microbatches : {2, 4, 8, 2 * devices}) {
+        CAPTURE(name);
+        CAPTURE(devices);
+        CAPTURE(microbatches);
+        RuntimeMap const map = make_map(name, devices);
+        ActionRows const rows = lower(make_schedule(name, devices, microbatches), map);
+        RowOrder const one = row_order(rows, map, {});
+        RowOrder const two = row_order(rows, map, {.averaging = AverageWeights<>::averaging});
+        CHECK(one.reduces_early == ends_from_last(rows, map));
+        CHECK(two.updates_early == (one.reduces_early && goes_forward_first(rows)));
+      }
+    }
+  }
+}
+
+/// Device 1 ends stage 1, then sends what device 0 needs to end the stage's other copy.
+TEST_CASE("parts are reduced when the rows end if a device would wait for one that waits for it") {
+  RuntimeMap const map = make_map("chimera", 2);
+  ActionRows const rows = lower({{{ActionKind::forward, 0, 0, 0},
+                                  {ActionKind::forward, 0, 3, 1},
+                                  {ActionKind::backward, 0, 3, 1},
+                                  {ActionKind::backward, 0, 0, 0}},
+                                 {{ActionKind::forward, 0, 1, 0},
+                                  {ActionKind::backward, 0, 1, 0},
+                                  {ActionKind::forward, 0, 2, 1},
+                                  {ActionKind::backward, 0, 2, 1}}},
+                                map);
+  CHECK(ends_from_last(rows, map));
+  CHECK_FALSE(row_order(rows, map, {}).reduces_early);
+  CHECK(verify(complete(rows, map), map, 2, StepRules{}));
 }
 
 }  // namespace complete_test

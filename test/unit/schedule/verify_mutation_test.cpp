@@ -12,6 +12,7 @@
 #include <tandem/schedule/verify/sentence.hpp>
 #include <tandem/schedule/verify/verify.hpp>
 
+#include "mutations.hpp"
 #include "reference_simulator.hpp"
 
 namespace verify_mutation_test {
@@ -42,60 +43,7 @@ void judge(ActionRows const& rows, StageMapView const& map, int microbatches, Ta
   }
 }
 
-using Random = std::mt19937;
-
-std::size_t below(Random& random, std::size_t end) { return random() % end; }
-
-std::vector<Action>& any_row(ActionRows& rows, Random& random) {
-  return rows[below(random, rows.size())];
-}
-
-ActionRows dropped(ActionRows rows, Random& random) {
-  auto& row = any_row(rows, random);
-  row.erase(row.begin() + static_cast<std::ptrdiff_t>(below(random, row.size())));
-  return rows;
-}
-ActionRows doubled(ActionRows rows, Random& random) {
-  auto& row = any_row(rows, random);
-  Action const action = row[below(random, row.size())];
-  row.insert(row.begin() + static_cast<std::ptrdiff_t>(below(random, row.size() + 1)), action);
-  return rows;
-}
-ActionRows swapped(ActionRows rows, Random& random) {
-  auto& row = any_row(rows, random);
-  if (row.size() > 1) {
-    std::size_t const i = below(random, row.size() - 1);
-    std::swap(row[i], row[i + 1]);
-  }
-  return rows;
-}
-ActionRows moved(ActionRows rows, Random& random) {
-  auto& row = any_row(rows, random);
-  auto const from = static_cast<std::ptrdiff_t>(below(random, row.size()));
-  Action const action = row[static_cast<std::size_t>(from)];
-  row.erase(row.begin() + from);
-  row.insert(row.begin() + static_cast<std::ptrdiff_t>(below(random, row.size() + 1)), action);
-  return rows;
-}
-ActionRows altered(ActionRows rows, Random& random) {
-  auto& row = any_row(rows, random);
-  Action& action = row[below(random, row.size())];
-  switch (below(random, 4)) {
-    case 0:
-      action.kind = static_cast<ActionKind>(below(random, 13));
-      break;
-    case 1:
-      action.stage = static_cast<std::int16_t>(action.stage + (random() % 2 == 0 ? 1 : -1));
-      break;
-    case 2:
-      action.index += 1 - 2 * static_cast<int>(random() % 2);
-      break;
-    default:
-      action.version = 1;
-      break;
-  }
-  return rows;
-}
+using namespace mutations;
 
 void check_mutations(ActionRows const& lowered, StageMapView const& map, int microbatches,
                      std::uint32_t seed) {

@@ -73,7 +73,7 @@ class GradientReduction {
                     RankPlan const& plan, Tracer<Device>& tracer)
       : communicator_{std::move(all)},
         stages_{std::move(stages)},
-        overlaps_{Whole::map.copies == 1 || (plan.ends_from_last && !has_twins)},
+        overlaps_{Whole::map.copies == 1 || (plan.reduces_early && !has_twins)},
         leaves_{plan.batching.leaves_of_copy(Whole::map.copies)},
         tracer_{&tracer},
         synchronized_{device.make_mark()},

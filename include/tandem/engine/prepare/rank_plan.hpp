@@ -16,7 +16,6 @@
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
-#include <tandem/schedule/table/row_ends.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/table/step_rules.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -30,7 +29,7 @@ struct RankPlan {
   Batching batching{};
   std::vector<Action> training{};  ///< ends with an `end`
   std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
-  bool ends_from_last = true;      ///< on all devices later parts of the model end before others
+  bool reduces_early = true;       ///< gradients, when their stage ends
   std::vector<StageLife> stages{};
 };
 
@@ -85,12 +84,12 @@ StepRules step_rules(RankPlanTask const& task, std::vector<std::span<int const>>
 template <class = void>
 RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
                         Batching const& batching) {
-  RankPlan plan{.batching = batching,
-                .ends_from_last = task.map.copies == 1 || ends_from_last(table, task.map)};
   std::vector<std::span<int const>> buckets;
   StepRules const rules = step_rules(task, buckets);
+  RowOrder const order = row_order(table, task.map, rules);
+  RankPlan plan{.batching = batching, .reduces_early = order.reduces_early};
   auto training = [&plan](Action const& action) { plan.training.push_back(action); };
-  complete_row(table, task.map, rules, row_order(table, task.map, rules), task.device, training);
+  complete_row(table, task.map, rules, order, task.device, training);
   auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
   complete_forward_row(table, task.map, rules, task.device, forward);
   Action const end{.kind = ActionKind::end,

@@ -6,27 +6,26 @@
 /// reductions, updates and exchanges. The one place that knows where they stand: ranks run these
 /// rows, pictures draw them, verify() proves them.
 
+#include <cstdint>
 #include <utility>
 
+#include <tandem/core/scratch.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/row_ends.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/table/step_rules.hpp>
+#include <tandem/schedule/verify/step_run.hpp>
 
 namespace tandem {
 
-/// What completing a row needs to know of all rows.
+/// What a row of a model with two copies depends on besides itself: how the other rows go.
 struct RowOrder {
-  /// Whether stages are updated as they end: all losses are known by then, no gradient of replicas
-  /// is on its way, and the two ends of an exchange begin them in one order.
+  /// Whether the gradients of a part are reduced on the way, when its copies end.
+  bool reduces_early = true;
+  /// Whether each stage of two models is updated when it ends: all losses are known by then, and no
+  /// gradient of replicas is on its way.
   bool updates_early = false;
 };
-
-template <class Table>
-constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRules const& rules) {
-  return {.updates_early = rules.keeps_two() && rules.replicas == 1 && goes_forward_first(table) &&
-                           ends_from_last(table, map)};
-}
 
 namespace detail {
 
@@ -50,7 +49,7 @@ class RowCompletion {
     for (int i = 0; i < row_.size; ++i) {
       sink_(row_.data[i]);
       if (map_.devices == 1) {
-        if (ends_.is_last_forward(i)) {
+        if (ends_.last_forward() == i) {
           begin_losses();
         }
       } else if (order_.updates_early) {
@@ -83,7 +82,7 @@ class RowCompletion {
   constexpr void add_behind(int i) {
     Action const& action = row_.data[i];
     if (is_compute(action.kind)) {
-      last_forward_ = ends_.is_last_forward(i) || last_forward_;
+      last_forward_ = ends_.last_forward() == i || last_forward_;
       ended_ = ends_.ends_stage(row_, i) ? action.stage : ended_;
     }
     Action const* const next = i + 1 < row_.size ? row_.data + i + 1 : nullptr;
@@ -148,7 +147,77 @@ class RowCompletion {
   Sink& sink_;
 };
 
+/// Whole rows, one behind the other.
+class CompletedRows {
+ public:
+  template <class Table>
+  constexpr CompletedRows(Table const& table, StageMapView const& map, StepRules const& rules,
+                          RowOrder order)
+      : devices_{map.devices}, begin_{map.devices + 1}, action_{count(table, map, rules, order)} {
+    Action* next = action_.data();
+    for (int d = 0; d < map.devices; ++d) {
+      auto sink = [&next](Action const& action) { *next++ = action; };
+      RowCompletion{row_of(table, d), map, rules, order, d, sink}.write();
+    }
+  }
+
+  friend constexpr ActionSpan row_of(CompletedRows const& rows, int device) {
+    return {rows.action_.data() + rows.begin_[device],
+            rows.begin_[device + 1] - rows.begin_[device]};
+  }
+  friend constexpr int devices_of(CompletedRows const& rows) { return rows.devices_; }
+
+ private:
+  template <class Table>
+  constexpr int count(Table const& table, StageMapView const& map, StepRules const& rules,
+                      RowOrder order) {
+    int all = 0;
+    for (int d = 0; d < map.devices; ++d) {
+      auto sink = [&all](Action const&) { ++all; };
+      RowCompletion{row_of(table, d), map, rules, order, d, sink}.write();
+      begin_[d + 1] = all;
+    }
+    return all;
+  }
+
+  int devices_;
+  Scratch<int> begin_;
+  Scratch<Action> action_;
+};
+
+/// Whether the rows, completed in this order, run even where a collective blocks.
+template <class Table>
+constexpr bool runs_in_order(Table const& table, StageMapView const& map,
+                             Averaging const& averaging, RowOrder order) {
+  StepRules const rules{.averaging = averaging};
+  CompletedRows const rows{table, map, rules, order};
+  return static_cast<bool>(
+      StepRun<CompletedRows>{rows, map, rules, order.reduces_early, map.copies, 1}.run());
+}
+
 }  // namespace detail
+
+/// Of two copies each may be reduced, or updated and exchanged, as it ends only if all devices end
+/// later parts of the model before others, and if no device then waits forever for one that waits
+/// for its message; else that is done when the rows end.
+///
+/// Cost: linear in the actions of all rows.
+template <class Table>
+constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRules const& rules) {
+  if (map.copies == 1) {
+    return {};
+  }
+  RowOrder order{.reduces_early = ends_from_last(table, map)};
+  if (rules.keeps_two()) {
+    order.updates_early = order.reduces_early && rules.replicas == 1 && goes_forward_first(table);
+    order.updates_early =
+        order.updates_early && detail::runs_in_order(table, map, rules.averaging, order);
+  } else {
+    order.reduces_early =
+        order.reduces_early && detail::runs_in_order(table, map, rules.averaging, order);
+  }
+  return order;
+}
 
 /// Calls sink(action) for the whole row of a device.
 /// @param table  lowered: passes and messages

@@ -21,6 +21,7 @@ class RowEnds {
       if (is_compute(row.data[i].kind)) {
         last_[row.data[i].stage] = i;
         last_forward_ = row.data[i].kind == ActionKind::forward ? i : last_forward_;
+        last_pass_ = i;
       }
     }
   }
@@ -29,10 +30,14 @@ class RowEnds {
   [[nodiscard]] constexpr bool ends_stage(ActionSpan row, int i) const {
     return last_[row.data[i].stage] == i;
   }
-  [[nodiscard]] constexpr bool is_last_forward(int i) const { return last_forward_ == i; }
+  /// The last pass of a stage, of all, and the last forward pass; -1 if there is none.
+  [[nodiscard]] constexpr int last(int stage) const { return last_[stage]; }
+  [[nodiscard]] constexpr int last() const { return last_pass_; }
+  [[nodiscard]] constexpr int last_forward() const { return last_forward_; }
 
  private:
   Scratch<int> last_;
+  int last_pass_ = -1;
   int last_forward_ = -1;
 };
 

@@ -52,6 +52,16 @@ struct StepRules {
   }
 };
 
+/// Whether a device reduces a part's gradients over its copies and replicas as soon as it ends the
+/// part; else it begins with all of them, the last part first, where it awaits its first bucket.
+/// A device in the middle that has both copies of a part adds them up before.
+/// @param reduces_early  of row_order() of the table
+constexpr bool begins_gradients_early(StageMapView const& map, StepRules const& rules,
+                                      bool reduces_early, int device) {
+  bool const middle = !rules.keeps_two() && map.devices % 2 == 1 && device == map.devices / 2;
+  return map.copies == 1 || (reduces_early && !middle);
+}
+
 /// The lowest stage of a device, of which its update is if it has one in all.
 constexpr int first_stage(StageMapView const& map, int device) {
   int stage = 0;

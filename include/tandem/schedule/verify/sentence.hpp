@@ -69,6 +69,15 @@ constexpr std::string_view sentence_of(Flaw flaw) {
     case Flaw::exchanged_otherwise:
       return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
              "one order";
+    case Flaw::unsound_rules:
+      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
+             "another "
+             "copy has not; give for each device the stages of its own";
+    case Flaw::foreign_tail:
+      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
+             "all a rank has, and the update of one model, with its lowest stage";
+    case Flaw::reduced_out_of_order:
+      return "{action} stands before {other}; await a rank's buckets in ascending order";
     case Flaw::deadlock:
       return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
              "in flight for each link and direction";

@@ -33,6 +33,9 @@ enum class Flaw : std::uint8_t {
   version_to_come,       ///< … one that its stage, after `count` updates, does not have yet
   version_gone,          ///< … one that its stage, after `count` updates, has overwritten
   exchanged_otherwise,   ///< where `action` stands, `other_rank` exchanges `other`
+  unsound_rules,         ///< buckets of `rank` are of other stages, or others than a copy's
+  foreign_tail,          ///< `action` is none of the step's sums, updates and exchanges
+  reduced_out_of_order,  ///< `action` stands before `other`, an earlier bucket
   deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
 };
 
