@@ -16,7 +16,7 @@ elif [ "${1:-}" = mutations ]; then
   require g++ python3
   exec python3 test/fuzz/strategies/mutations.py "${@:2}"
 fi
-require clang g++
+require clang g++ libcli11-dev
 require "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
 wish_for zlib1g-dev
 seconds=${1:-600}

@@ -19,6 +19,7 @@ is_there() {
     coinor-cbc) command -v cbc ;;
     doctest-dev) has_header doctest/doctest.h ;;
     libbenchmark-dev) has_header benchmark/benchmark.h ;;
+    libcli11-dev) has_header CLI/CLI.hpp ;;
     zlib1g-dev) has_header zlib.h ;;
     libdnnl-dev) has_header oneapi/dnnl/dnnl.h ;;
     libclang-rt-*-dev) fuzzer_links ;;

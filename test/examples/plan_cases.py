@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the tests of the example plan give it."""
+"""Files that the tests of the program plan give it."""
 
 import json
 

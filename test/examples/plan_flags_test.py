@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the flags of the example plan: what they go with, what they need, and what is said of faults.
+"""Tests of the flags of the program plan: what they go with, what they need, and what is said of faults.
 
     plan_flags_test.py PROGRAM
 """
@@ -53,6 +53,15 @@ class Flags(plan_cases.PlanTest):
         text = self.output("--help")
         self.assertTrue(text.startswith("usage: plan --net NAME --machine MACHINE"))
         self.assertEqual(self.output("--net", "x", "--help", "--none"), text)
+
+    def test_values_as_they_are_written(self):
+        words = ("--machine=two-cpus", "--net=vgg16", "--devices=2")
+        text = self.output(*words, "--batch-per-worker", 100)
+        for batch in ("1e2", "0100"):  # neither a letter nor octal
+            self.assertEqual(self.output("--batch-per-worker", 7, *words, "--batch-per-worker", batch), text)
+        for flag in ("--place", "--late-gradients", "--help"):
+            self.assertEqual(self.sentence(f"{flag}=x"), f"plan: {flag} takes no value; write {flag}")
+        self.assertIn("there is no flag 'more'; --help lists them", self.sentence(*words, "more"))
 
     def test_faults_are_one_sentence(self):
         graph = self.graph(2)

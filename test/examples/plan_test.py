@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the example plan, end to end.
+"""Tests of the program plan, end to end.
 
     plan_test.py PROGRAM
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests of the examples share: a program that is run as users run it."""
+"""What the end-to-end tests of the programs plan and schedule share: a program that is run as users run it."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the example schedule, end to end.
+"""Tests of the program schedule, end to end.
 
     schedule_test.py PROGRAM
 """
@@ -28,7 +28,9 @@ class Schedule(program.ProgramTest):
                            chunks, "--depth", 2, "--format", form)
 
     def test_help(self):
-        self.assertIn("usage: schedule", self.output("--help"))
+        text = self.output("--help")
+        self.assertTrue(text.startswith("usage: schedule --schedule NAME --stages P"))
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
 
     def test_what_is_printed_passes_the_check(self):
         for name, chunks in SCHEDULES:
@@ -136,7 +138,8 @@ class Schedule(program.ProgramTest):
                 ((), "give --schedule, --stages and --microbatches, or --check"),
                 (("--schedule", "gpipe", "--stages", 4), "give --schedule, --stages and"),
                 (("--frobnicate",), "there is no flag '--frobnicate'"),
-                (("--stages",), "--stages lacks its value"),
+                (("--stages",), "--stages lacks its value; write --stages P"),
+                (("--stages=",), "--stages lacks its value; write --stages P"),
                 (("--stages", "--chunks"), "--stages lacks its value"),
                 (("--stages", 0), "--stages takes a whole number from 1 to 1024, not '0'"),
                 (("--microbatches", "8x"), "--microbatches takes a whole number"),

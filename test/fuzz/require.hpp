@@ -2,11 +2,14 @@
 #pragma once
 
 /// @file
-/// What fuzz targets share: a check that ends the program, and text of a fuzzer's bytes.
+/// What fuzz targets share: a check that ends the program, and text and words of a fuzzer's
+/// bytes.
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <tandem/core/utf8.hpp>
 
@@ -21,6 +24,17 @@ inline void require(bool condition) {
 
 inline std::string_view text_of(std::uint8_t const* data, std::size_t size) {
   return {reinterpret_cast<char const*>(data), size};
+}
+
+/// The words of a command line, a line each.
+inline std::vector<std::string> words_of(std::uint8_t const* data, std::size_t size) {
+  std::vector<std::string> words;
+  for (std::string_view text = text_of(data, size); !text.empty();) {
+    std::size_t const end = text.find('\n');
+    words.emplace_back(text.substr(0, end));
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  }
+  return words;
 }
 
 /// What people read of a file that they did not write: one line that no terminal obeys.

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the command line of the example schedule, a line an argument; no file is read. Small
+// Fuzzes the command line of schedule, a line an argument; no file is read. Small
 // schedules that are accepted are made.
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <tandem/core/error.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/table/lower.hpp>
 
-#include "../../examples/schedule_arguments.hpp"
+#include "../../examples/schedule/arguments.hpp"
 #include "require.hpp"
 
 namespace {
@@ -21,7 +18,8 @@ using fuzz::require;
 
 void make(ScheduleArguments const& a) {
   require(a.copies >= 1 && a.copies <= 2 && a.depth >= 0 && a.depth <= 65'536);
-  if (a.help || !a.check.empty() || a.stages * a.microbatches * a.chunks > 1000 || a.steps > 20) {
+  if (!a.help.empty() || !a.check.empty() || a.stages * a.microbatches * a.chunks > 1000 ||
+      a.steps > 20) {
     return;
   }
   auto const rows = tandem::make_schedule(a.schedule, a.stages, a.microbatches, a.chunks, a.steps);
@@ -32,15 +30,8 @@ void make(ScheduleArguments const& a) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
-  std::vector<std::string> words;
-  std::string_view text = fuzz::text_of(data, size);
-  while (!text.empty()) {
-    std::size_t const end = text.find('\n');
-    words.emplace_back(text.substr(0, end));
-    text.remove_prefix(end == text.npos ? text.size() : end + 1);
-  }
   try {
-    make(parse_arguments(words));
+    make(parse_schedule_arguments(fuzz::words_of(data, size)));
   } catch (std::runtime_error const&) {
     return 0;  // any other exception is a finding
   }

@@ -2,16 +2,12 @@
 #pragma once
 
 /// @file
-/// What the example plan does with --simulate: runs the action table of a file on a machine.
+/// What plan does with --simulate: runs the action table of a file on a machine.
 
 #include <cstddef>
-#include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include <tandem/io/file.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/simulate_worker.hpp>
@@ -23,9 +19,9 @@
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/table/action.hpp>
 
-#include "plan_arguments.hpp"
-#include "plan_inputs.hpp"
-#include "plan_pictures.hpp"
+#include "arguments.hpp"
+#include "inputs.hpp"
+#include "pictures.hpp"
 
 /// Which version a pass reads is a rule of its schedule, without which nothing can be checked.
 /// @throws tandem::TableError  a pass reads weights of a version
@@ -45,19 +41,12 @@ inline void refuse_versions(tandem::ReadTable const& read, std::string const& fi
 /// @throws tandem::FileError   the file cannot be read
 /// @throws tandem::TableError  the table cannot run: why, and where that stands
 inline tandem::CheckedTable table_of(PlanArguments const& a) {
-  std::vector<std::uint8_t> const bytes = tandem::read_file(a.table, tandem::text_file_limit);
-  std::string_view const text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
-  tandem::ReadTable const read = tandem::read_table_csv(text, a.table);
+  tandem::ReadTable const read = tandem::read_table_csv(read_text(a.table), a.table);
   if (a.schedule.empty()) {
     refuse_versions(read, a.table);
   }
   int const copies = a.schedule.empty() ? a.copies : tandem::make_map(a.schedule, 2).copies;
   return tandem::check_table(read, copies, a.depth, a.table, a.schedule);
-}
-
-/// "1 device", "4 devices".
-inline std::string counted(int count, char const* one) {
-  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
 }
 
 /// The costs of one microbatch.
@@ -98,10 +87,9 @@ inline std::string simulation_text(PlanArguments const& a) {
       machine, table.lowered, table.map, costs_of(a, table, of_step), {.depth = a.depth});
   std::string const title =
       a.table + " on " + machine.name + ": " + counted(devices, "device") + ", " +
-      counted(static_cast<int>(table.map.device.size()), "stage") + ", " +
+      counted(table.map.device.size(), "stage") + ", " +
       (table.asynchrony.on() ? counted(table.microbatches / of_step, "step") + " of " : "") +
-      std::to_string(of_step) + (of_step == 1 ? " microbatch of " : " microbatches of ") +
-      counted(a.batch / of_step, "sample");
+      counted(of_step, "microbatch", "es") + " of " + counted(a.batch / of_step, "sample");
   draw(a, step, title);
   return a.format == "json" ? tandem::simulated_json(step)
                             : title + "\n" + tandem::simulated_text(step);

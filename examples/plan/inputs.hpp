@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What the example plan works on: networks and machines by name, graphs from files.
+/// What plan works on: networks and machines by name, graphs from files.
 
 #include <algorithm>
 #include <cstddef>
@@ -39,7 +39,7 @@
 #include <tandem/plan/search/worker_placed.hpp>
 #include <tandem/plan/search/workers.hpp>
 
-#include "plan_arguments.hpp"
+#include "arguments.hpp"
 
 /// GoogLeNet and ResNet-18 are those for CIFAR-10, the others those for ImageNet.
 /// @throws std::runtime_error  there is none of that name

@@ -3,7 +3,10 @@
 //   schedule --check table.csv
 // Flags: schedule --help. Needs no device.
 
-#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <tandem/schedule/csv/check.hpp>
 #include <tandem/schedule/csv/writer.hpp>
@@ -12,7 +15,7 @@
 #include <tandem/schedule/time/simulate.hpp>
 #include <tandem/schedule/time/summary.hpp>
 
-#include "schedule_arguments.hpp"
+#include "arguments.hpp"
 
 namespace td = tandem;
 
@@ -78,18 +81,9 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
                    td::staleness_text(table.asynchrony);
 }
 
-int main(int argc, char** argv) try {
-  ScheduleArguments const arguments = parse_arguments({argv + 1, argv + argc});
-  std::string const text = arguments.help ? schedule_help : print(make_table(arguments), arguments);
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    throw std::runtime_error{"the output cannot be written; is the disk full?"};
-} catch (td::FileError const& error) {  // says which
-  std::fprintf(stderr, "%s\n", error.what());
-  return 2;
-} catch (td::TableError const& error) {  // says the file, line and column
-  std::fprintf(stderr, "%s\n", error.what());
-  return 2;
-} catch (std::exception const& error) {
-  std::fprintf(stderr, "schedule: %s\n", error.what());
-  return 2;
+std::string text_of(std::vector<std::string> words) {
+  ScheduleArguments const arguments = parse_schedule_arguments(std::move(words));
+  return arguments.help.empty() ? print(make_table(arguments), arguments) : arguments.help;
 }
+
+int main(int argc, char** argv) { return run("schedule", text_of, {argv + 1, argv + argc}); }

@@ -6,18 +6,18 @@
 //   plan --partition "3,1,4,1,5" --parts 2
 // Flags: plan --help. Needs no device.
 
-#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <tandem/plan/place/place.hpp>
 #include <tandem/plan/place/report.hpp>
 #include <tandem/plan/search/report.hpp>
 
-#include "plan_arguments.hpp"
-#include "plan_command_line.hpp"
-#include "plan_help.hpp"
-#include "plan_inputs.hpp"
-#include "plan_pictures.hpp"
-#include "plan_simulation.hpp"
+#include "arguments.hpp"
+#include "inputs.hpp"
+#include "pictures.hpp"
+#include "simulation.hpp"
 
 namespace td = tandem;
 
@@ -41,22 +41,13 @@ std::string place(PlanArguments const& a) {
                             : td::placement_text(graph, task, placement) + type;
 }
 
-int main(int argc, char** argv) try {
-  PlanArguments const a = parse_plan_arguments({argv + 1, argv + argc});
-  std::string const text = a.help                   ? plan_help()
-                           : a.mode == placing      ? place(a)
-                           : a.mode == simulating   ? simulation_text(a)
-                           : a.mode == partitioning ? partition_text(a)
-                                                    : search(a);
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    throw std::runtime_error{"the output cannot be written; is the disk full?"};
-} catch (td::FileError const& error) {  // says the file, line and column
-  std::fprintf(stderr, "%s\n", error.what());
-  return 2;
-} catch (td::TableError const& error) {  // so does this
-  std::fprintf(stderr, "%s\n", error.what());
-  return 2;
-} catch (std::exception const& error) {
-  std::fprintf(stderr, "plan: %s\n", error.what());
-  return 2;
+std::string text_of(std::vector<std::string> words) {
+  PlanArguments const a = parse_plan_arguments(std::move(words));
+  return !a.help.empty()          ? a.help
+         : a.mode == placing      ? place(a)
+         : a.mode == simulating   ? simulation_text(a)
+         : a.mode == partitioning ? partition_text(a)
+                                  : search(a);
 }
+
+int main(int argc, char** argv) { return run("plan", text_of, {argv + 1, argv + argc}); }

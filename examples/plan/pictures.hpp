@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What the example plan draws: a simulated step as a picture and as a trace.
+/// What plan draws: a simulated step as a picture and as a trace.
 
 #include <algorithm>
 #include <fstream>
@@ -15,8 +15,8 @@
 #include <tandem/plan/simulate/svg.hpp>
 #include <tandem/plan/simulate/trace.hpp>
 
-#include "plan_arguments.hpp"
-#include "plan_inputs.hpp"
+#include "arguments.hpp"
+#include "inputs.hpp"
 
 /// @throws std::runtime_error  it cannot be written
 inline void write_text(std::string const& path, std::string const& text) {

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The command line of plan: its flags, each once, and what they need of each other.
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tandem/plan/epochs/epochs.hpp>
+#include <tandem/plan/machine/machine.hpp>
+
+#include "../command_line.hpp"
+#include "values.hpp"
+
+/// What plan is asked to do, as sentences and the groups of its flags name it.
+inline constexpr std::string_view searching = "a search";
+inline constexpr std::string_view placing = "--place";
+inline constexpr std::string_view simulating = "--simulate";
+inline constexpr std::string_view partitioning = "--partition";
+
+struct PlanArguments {
+  std::string help;  // not asked for
+  std::string_view mode = searching;
+  bool place = false;
+  bool late_gradients = false;
+  std::string graph;
+  std::string net;
+  std::string profile;
+  std::string machine;
+  std::string all_reduces;
+  std::string svg;
+  std::string trace;
+  std::string table;
+  std::string schedule;
+  tandem::MathPrecision precision = tandem::MathPrecision::fp32;
+  int batch = 64;
+  double samples = 0;                      // not given
+  std::vector<tandem::EpochPoint> epochs;  // none: one epoch whatever the batch
+  std::vector<int> counts;                 // of devices, where a strategy is sought
+  std::string format = "text";
+  std::string optimizer = "momentum";
+  std::vector<double> loads;
+  int parts = 0;
+  int copies = 1;
+  int depth = 1;
+  double link_gbps = 0;
+  double latency_us = -1;  // not given
+  double memory = -1;      // bytes
+  double seconds = 10;
+
+  /// How many descriptions of a graph are given.
+  [[nodiscard]] int graphs() const { return !graph.empty() + !net.empty() + !profile.empty(); }
+};
+
+inline constexpr char const* plan_usage =
+    R"(usage: plan --net NAME --machine MACHINE --devices A..B [OPTION ...]
+       plan --graph FILE.txt --machine MACHINE --devices A..B [OPTION ...]
+       plan --profile FILE.json --machine MACHINE --devices A..B [OPTION ...]
+       plan --place --graph FILE.txt --devices M --link-gbps X [OPTION ...]
+       plan --place --net NAME --machine MACHINE --devices M [OPTION ...]
+       plan --simulate FILE.csv --net NAME --machine MACHINE [OPTION ...]
+       plan --partition "3,1,4,1,5" --parts P [--format json]
+
+Searches for the strategy that trains a network to the target accuracy first: how many workers of
+how many devices, how to cut the network, how long it takes and how much memory. Or places a
+dataflow graph on devices, so that a step takes the least time; or simulates the action table of a
+file on a machine; or cuts a chain of loads into consecutive parts of which the heaviest is as light
+as it can be.)";
+
+/// Makes the flags of @p app set @p a. A group says the modes that its flags go with.
+inline void add_flags(CLI::App& app, PlanArguments& a) {
+  using Text = std::string const&;
+  auto const add = [&app](char const* name, char const* takes, auto& to, char const* help) {
+    return app.add_option(name, to, help)->type_name(takes);
+  };
+  auto const read = [&app](char const* name, char const* takes, char const* help, auto from) {
+    return app.add_option_function<std::string>(name, from, help)->type_name(takes);
+  };
+
+  app.option_defaults()->group("With a search, --place and --simulate");
+  add("--net", "NAME", a.net,
+      "googlenet, resnet18, resnet50, vgg16 or inception_v3, with computed costs");
+  add("--graph", "FILE.txt", a.graph,
+      "measured costs of operations, as PipeDream's profiler writes them");
+  add("--profile", "FILE.json", a.profile, "times that the example profile has measured");
+  add("--machine", "MACHINE", a.machine,
+      "dgx-1-v100, dgx-a100, dgx-h100, dgx-h200, pcie-box, two-cpus, or a FILE.json");
+  add("--all-reduces", "FILE.csv", a.all_reduces,
+      "timed on --machine, a first line devices,bytes,seconds and then one for each: links are "
+      "fitted to them");
+  add("--batch-per-worker", "B", a.batch,
+      "samples of a step, of a worker with all its devices (default 64); the costs of --graph are "
+      "of so many")
+      ->transform(number(1, 1'000'000));
+  read("--precision", "P", "of --net: fp32 (default), tf32, bf16 or fp64", [&a](Text name) {
+    using enum tandem::MathPrecision;
+    a.precision = name == "fp32" ? fp32 : name == "tf32" ? tf32 : name == "bf16" ? bf16 : fp64;
+  })->check(one_of({"fp32", "tf32", "bf16", "fp64"}));
+  add("--svg", "FILE.svg", a.svg,
+      "draws a step: of a worker of the recommended plan, of the placement, or of the table");
+  add("--trace", "FILE.json", a.trace, "the same for chrome://tracing and Perfetto");
+
+  app.option_defaults()->group("With a search and --place");
+  read("--devices", "M",
+       "2 to 64 equal devices of --place; else up to 1024, or 1..256: powers of two",
+       [&a](Text text) { a.counts = devices_in(text); });
+  read("--memory", "X",
+       "of a device: as 16GB, 512MB or a number of bytes (default the machine's, with --place as "
+       "much as needed)",
+       [&a](Text text) { a.memory = bytes_in(text); });
+  add("--optimizer", "NAME", a.optimizer,
+      "sgd, momentum (default) or adam: what a device holds for each weight")
+      ->check(one_of({"sgd", "momentum", "adam"}));
+
+  app.option_defaults()->group("With a search");
+  read("--epochs", "POINTS",
+       "to the target accuracy, by global batch: \"2048:4,4096:7,8192:12,16384:23\" (default: one "
+       "epoch whatever the batch, so that only time a sample counts)",
+       [&a](Text text) { a.epochs = tandem::parse_epoch_points(text); });
+  add("--samples", "N", a.samples,
+      "of an epoch (default that of ImageNet, or of CIFAR-10 for its networks)")
+      ->transform(number(1.0, 1e15));
+  app.add_flag("--late-gradients", a.late_gradients,
+               "recommend asynchronous pipelines, too: their epochs are not known, those of "
+               "synchronous training are taken");
+
+  app.option_defaults()->group("With --place");
+  app.add_flag("--place", a.place, "places the graph on --devices");
+  add("--link-gbps", "X", a.link_gbps,
+      "of the link between two devices, in each direction: gigabytes a second (with --machine by "
+      "default its own)")
+      ->transform(number(1e-6, 1e6));
+  add("--latency-us", "X", a.latency_us,
+      "of a transfer: microseconds (default 0, with --machine its own)")
+      ->transform(number(0.0, 1e9));
+  add("--seconds", "X", a.seconds, "how long to search for a placement (default 10)")
+      ->transform(number(0.0, 1e6));
+
+  app.option_defaults()->group("With --simulate");
+  add("--simulate", "FILE.csv", a.table,
+      "an action table as the program schedule writes it: a line a device, whose stages are "
+      "consecutive parts of the network, cut so that the heaviest is as light as it can be; "
+      "updates take no time");
+  add("--copies", "C", a.copies, "pipelines in the table, 1 (default) or 2")
+      ->transform(number(1, 2));
+  add("--schedule", "NAME", a.schedule,
+      "of the table, which says its copies; an asynchronous one needs it, such as pipedream");
+  add("--depth", "D", a.depth,
+      "messages of a link and direction that may be on their way (default 1); at 0 a send ends "
+      "together with its receive")
+      ->transform(number(0, 65'536));
+
+  app.option_defaults()->group("With --partition");
+  read("--partition", "LOADS", "\"3,1,4,1,5\": whole or decimal numbers, not negative",
+       [&a](Text text) { a.loads = loads_in(text); });
+  add("--parts", "P", a.parts, "how many parts")->transform(number(1, 1'000'000));
+
+  app.option_defaults()->group("Always");
+  add("--format", "FORMAT", a.format, "text (default) or json; times in seconds")
+      ->check(one_of({"text", "json"}));
+  app.set_help_flag("--help", "says this");
+}
+
+/// Each flag goes with the mode, and the mode has what it needs.
+inline void check_mode(PlanArguments const& a, CLI::App const& app) {
+  std::string const mode{a.mode};
+  for (CLI::Option const* const option : app.get_options()) {
+    std::string const& modes = option->get_group();
+    if (option->count() > 0 && modes != "Always" && modes.find(mode) == modes.npos) {
+      throw std::runtime_error{option->get_name() + " goes with " +
+                               modes.substr(modes.find(' ') + 1) + ", not with " + mode +
+                               "; --help says more"};
+    }
+  }
+  if (a.mode == searching && a.graphs() == 0) {  // perhaps nothing is given at all
+    throw std::runtime_error{
+        "give --net, --graph or --profile, --machine and --devices; or --place, --simulate or "
+        "--partition; --help says more"};
+  }
+  if (a.graphs() > 1) {
+    throw std::runtime_error{"give one of --net, --graph and --profile; --help says more"};
+  }
+  std::vector<std::string> missing;
+  for (auto const& [of, flag] : {std::pair{searching, "--machine"},
+                                 {simulating, "--machine"},
+                                 {searching, "--devices"},
+                                 {placing, "--devices"},
+                                 {partitioning, "--parts"}}) {
+    if (a.mode == of && app.count(flag) == 0) {
+      missing.push_back(flag + (" " + app.get_option(flag)->get_type_name()));
+    }
+  }
+  if (a.mode != partitioning && a.graphs() == 0) {
+    missing.emplace_back("one of --net, --graph and --profile");
+  }
+  if (!missing.empty()) {
+    throw std::runtime_error{mode + " needs " + listed(missing, "and") + "; --help says more"};
+  }
+}
+
+inline void check_placing(PlanArguments const& a) {
+  if (a.counts.size() != 1 || a.counts[0] < 2 || a.counts[0] > 64) {
+    throw std::runtime_error{"--place needs --devices, a number from 2 to 64"};
+  }
+  if (!a.net.empty() && a.machine.empty()) {
+    throw std::runtime_error{"--net needs --machine, whose speed its costs are computed with"};
+  }
+  if (a.machine.empty() && a.link_gbps == 0) {
+    throw std::runtime_error{"--place needs --link-gbps, or --machine, whose links are taken"};
+  }
+}
+
+/// @throws std::runtime_error  a flag has a fault, is missing, or does not go with another
+inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
+  PlanArguments a;
+  CLI::App app{plan_usage};
+  add_flags(app, a);
+  a.help = parse(app, std::move(words));
+  if (!a.help.empty()) {
+    return a;
+  }
+  if (a.place + !a.table.empty() + !a.loads.empty() > 1) {
+    throw std::runtime_error{"give one of --place, --simulate and --partition; --help says more"};
+  }
+  a.mode = a.place            ? placing
+           : !a.table.empty() ? simulating
+           : !a.loads.empty() ? partitioning
+                              : searching;
+  check_mode(a, app);
+  if (app.count("--precision") > 0 && a.net.empty()) {
+    throw std::runtime_error{"--precision goes with --net; costs of a file are what was measured"};
+  }
+  if (!a.all_reduces.empty() && a.machine.empty()) {
+    throw std::runtime_error{"--all-reduces needs --machine, whose links are fitted to them"};
+  }
+  if (app.count("--copies") > 0 && !a.schedule.empty()) {
+    throw std::runtime_error{"give --copies or --schedule, which says them, too"};
+  }
+  if (a.mode == placing) {
+    check_placing(a);
+  }
+  if (static_cast<std::size_t>(a.parts) > a.loads.size()) {
+    throw std::runtime_error{"--parts is " + std::to_string(a.parts) + ", but there are only " +
+                             std::to_string(a.loads.size()) + " loads; give no more parts"};
+  }
+  return a;
+}
