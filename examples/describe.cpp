@@ -79,6 +79,10 @@ int main(int argc, char** argv) {
     if (net == "small_cnn")
       return describe<td::models::SmallCnn<10>>("SmallCnn", top_only);
   }
-  std::fprintf(stderr, "usage: describe googlenet|resnet20|resnet18|small_cnn [--top]\n");
+  char const* const wrong = argc > 3 ? argv[3] : argc > 2 && !top_only ? argv[2] : net.c_str();
+  std::fprintf(stderr,
+               "describe: takes googlenet, resnet20, resnet18 or small_cnn, and then --top or "
+               "nothing, not '%s'\n",
+               wrong);
   return 2;
 }

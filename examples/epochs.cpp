@@ -14,21 +14,24 @@
 #include <stdexcept>
 #include <string>
 
+#include "number.hpp"
+
 namespace td = tandem;
 
 struct Net : td::models::SmallCnn<10> {};
 
 int main(int argc, char** argv) try {
   td::FashionMnist const data{argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist"};
-  int const largest = argc > 2 ? std::stoi(argv[2]) : 1024;
-  auto const training = td::first(data.train(), argc > 3 ? std::stol(argv[3]) : 10000);
+  int const largest = argc > 2 ? number_in(argv[2], 64, 65'536, "the largest batch") : 1024;
+  auto const training = td::first(
+      data.train(), argc > 3 ? number_in(argv[3], 1L, 60'000L, "the number of images") : 10000);
   auto const test = td::first(data.test(), 5000);
 
   td::EpochTask task{
       .microbatch = 64,
-      .target = argc > 5 ? std::stod(argv[5]) : 0.85,
+      .target = argc > 5 ? number_in(argv[5], 0.0, 1.0, "the accuracy") : 0.85,
       .most_epochs = 60,
-      .seeds = argc > 4 ? std::stoi(argv[4]) : 1,
+      .seeds = argc > 4 ? number_in(argv[4], 1, 1000, "the number of runs") : 1,
       .optimizer = td::Sgd{.learning_rate = 0.02F, .momentum = 0.9F, .weight_decay = 1e-4F},
       .optimizer_batch = 128,
       .scaling = td::BatchScaling::square_root};

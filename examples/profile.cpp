@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "number.hpp"
+
 namespace td = tandem;
 
 struct SmallCnn : td::models::SmallCnn<10> {};
@@ -34,11 +36,11 @@ td::NetworkProfile profile_of(std::string const& name, td::ProfileOptions const&
 
 int main(int argc, char** argv) try {
   std::string const name = argc > 1 ? argv[1] : "small_cnn";
-  int const largest = argc > 2 ? std::stoi(argv[2]) : 32;
+  int const largest = argc > 2 ? number_in(argv[2], 4, 65'536, "the largest microbatch") : 32;
   std::string const path = argc > 4 ? argv[4] : "profile.json";
-  td::NetworkProfile const profile =
-      profile_of(name, {.samples = {largest / 4, largest / 2, largest},
-                        .rounds = argc > 3 ? std::stoi(argv[3]) : 5});
+  td::NetworkProfile const profile = profile_of(
+      name, {.samples = {largest / 4, largest / 2, largest},
+             .rounds = argc > 3 ? number_in(argv[3], 1, 1000, "the number of rounds") : 5});
   td::write_profile(profile, path);
 
   double const alone = td::measured_costs(profile, largest, td::DeviceLoad::alone).time();
