@@ -18,6 +18,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "single_include")]
 import amalgamate  # noqa: E402
 import check_output  # noqa: E402
 import documented_paths  # noqa: E402
+import header_chains  # noqa: E402
 import layers  # noqa: E402
 
 
@@ -164,6 +165,40 @@ class DocumentedPaths(Tree):
         self.assertIn("page.md:2: there is no file core/b.hpp", self.faults("\n`core/b.hpp`\n"))
         self.assertIn("page.md:1: there is no gone.md", self.faults("[gone](gone.md#part)\n"))
         self.assertIn("page.md:4: there is no file core/b.hpp", self.faults("```\n\n```\n`core/b.hpp`\n"))
+
+
+class HeaderChains(Tree):
+    def chains(self, **includes):
+        for name, others in includes.items():
+            self.header(name + ".hpp", "".join(f"#include <tandem/{other}.hpp>\n" for other in others))
+        headers = [f"tandem/{name}.hpp" for name in includes]
+        found = header_chains.chains(header_chains.included(headers, self.include))
+        return [" ".join(re.sub(r"tandem/|\.hpp", "", header) for header in chain) for chain in found]
+
+    def test_a_chain_needs_one_source(self):
+        self.assertEqual(["a b c"], self.chains(b=["a"], a=[], c=["b"]))
+
+    def test_by_way_of_another(self):
+        self.assertEqual(["a b c", "d"], self.chains(a=[], b=["a"], c=["b"], d=["b"]))
+
+    def test_each_header_once(self):
+        chains = self.chains(a=[], b=["a"], c=["a"], d=["b", "c"])
+        self.assertEqual("abcd", "".join(sorted("".join(chains).replace(" ", ""))))
+        self.assertEqual(2, len(chains))
+
+    def test_headers_that_do_not_include_each_other_stay_apart(self):
+        self.assertEqual(["a", "b"], self.chains(a=[], b=[]))
+
+    def test_each_includes_the_one_before_in_the_whole_tree(self):
+        include = ROOT / "include"
+        headers = [str(path.relative_to(include)) for path in include.rglob("*.hpp")]
+        closed = header_chains.included(headers, include)
+        seen = []
+        for chain in header_chains.chains(closed):
+            seen += chain
+            for lower, upper in zip(chain, chain[1:]):
+                self.assertIn(lower, closed[upper])
+        self.assertEqual(sorted(headers), sorted(seen))
 
 
 class Amalgamation(Tree):
