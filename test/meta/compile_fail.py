@@ -1,47 +1,123 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the error that a misuse of the library gives.
+"""Checks the errors that misuses of the library give.
 
-    compile_fail.py [--misuse-only] SOURCE COMPILER [FLAG ...]
+    compile_fail.py [--misuse-only] [--jobs N] COMPILER [FLAG ...] -- SOURCE ...
 
-SOURCE must compile as it is. With TANDEM_COMPILE_FAIL defined it must not, and the first error must
+Each SOURCE must compile as it is. With TANDEM_COMPILE_FAIL defined it must not, and the first error must
 hold the text of its `// expect-error: ` line, so that no other error can pass for the expected one.
 With --misuse-only the first is left out: one compiler that shows it is enough.
+
+Many sources share the work: as they are they compile as one, each in a namespace of its own, and what many of them
+include is precompiled. A source whose includes depend on TANDEM_COMPILE_FAIL is compiled by itself.
 """
 
+import argparse
+import collections
+import concurrent.futures
 import os
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
+
+UMBRELLA = "#include <tandem/tandem.hpp>"
+MANY = 5  # sources that make a header worth precompiling
 
 
-def compile_with(compiler, flags, source):
-    command = [compiler, "-std=c++20", "-fsyntax-only", *flags, source]
-    environment = dict(os.environ, LC_ALL="C")
-    return subprocess.run(command, env=environment, text=True, capture_output=True)
+class Misuse:
+    """A source, its includes and its sentence."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path).resolve()
+        text = self.path.read_text(encoding="utf-8")
+        found = re.search(r"^// expect-error: (.*\S)", text, re.M)
+        if not found:
+            sys.exit(f"{path}: no line `// expect-error: the sentence`")
+        self.expected = found[1]
+        self.includes = re.findall(r"^#include <.*>", text, re.M)
+        first_condition = text.find("\n#if")
+        self.stands_alone = "#include" in text[first_condition:] if first_condition >= 0 else False
+
+
+class Compiler:
+    """One compiler; what it precompiles is in a folder that lives as long as the run."""
+
+    def __init__(self, command, folder):
+        self.command, self.folder = command, pathlib.Path(folder)
+        self.headers = {}  # a kind of source -> flags
+
+    def compile(self, *arguments):
+        environment = dict(os.environ, LC_ALL="C")
+        command = [*self.command[:1], "-std=c++20", *self.command[1:], *map(str, arguments)]
+        return subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
+
+    def precompile(self, misuses):
+        """Once what many of those include that do not include everything, and once everything."""
+        count = collections.Counter(line for m in misuses if UMBRELLA not in m.includes for line in m.includes)
+        for kind, lines in (("common", [line for line, n in count.items() if n >= MANY]),
+                            ("umbrella", [UMBRELLA] * (sum(UMBRELLA in m.includes for m in misuses) >= MANY))):
+            if lines:
+                header = self.folder / f"{kind}.hpp"
+                header.write_text("\n".join(lines) + "\n", encoding="utf-8")
+                done = self.compile("-x", "c++-header", header, "-o", f"{header}.gch")
+                if done.returncode != 0:
+                    sys.exit(f"{self.command[0]} does not precompile {lines}:\n{done.stderr}")
+                self.headers[kind] = ["-include", header]
+
+    def compile_misuse(self, misuse):
+        """"" or what is wrong."""
+        kind = "umbrella" if UMBRELLA in misuse.includes else "common"
+        flags = [] if misuse.stands_alone else self.headers.get(kind, [])
+        bad = self.compile("-fsyntax-only", *flags, "-DTANDEM_COMPILE_FAIL", misuse.path)
+        if bad.returncode == 0:
+            return f"{misuse.path} compiles with TANDEM_COMPILE_FAIL"
+        messages = bad.stderr.replace('\\"', '"')  # clang escapes the quotes in a sentence
+        errors = re.findall(r"\berror: .*", messages)
+        if not errors or misuse.expected not in errors[0]:
+            where = "no error" if misuse.expected not in messages else "not the first error, but a later line"
+            return f"{misuse.path}: {where} says: {misuse.expected}\n{bad.stderr}"
+        print(f"{misuse.path.stem}: {errors[0]} ({len(errors)} errors)", flush=True)
+        return ""
+
+    def compile_uses(self, misuses):
+        """"" or what is wrong with the sources as they are."""
+        together = [m for m in misuses if not m.stands_alone]
+        apart = [m for m in misuses if m.stands_alone]
+        shared = ""
+        if len(together) > 1:
+            includes = sorted({line for m in together for line in m.includes})
+            spaces = [f'namespace n_{m.path.stem} {{\n#include "{m.path}"\n}}' for m in together]
+            source = self.folder / "uses.cpp"
+            source.write_text("\n".join([*includes, *spaces]) + "\n", encoding="utf-8")
+            good = self.compile("-fsyntax-only", source)
+            if good.returncode != 0:
+                shared = f"the sources do not compile as one without TANDEM_COMPILE_FAIL:\n{good.stderr}"
+        for misuse in apart + (together if shared or len(together) == 1 else []):  # to say which
+            good = self.compile("-fsyntax-only", misuse.path)
+            if good.returncode != 0:
+                return f"{misuse.path} must compile without TANDEM_COMPILE_FAIL:\n{good.stderr}"
+        return shared
 
 
 def main():
-    misuse_only = sys.argv[1] == "--misuse-only"
-    source, compiler, *flags = sys.argv[1 + misuse_only :]
-    expected = re.search(r"^// expect-error: (.*\S)", open(source, encoding="utf-8").read(), re.M)
-    if not expected:
-        sys.exit(f"{source}: no line `// expect-error: the sentence`")
-
-    if not misuse_only:
-        good = compile_with(compiler, flags, source)
-        if good.returncode != 0:
-            sys.exit(f"{source} must compile without TANDEM_COMPILE_FAIL:\n{good.stderr}")
-
-    bad = compile_with(compiler, flags + ["-DTANDEM_COMPILE_FAIL"], source)
-    if bad.returncode == 0:
-        sys.exit(f"{source} compiles with TANDEM_COMPILE_FAIL")
-    messages = bad.stderr.replace('\\"', '"')  # clang escapes the quotes in a sentence
-    errors = re.findall(r"\berror: .*", messages)
-    if not errors or expected[1] not in errors[0]:
-        where = "no error" if expected[1] not in messages else "not the first error, but a later line"
-        sys.exit(f"{where} says: {expected[1]}\n{bad.stderr}")
-    print(f"{errors[0]}\n({len(errors)} errors)")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--misuse-only", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    split = options.command.index("--")
+    misuses = [Misuse(path) for path in options.command[split + 1:]]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        compiler = Compiler(options.command[:split], folder)
+        uses = pool.submit(lambda: "" if options.misuse_only else compiler.compile_uses(misuses))
+        if len(misuses) > 1:
+            compiler.precompile(misuses)
+        faults = [fault for fault in [*pool.map(compiler.compile_misuse, misuses), uses.result()] if fault]
+    if faults:
+        sys.exit("\n".join(faults))
+    print(f"{len(misuses)} misuses give their sentences")
 
 
 if __name__ == "__main__":

@@ -268,12 +268,14 @@ class Amalgamation(Tree):
 class CompileFail(Tree):
     GOOD = "#ifdef TANDEM_COMPILE_FAIL\nstatic_assert(false, \"Cut: write a number\");\n#endif\n"
 
-    def status(self, text, *options):
-        source = self.root / "source.cpp"
-        source.write_text(text + "int main() {}\n")
-        script = [sys.executable, HERE / "compile_fail.py", *options, source,
-                  os.environ.get("CXX", "c++")]
-        return subprocess.run(script, capture_output=True).returncode
+    def status(self, text, *options, others=()):
+        sources = []
+        for i, content in enumerate([text, *others]):
+            sources.append(self.root / f"source_{i}.cpp")
+            sources[-1].write_text(content + "int main() { return 0; }\n")
+        script = [sys.executable, HERE / "compile_fail.py", *options, os.environ.get("CXX", "c++"), "--", *sources]
+        self.done = subprocess.run(script, capture_output=True, text=True)
+        return self.done.returncode
 
     def test_the_expected_sentence(self):
         self.assertEqual(0, self.status("// expect-error: Cut: write a number\n" + self.GOOD))
@@ -305,6 +307,24 @@ class CompileFail(Tree):
 
     def test_no_expectation(self):
         self.assertEqual(1, self.status(self.GOOD))
+
+    def test_many_sources_share_what_they_include(self):
+        text = "// expect-error: Cut: write a number\n#include <vector>\nstd::vector<int> v;\n" + self.GOOD
+        self.assertEqual(0, self.status(text, "--jobs", "2", others=[text] * 5))
+
+    def test_one_of_many(self):
+        text = "// expect-error: Cut: write a number\n#include <vector>\n" + self.GOOD
+        for fault in (text.replace("a number", "a type", 1), text.replace("false", "true"),
+                      text + "#ifndef TANDEM_COMPILE_FAIL\nint x = nothing;\n#endif\n"):
+            self.assertEqual(1, self.status(text, "--jobs", "2", others=[text] * 3 + [fault] + [text]))
+            self.assertIn("source_4.cpp", self.done.stderr)
+            self.assertNotIn("source_3.cpp:", self.done.stderr)
+
+    def test_an_include_of_the_misuse_alone(self):
+        text = "// expect-error: Cut: write a number\n#include <vector>\n" + self.GOOD
+        unknown = "#ifndef TANDEM_COMPILE_FAIL\n#include <no_such_header>\n#endif\n"
+        self.assertEqual(1, self.status(text, others=[text] * 5 + [text + unknown]))
+        self.assertEqual(0, self.status(text, "--misuse-only", others=[text] * 5 + [text + unknown]))
 
 
 class CheckOutput(unittest.TestCase):
