@@ -17,6 +17,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "single_include")]
 
 import amalgamate  # noqa: E402
 import check_output  # noqa: E402
+import documented_code  # noqa: E402
 import documented_paths  # noqa: E402
 import header_chains  # noqa: E402
 import layers  # noqa: E402
@@ -325,6 +326,29 @@ class CompileFail(Tree):
         unknown = "#ifndef TANDEM_COMPILE_FAIL\n#include <no_such_header>\n#endif\n"
         self.assertEqual(1, self.status(text, others=[text] * 5 + [text + unknown]))
         self.assertEqual(0, self.status(text, "--misuse-only", others=[text] * 5 + [text + unknown]))
+
+
+class DocumentedCode(Tree):
+    GOOD = "#include <vector>\nint main() { return 0; }\n"
+
+    def status(self, *programs):
+        page = self.root / "page.md"
+        page.write_text("".join(f"```cpp\n{program}```\n" for program in programs), encoding="utf-8")
+        script = [sys.executable, HERE / "documented_code.py", "cpp", self.root, page, "--",
+                  os.environ.get("CXX", "c++"), "-std=c++20"]
+        self.done = subprocess.run(script, capture_output=True, text=True)
+        return self.done.returncode
+
+    def test_names_may_meet(self):
+        self.assertEqual(0, self.status("struct Net {};\n" + self.GOOD, "struct Net {};\n" + self.GOOD))
+        self.assertIn("2 documented programs", self.done.stdout)
+
+    def test_one_of_many(self):
+        self.assertEqual(1, self.status(self.GOOD, self.GOOD.replace("0", "wrong")))
+        self.assertIn("return wrong", self.done.stdout)
+
+    def test_without_a_program(self):
+        self.assertEqual(1, self.status("int x = 0;\n"))
 
 
 class CheckOutput(unittest.TestCase):
