@@ -77,5 +77,12 @@ TEST_CASE("quoted: cuts long text between characters") {
   CHECK(json_quoted(std::string(63, 'a') + "\xC3\xA9") == '"' + std::string(63, 'a') + "\"...");
 }
 
+TEST_CASE("quoted: nothing that a terminal obeys") {
+  CHECK(json_quoted("\x1B[2J\n") == R"("\u001b[2J\n")");
+  CHECK(json_quoted("\x7F\xC2\x80 \xC2\x9B"
+                    "2J\xC2\x9F") == R"("\u007f\u0080 \u009b2J\u009f")");
+  CHECK(json_quoted("\xC2\xA0\xC3\x9B\xE2\x82\x9B") == "\"\xC2\xA0\xC3\x9B\xE2\x82\x9B\"");
+}
+
 }  // namespace json_string_test
 }  // namespace tandem::detail

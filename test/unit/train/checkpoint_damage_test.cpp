@@ -114,6 +114,22 @@ TEST_CASE("a checkpoint without checksums, as 0.1 wrote them, is read") {
   CHECK(as_saved);
 }
 
+TEST_CASE("what a refusal shows of the file is text that no terminal obeys") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("x");
+  Model saved{1.0F};
+  std::vector<NamedParameter<float>> more = saved.parameters();
+  more.push_back(more.front());
+  more.back().name = "\x1B[2J\n\x7F";
+  save_checkpoint(path, more, states, {}, "Adam");
+  Model model{2.0F};
+  CHECK(contains(test::message<FileError>([&] { load(path, model); }),
+                 R"(tensor '\x1B[2J\x0A\x7F' is not of this network)"));
+  save_checkpoint(path, saved.parameters(), states, {}, "Ad\x1B[2Jam\n");
+  CHECK(contains(test::message<FileError>([&] { load(path, model); }),
+                 R"(the optimizer was Ad\x1B[2Jam\x0A, but this trainer has Adam)"));
+}
+
 TEST_CASE("a position that no training reaches is refused") {
   test::TemporaryFolder const folder;
   std::string const path = folder.file("x");

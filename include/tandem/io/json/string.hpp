@@ -60,7 +60,8 @@ inline void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-/// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more.
+/// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more; what a
+/// terminal obeys, U+007F to U+009F too, is escaped.
 /// @pre text is UTF-8
 inline std::string json_quoted(std::string_view text) {
   constexpr std::size_t most = 64;
@@ -71,8 +72,19 @@ inline std::string json_quoted(std::string_view text) {
       --end;  // not inside a sequence
     }
   }
+  std::string quoted;
+  append_json_string(quoted, text.substr(0, end));
   std::string out;
-  append_json_string(out, text.substr(0, end));
+  for (std::size_t i = 0; i < quoted.size(); ++i) {
+    bool const two_bytes = quoted[i] == '\xC2' && static_cast<unsigned char>(quoted[i + 1]) < 0xA0;
+    if (two_bytes || quoted[i] == '\x7F') {
+      i += two_bytes ? 1 : 0;
+      out += std::string{"\\u00"} + "789"[(static_cast<unsigned char>(quoted[i]) >> 4) - 7] +
+             "0123456789abcdef"[quoted[i] & 0xF];
+    } else {
+      out += quoted[i];
+    }
+  }
   return end < text.size() ? out + "..." : out;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/printable.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
@@ -105,7 +106,7 @@ void check_all_known(Safetensors const& file, std::string const& path,
         std::ranges::any_of(position_fields,
                             [&](PositionField const& field) { return tensor.name == field.name; });
     if (!known) {
-      throw FileError{path, "tensor '" + tensor.name +
+      throw FileError{path, "tensor '" + printable(tensor.name) +
                                 "' is not of this network and optimizer; load_weights() reads the "
                                 "parameters alone"};
     }
@@ -128,7 +129,8 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
   Safetensors const& file = loaded.file;
   std::string const* const writer = file.find_metadata("optimizer");
   if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
-    throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
+    throw FileError{path, "the optimizer was " + detail::printable(*writer) +
+                              ", but this trainer has " + optimizer +
                               "; load_weights() reads the parameters alone"};
   }
   bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
