@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -173,10 +174,23 @@ class ThreadsGroup {
 
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
 
-  /// fill(box) when the next place from @p rank to @p peer is free.
+  /// fill(box) when the next place from @p rank to @p peer is free. Where there is no memory for
+  /// the message the group fails: its sender may itself wait for what the receiver sends later.
   template <class Fill>
   void send(int rank, int peer, detail::Call const& call, Fill const& fill) {
-    mail_.send(rank, peer, call, fill, Where{*this});
+    try {
+      mail_.send(rank, peer, call, fill, Where{*this});
+    } catch (AbortedError const&) {
+      throw;
+    } catch (TimeoutError const&) {
+      throw;
+    } catch (Error const& error) {
+      abort(rank, error.what());
+      throw;
+    } catch (std::bad_alloc const&) {
+      abort(rank, "out of memory for a message; use a smaller batch or more microbatches");
+      throw;
+    }
   }
 
   /// drain(box) when a message from @p peer to @p rank has come.
