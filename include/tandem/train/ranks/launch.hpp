@@ -127,8 +127,8 @@ class RankThreads {
     detail::wait_looking(
         lock, end_, watch_.limit(), [this] { return running_ == 0; }, [this] { look(); });
     if (error_ != nullptr) {
-      rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_),
-              std::exchange(error_, nullptr));
+      std::exception_ptr const error = std::exchange(error_, nullptr);  // words may lack memory
+      rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_), error);
     }
   }
 
