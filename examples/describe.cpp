@@ -83,6 +83,6 @@ int main(int argc, char** argv) {
   std::fprintf(stderr,
                "describe: takes googlenet, resnet20, resnet18 or small_cnn, and then --top or "
                "nothing, not '%s'\n",
-               wrong);
+               td::detail::printable(wrong).c_str());
   return 2;
 }
