@@ -21,7 +21,7 @@
 
 namespace tandem {
 
-/// Has the members of ThreadsTransport, for the one rank 0.
+/// Models RankTransport, for the one rank 0.
 template <class Stream>
 class OneRankTransport {
  public:

@@ -21,6 +21,7 @@
 #include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/check_options.hpp>
+#include <tandem/train/options/check_types.hpp>
 #include <tandem/train/options/default_metric.hpp>
 #include <tandem/train/options/default_transport.hpp>
 #include <tandem/train/options/loader_options.hpp>
@@ -44,19 +45,23 @@ namespace tandem {
 ///
 /// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
 /// movable; used by one thread at a time. Another strategy, same microbatches: same numbers.
+/// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
+/// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
 template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntropy<>,
           Metric MetricType = DefaultMetric<LossType>,
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
-  static_assert(BackendIsIncluded<Backend>::value);
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
+  static_assert(detail::BackendFits<Backend>::value);
+  using Used = detail::UsedBackend<Backend>;
 
  public:
   /// Of parameters and of the data that the caller passes.
-  using T = typename Backend::Master;
+  using T = typename Used::Master;
   using Target = typename LossType::Target;
-  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Backend>()>;
-  using Workers = WorkerGroup<ProgramType, Backend, LossType, MetricType, Transport>;
+  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
+  static_assert(detail::TransportFits<Transport<ProgramType::ranks>, Backend, ProgramType>::value);
+  using Workers = detail::UsedWorkers<ProgramType, Backend, LossType, MetricType, Transport>;
   using RankType = typename Workers::RankType;
   static constexpr auto const& graph = ProgramType::network;
   static constexpr Shape input = graph.node[0].out;

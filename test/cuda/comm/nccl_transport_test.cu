@@ -14,6 +14,7 @@
 #include <doctest/doctest.h>
 
 #include <tandem/comm/reduction.hpp>
+#include <tandem/comm/transport.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 #include "nccl_support.hpp"
@@ -21,6 +22,8 @@
 
 namespace tandem::nccl_test {
 namespace {
+
+static_assert(RankTransport<NcclTransport<1>> && RankTransport<NcclTransport<4>>);
 
 TEST_CASE("NCCL transport: which GPUs a process takes") {
   World world{.processes = 4, .process = 3, .local_process = 1};

@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <tandem/comm/reduction.hpp>
+#include <tandem/comm/transport.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 #include "support.hpp"
@@ -21,6 +22,8 @@ namespace tandem::virtual_test {
 namespace {
 
 using test::message_of;
+
+static_assert(RankTransport<VirtualTransport<1>> && RankTransport<VirtualTransport<4>>);
 
 /// Two stages of two replicas each, and links between the first ranks of both.
 enum Group : int { stage_0, stage_1, forward, backward };

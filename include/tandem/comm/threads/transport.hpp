@@ -4,8 +4,7 @@
 /// @file
 /// Transports: the communicators of the ranks of one process, chosen by type.
 ///
-/// All transports have the members of ThreadsTransport; `rank` is always the rank among those of all
-/// processes.
+/// What a transport is says RankTransport, comm/transport.hpp.
 
 #include <atomic>
 #include <cstdint>

@@ -11,12 +11,15 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/engine/links/concepts.hpp>
 #include <tandem/engine/memory/mirror.hpp>
 #include <tandem/engine/rank/asynchronous_passes.hpp>
 #include <tandem/engine/rank/asynchronous_tick.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
 #include <tandem/engine/step/stream.hpp>
 #include <tandem/engine/step/version_update.hpp>
+#include <tandem/ops/concepts.hpp>
+#include <tandem/runtime/concepts.hpp>
 
 namespace tandem {
 
@@ -24,6 +27,8 @@ namespace tandem {
 /// it version v of the weights, after v updates, is in the place of v.
 /// @tparam Program  a DeviceProgram
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
+      Carries<Communicator, Backend, typename Program::Program>
 class AsynchronousRank final
     : public StreamedRank<typename Backend::Master, typename LossType::Target>,
       public AsynchronousPasses<Program, Backend, LossType, MetricType, Communicator> {

@@ -13,6 +13,7 @@
 
 #include <tandem/comm/concepts.hpp>
 #include <tandem/core/config.hpp>
+#include <tandem/engine/links/concepts.hpp>
 #include <tandem/engine/links/model_exchange.hpp>
 #include <tandem/engine/memory/mirror.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
@@ -20,11 +21,15 @@
 #include <tandem/engine/rank/walk.hpp>
 #include <tandem/engine/step/runner.hpp>
 #include <tandem/engine/step/update.hpp>
+#include <tandem/ops/concepts.hpp>
+#include <tandem/runtime/concepts.hpp>
 
 namespace tandem {
 
 /// @tparam Program  a DeviceProgram
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
+      Carries<Communicator, Backend, typename Program::Program>
 class Rank final : public SteppedRank<typename Backend::Master, typename LossType::Target>,
                    public RankPasses<Program, Backend, LossType, MetricType, Communicator> {
   using Base = RankPasses<Program, Backend, LossType, MetricType, Communicator>;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/comm/threads/transport.hpp>
+#include <tandem/comm/transport.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/core/stall.hpp>
@@ -31,6 +31,7 @@ namespace tandem {
 /// further work, but for reading parameters that were not being changed (work_kind.hpp).
 template <class Program, class Backend, class LossType, class MetricType,
           template <int> class Transport>
+  requires RankTransport<Transport<Program::ranks>>
 class WorkerGroup {
  public:
   static constexpr int ranks = Program::ranks;

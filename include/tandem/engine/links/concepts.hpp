@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Carries: what a rank asks of its communicators, by what its program sends.
+
+#include <concepts>
+
+#include <tandem/comm/concepts.hpp>
+#include <tandem/comm/ordered.hpp>
+#include <tandem/comm/reduction.hpp>
+#include <tandem/strategy/batch/options.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// Whether an all-reduce alone adds gradients, or weights, as they are kept. Rounded ones are of
+/// another type; and an order that the communicator has not is made of messages.
+template <class Program, class C>
+constexpr bool reduces_masters() {
+  bool const several = Program::batching.replicas * Program::map.copies > 1;
+  return several && Program::batching.wire == WireFormat::exact &&
+         (!Program::batching.reproducible || sums_in_order<C>);
+}
+
+template <class C, class B, class Program>
+concept ReducesMasters = !reduces_masters<Program, C>() || AllReduces<C, typename B::Master, Sum>;
+template <class C, class B, class Program>
+concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
+
+}  // namespace detail
+
+/// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
+/// gradients where there are several copies of the model; and sends activations where a copy is on
+/// several devices. Labels are text that the rank owns.
+/// @tparam Program  of all devices
+template <class C, class B, class Program>
+concept Carries = std::move_constructible<C> &&
+    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
+    detail::ReducesMasters<C, B, Program> && detail::SendsScalars<C, B, Program>;
+
+}  // namespace tandem
