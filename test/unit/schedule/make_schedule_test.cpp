@@ -90,4 +90,25 @@ TEST_CASE("what cannot be made is refused with a sentence") {
   CHECK_THROWS_AS(static_cast<void>(make_map("gpipe", -1)), ContractError);
 }
 
+TEST_CASE("a schedule of the list is made where its words say, and elsewhere refused with them") {
+  for (detail::NamedSchedule const& one : detail::all_schedules) {
+    CAPTURE(one.name);
+    CHECK(detail::find_schedule(one.name) == &one);
+    bool made = false;
+    for (int devices = 0; devices <= 5; ++devices) {
+      for (int microbatches = 0; microbatches <= 10; ++microbatches) {
+        std::string const error = error_of(one.name, devices, microbatches);
+        bool const runs = one.words.runs_on(devices);
+        made = made || error.empty();
+        CHECK(error.empty() == (runs && one.fits(devices, microbatches)));
+        CHECK(
+            (error.empty() || error.ends_with(runs ? std::string{"; give "} + one.words.microbatches
+                                                   : std::string{"; give "} + one.words.devices)));
+      }
+    }
+    CHECK(made);
+  }
+  CHECK(detail::find_schedule("1f1b") == nullptr);
+}
+
 }  // namespace make_schedule_test

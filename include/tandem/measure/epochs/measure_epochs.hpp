@@ -47,7 +47,7 @@ template <class = void>  // compiled where it is called, not by every include
           .seed = static_cast<std::uint64_t>(seed),
           .drop_last = true,
           .threads_per_device = task.threads_per_device,
-          .rows = make_schedule("sequential", 1, batch / task.microbatch)};
+          .rows = make_schedule(SequentialStages::name, 1, batch / task.microbatch)};
 }
 
 namespace detail {

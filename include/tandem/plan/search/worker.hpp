@@ -17,6 +17,7 @@
 #include <tandem/plan/search/worker_period.hpp>
 #include <tandem/plan/simulate/chain.hpp>
 #include <tandem/plan/simulate/simulator.hpp>
+#include <tandem/schedule/orders/all.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
@@ -26,17 +27,19 @@
 namespace tandem {
 
 /// One way to cut a network, with a name of make_schedule(), of which "sequential" is
-/// ModelParallel, or "placed": see worker_placed.hpp.
+/// ModelParallel, or `placed`, which is none: see worker_placed.hpp.
 struct WorkerStrategy {
-  std::string schedule = "sequential";
+  static constexpr char const* placed = "placed";
+
+  std::string schedule = SequentialStages::name;
   int devices = 1;
   int microbatches = 1;
-  int chunks = 1;           ///< stages a device, of "interleaved"
+  int chunks = 1;           ///< stages a device
   bool recomputes = false;  ///< Checkpoint<Boundaries>: keeps what goes from stage to stage only
 
   /// Whether devices hold two copies of the model.
   [[nodiscard]] bool keeps_two_copies() const { return detail::has_two_copies(schedule); }
-  [[nodiscard]] bool is_placed() const { return schedule == "placed"; }
+  [[nodiscard]] bool is_placed() const { return schedule == placed; }
   /// How late its gradients are; off where they are not.
   [[nodiscard]] Asynchrony asynchrony() const {
     return detail::asynchrony_named(schedule, devices, microbatches);

@@ -4,45 +4,21 @@
 /// @file
 /// The ways to use the devices of a worker that the search tries, and their names as types.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <tandem/plan/search/worker.hpp>
+#include <tandem/schedule/orders/all.hpp>
 
 namespace tandem::detail {
 
-/// A name of make_schedule(), and the type that it stands for between the brackets of Pipeline.
-struct ScheduleType {
-  std::string_view name;
-  std::string_view type;
-};
-
-inline constexpr ScheduleType synchronous_types[] = {
-    {"gpipe", "GPipe"}, {"one_f_one_b", "OneFOneB"}, {"zero_bubble_h1", "ZeroBubbleH1"}};
-
-/// Of one microbatch a step.
-inline constexpr ScheduleType late_types[] = {{"pipedream", "PipeDream"},
-                                              {"pipedream_vertical_sync", "PipeDreamVerticalSync"},
-                                              {"delayed_gradient", "DelayedGradient"},
-                                              {"weight_prediction", "WeightPrediction"},
-                                              {"features_replay", "FeaturesReplay"},
-                                              {"pmp", "PipelinedModel"}};
-
-template <class = void>
-void add_pipelines(std::vector<WorkerStrategy>& all, int devices, int microbatches) {
-  int const m = microbatches;
-  for (ScheduleType const& one : synchronous_types) {
-    all.push_back(
-        {.schedule = std::string{one.name}, .devices = devices, .microbatches = microbatches});
-  }
-  all.push_back({.schedule = "interleaved", .devices = devices, .microbatches = m, .chunks = 2});
-  if (devices % 2 == 0) {
-    all.push_back({.schedule = "chimera", .devices = devices, .microbatches = m});
-  }
-  all.push_back(
-      {.schedule = "one_f_one_b", .devices = devices, .microbatches = m, .recomputes = true});
-  all.push_back({.schedule = "pipedream_2bw", .devices = devices, .microbatches = m});
+/// Whether more microbatches than one of each copy of the model are none of its own: its strategy
+/// has no Count, or it updates behind every microbatch.
+constexpr bool takes_one_wave(NamedSchedule const& schedule, int devices) {
+  bool const has_count = std::string_view{schedule.words.type}.find("{count}") != std::string::npos;
+  return !has_count || (schedule.is_asynchronous && schedule.fits(devices, 1));
 }
 
 /// What is tried on so many devices of a worker.
@@ -51,21 +27,35 @@ std::vector<WorkerStrategy> worker_strategies(int devices, int batch) {
   if (devices == 1) {
     return {WorkerStrategy{}};
   }
-  std::vector<WorkerStrategy> all{{.schedule = "sequential", .devices = devices}};
+  std::vector<WorkerStrategy> all;
+  auto const add = [&](NamedSchedule const& schedule, int microbatches) {
+    if (schedule.words.runs_on(devices) && schedule.fits(devices, microbatches)) {
+      all.push_back({.schedule = std::string{schedule.name},
+                     .devices = devices,
+                     .microbatches = microbatches,
+                     .chunks = schedule.words.tried_chunks});
+    }
+  };
+  for (NamedSchedule const& schedule : all_schedules) {
+    if (takes_one_wave(schedule, devices) && batch % schedule.copies == 0) {
+      add(schedule, schedule.copies);
+    }
+  }
   if (devices <= 4) {  // no network here has branches for more
-    all.push_back({.schedule = "placed", .devices = devices});
-  }
-  if (batch % 2 == 0) {
-    all.push_back({.schedule = "cross_model", .devices = devices, .microbatches = 2});
-  }
-  for (ScheduleType const& one : late_types) {
-    all.push_back({.schedule = std::string{one.name}, .devices = devices});
+    all.push_back({.schedule = WorkerStrategy::placed, .devices = devices});
   }
   for (int times : {1, 2, 4}) {
     int const m = times * devices;
-    if (m <= batch && batch % m == 0) {  // equal microbatches
-      add_pipelines(all, devices, m);
+    if (m > batch || batch % m != 0) {  // microbatches would not be equal
+      continue;
     }
+    for (NamedSchedule const& schedule : all_schedules) {
+      if (!takes_one_wave(schedule, devices)) {
+        add(schedule, m);
+      }
+    }
+    all.push_back(
+        {.schedule = OneFOneB::name, .devices = devices, .microbatches = m, .recomputes = true});
   }
   return all;
 }
@@ -82,21 +72,20 @@ std::string splits_text(WorkerStrategy const& worker, std::vector<int> const& si
   return text;
 }
 
+/// How the type begins: "Pipeline<Interleaved<2>, 8, ".
 template <class = void>
-std::string schedule_type(WorkerStrategy const& worker) {
-  for (ScheduleType const& one : synchronous_types) {
-    if (worker.schedule == one.name) {
-      return std::string{one.type};
+std::string type_beginning(WorkerStrategy const& worker) {
+  NamedSchedule const* const schedule = find_schedule(worker.schedule);
+  expects(schedule != nullptr, "worker_type(worker): the worker has no schedule that there is");
+  std::string text = schedule->words.type;
+  auto const fill = [&](std::string_view what, int number) {
+    if (std::size_t const at = text.find(what); at != std::string::npos) {
+      text.replace(at, what.size(), std::to_string(number));
     }
-  }
-  for (ScheduleType const& one : late_types) {
-    if (worker.schedule == one.name) {
-      return std::string{one.type};
-    }
-  }
-  return worker.schedule == "pipedream_2bw" ? "PipeDream2BW"
-         : worker.schedule == "chimera"     ? "Chimera"
-                                            : "Interleaved<" + std::to_string(worker.chunks) + ">";
+  };
+  fill("{count}", worker.microbatches);
+  fill("{chunks}", worker.chunks);
+  return text;
 }
 
 /// @param table  what stands between the brackets of Placed
@@ -106,12 +95,8 @@ std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& si
   if (worker.is_placed()) {
     return "ModelParallel<Placed<" + table + ">>";
   }
-  std::string const rest =
-      splits_text(worker, sizes) + (worker.recomputes ? ", Checkpoint<Boundaries>" : "") + ">";
-  return worker.schedule == "sequential"    ? "ModelParallel<" + rest
-         : worker.schedule == "cross_model" ? "CrossModelParallel<AverageGradients, " + rest
-                                            : "Pipeline<" + schedule_type(worker) + ", " +
-                                                  std::to_string(worker.microbatches) + ", " + rest;
+  return type_beginning(worker) + splits_text(worker, sizes) +
+         (worker.recomputes ? ", Checkpoint<Boundaries>" : "") + ">";
 }
 
 }  // namespace tandem::detail

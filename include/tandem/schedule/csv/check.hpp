@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include <tandem/schedule/csv/reader.hpp>
-#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/orders/all.hpp>
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/time/timeline.hpp>

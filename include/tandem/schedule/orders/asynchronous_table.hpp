@@ -54,10 +54,11 @@ constexpr void generate_asynchronous(Asynchrony const& asynchrony, int steps, Si
 template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
 struct AsynchronousFits {
   static constexpr bool value = true;
-  static_assert(S::fits(Devices, Microbatches) && Steps >= 1 && Steps <= most_unrolled_steps,
-                "asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order "
-                "for these numbers; give 1 device or more, 1 to 255 steps, and one microbatch, or "
-                "for PipeDream2BW as many as devices or more");
+  static_assert(
+      S::fits(Devices, Microbatches) && Steps >= 1 && Steps <= most_unrolled_steps,
+      "asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order "
+      "for these numbers; give 1 to 255 steps, and devices and microbatches that its fits() "
+      "takes");
 };
 
 }  // namespace detail

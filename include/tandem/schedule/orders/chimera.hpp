@@ -9,6 +9,7 @@
 
 #include <tandem/core/scratch.hpp>
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -117,6 +118,11 @@ class ChimeraMerge {
 /// Source: Li and Hoefler, arXiv:2107.06925
 struct Chimera {
   static constexpr char const* name = "chimera";
+  static constexpr ScheduleWords words{.type = "Pipeline<Chimera, {count}, ",
+                                       .devices = "an even number",
+                                       .microbatches = "an even number of microbatches, 2 or more",
+                                       .least_devices = 2,
+                                       .multiple_of_devices = 2};
   static constexpr int chunks = 1;
   static constexpr int copies = 2;
   static constexpr bool splits_backward = false;
@@ -129,6 +135,14 @@ struct Chimera {
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
     detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
   }
+
+  template <int Parts, int Count, bool Fits>
+  struct Takes {
+    static constexpr bool value = true;
+    static_assert(
+        Fits,
+        "Pipeline<Chimera, Count, ...>: the parts of the model and Count must be even, 2 or more");
+  };
 };
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 
 #include <tandem/schedule/orders/chimera.hpp>
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -21,6 +22,10 @@ namespace tandem {
 /// Source: Xu and Bai 2023, cross model parallelism
 struct CrossModel {
   static constexpr char const* name = "cross_model";
+  static constexpr ScheduleWords words{.type = "CrossModelParallel<AverageGradients, ",
+                                       .devices = "2 or more",
+                                       .microbatches = "an even number of microbatches, 2 or more",
+                                       .least_devices = 2};
   static constexpr int chunks = 1;
   static constexpr int copies = 2;
   static constexpr bool splits_backward = false;

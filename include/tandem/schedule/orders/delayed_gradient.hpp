@@ -5,6 +5,7 @@
 /// DelayedGradient: decoupled parallel backpropagation with delayed gradients (DDG).
 
 #include <tandem/schedule/orders/asynchronous_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -19,6 +20,8 @@ namespace tandem {
 /// Source: Huo et al., ICML 2018, arXiv:1804.10574
 struct DelayedGradient {
   static constexpr char const* name = "delayed_gradient";
+  static constexpr ScheduleWords words{.type = "Pipeline<DelayedGradient, {count}, ",
+                                       .microbatches = "1 microbatch"};
 
   static constexpr bool fits(int devices, int microbatches) {
     return devices >= 1 && microbatches == 1;

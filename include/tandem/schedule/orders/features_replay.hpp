@@ -5,6 +5,7 @@
 /// FeaturesReplay: backward passes on features that are computed again, with the current weights.
 
 #include <tandem/schedule/orders/asynchronous_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -20,6 +21,8 @@ namespace tandem {
 /// Source: Huo et al., NeurIPS 2018, arXiv:1807.04511
 struct FeaturesReplay {
   static constexpr char const* name = "features_replay";
+  static constexpr ScheduleWords words{.type = "Pipeline<FeaturesReplay, {count}, ",
+                                       .microbatches = "1 microbatch"};
 
   static constexpr bool fits(int devices, int microbatches) {
     return devices >= 1 && microbatches == 1;

@@ -5,6 +5,7 @@
 /// GPipe: all forwards, then all backwards.
 
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -14,6 +15,7 @@ namespace tandem {
 /// Source: Huang et al., arXiv:1811.06965
 struct GPipe {
   static constexpr char const* name = "gpipe";
+  static constexpr ScheduleWords words{.type = "Pipeline<GPipe, {count}, "};
   static constexpr int chunks = 1;
   static constexpr int copies = 1;
   static constexpr bool splits_backward = false;

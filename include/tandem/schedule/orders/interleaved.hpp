@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -55,6 +56,9 @@ constexpr void generate_interleaved(int devices, int microbatches, int chunks, S
 template <int Chunks>
 struct Interleaved {
   static constexpr char const* name = "interleaved";
+  static constexpr ScheduleWords words{.type = "Pipeline<Interleaved<{chunks}>, {count}, ",
+                                       .microbatches = "a multiple of the devices",
+                                       .tried_chunks = 2};
   static constexpr int chunks = Chunks >= 1 ? Chunks : 1;
   static constexpr int copies = 1;
   static constexpr bool splits_backward = false;
@@ -65,10 +69,23 @@ struct Interleaved {
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    detail::generate_interleaved(devices, microbatches, chunks, sink);
+    generate(devices, microbatches, chunks, sink);
+  }
+  /// Of any number of chunks.
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, int any, Sink& sink) {
+    detail::generate_interleaved(devices, microbatches, any, sink);
   }
 
   static_assert(detail::ChunksIsSound<Chunks>::value);
+
+  template <int Parts, int Count, bool Fits>
+  struct Takes {
+    static constexpr bool value = true;
+    static_assert(Fits,
+                  "Pipeline<Interleaved<v>, Count, ...>: Count must be a multiple of the devices, "
+                  "which are the parts of the model / v");
+  };
 };
 
 }  // namespace tandem

@@ -8,20 +8,8 @@
 #include <string_view>
 
 #include <tandem/core/error.hpp>
+#include <tandem/schedule/orders/all.hpp>
 #include <tandem/schedule/orders/asynchronous_table.hpp>
-#include <tandem/schedule/orders/chimera.hpp>
-#include <tandem/schedule/orders/cross_model.hpp>
-#include <tandem/schedule/orders/delayed_gradient.hpp>
-#include <tandem/schedule/orders/features_replay.hpp>
-#include <tandem/schedule/orders/gpipe.hpp>
-#include <tandem/schedule/orders/interleaved.hpp>
-#include <tandem/schedule/orders/one_f_one_b.hpp>
-#include <tandem/schedule/orders/pipedream.hpp>
-#include <tandem/schedule/orders/pipedream_2bw.hpp>
-#include <tandem/schedule/orders/pipelined_model.hpp>
-#include <tandem/schedule/orders/sequential.hpp>
-#include <tandem/schedule/orders/weight_prediction.hpp>
-#include <tandem/schedule/orders/zero_bubble_h1.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 
@@ -29,100 +17,68 @@ namespace tandem {
 
 namespace detail {
 
-template <class... S>
-struct ScheduleList {};
-using AsynchronousSchedules =
-    ScheduleList<PipeDream, PipeDreamVerticalSync, PipeDream2BW, DelayedGradient, WeightPrediction,
-                 FeaturesReplay, PipelinedModel>;
-
-template <AsynchronousSchedule... S>
-Asynchrony find_asynchrony(ScheduleList<S...>, std::string_view name, int devices, int microbatches,
-                           bool& fits) {
-  Asynchrony found{};
-  auto const look = [&]<class One>(One const*) {
-    if (name == One::name) {
-      found = One::asynchrony(devices, microbatches);
-      fits = One::fits(devices, microbatches);
-    }
-  };
-  (look(static_cast<S const*>(nullptr)), ...);
-  return found;
-}
-
-/// Off where the name is that of a synchronous schedule, or of none.
-inline Asynchrony asynchrony_named(std::string_view name, int devices, int microbatches) {
-  bool fits = true;
-  return find_asynchrony(AsynchronousSchedules{}, name, devices, microbatches, fits);
-}
-
-/// Whether it has two copies of the model.
-inline bool has_two_copies(std::string_view name) {
-  return name == Chimera::name || name == CrossModel::name;
-}
-
-template <AsynchronousSchedule... S>
-void list_names(ScheduleList<S...>, std::string_view name, bool& known, std::string& list) {
-  ((known = known || name == S::name, list += std::string{", "} + S::name), ...);
-}
-
+/// "sequential, gpipe, ..."
 template <class = void>
-void check_schedule(std::string_view name, int devices, int chunks) {
-  constexpr std::string_view names[] = {SequentialStages::name, GPipe::name,        OneFOneB::name,
-                                        Interleaved<1>::name,   ZeroBubbleH1::name, Chimera::name,
-                                        CrossModel::name};
-  bool known = false;
+std::string schedule_names() {
   std::string list;
-  for (std::string_view const one : names) {
-    known = known || one == name;
-    list += (list.empty() ? "" : ", ") + std::string{one};
+  for (NamedSchedule const& one : all_schedules) {
+    list += (list.empty() ? "" : ", ") + std::string{one.name};
   }
-  list_names(AsynchronousSchedules{}, name, known, list);
-  if (!known) {
-    throw ContractError{"there is no schedule '" + std::string{name} + "'; take one of " + list};
+  return list;
+}
+
+/// "interleaved", of those that there are.
+template <class = void>
+std::string names_with_chunks() {
+  std::string list;
+  for (NamedSchedule const& one : all_schedules) {
+    if (one.takes_chunks) {
+      list += (list.empty() ? "'" : " or '") + std::string{one.name} + "'";
+    }
   }
-  bool const takes_chunks = name == Interleaved<1>::name;
-  if (chunks < 1 || (chunks > 1 && !takes_chunks)) {
+  return list;
+}
+
+/// The schedule of that name, which can have these stages.
+template <class = void>
+NamedSchedule const& checked_schedule(std::string_view name, int devices, int chunks) {
+  NamedSchedule const* const found = find_schedule(name);
+  if (found == nullptr) {
+    throw ContractError{"there is no schedule '" + std::string{name} + "'; take one of " +
+                        schedule_names()};
+  }
+  if (chunks < 1 || (chunks > 1 && !found->takes_chunks)) {
     throw ContractError{"schedule '" + std::string{name} + "' cannot have " +
                         std::to_string(chunks) + " chunks a device; give " +
-                        (takes_chunks ? "1 or more" : "1, or take 'interleaved'")};
+                        (found->takes_chunks ? "1 or more" : "1, or take " + names_with_chunks())};
   }
-  int const copies = has_two_copies(name) ? 2 : 1;
-  bool const even = name == Chimera::name;
-  if (devices < copies || (even && devices % 2 != 0)) {
+  if (!found->words.runs_on(devices)) {
     throw ContractError{"schedule '" + std::string{name} + "' cannot run on " +
-                        std::to_string(devices) + " devices; give " +
-                        (even          ? "an even number"
-                         : copies == 2 ? "2 or more"
-                                       : "1 or more")};
+                        std::to_string(devices) + " devices; give " + found->words.devices};
   }
-  if (static_cast<long long>(devices) * chunks * copies > 32'767) {
+  long long const stages = static_cast<long long>(devices) * chunks * found->copies;
+  if (stages > 32'767) {
     throw ContractError{"schedule '" + std::string{name} + "' would have " +
-                        std::to_string(static_cast<long long>(devices) * chunks * copies) +
-                        " stages; give numbers with 32767 at most"};
+                        std::to_string(stages) + " stages; give numbers with 32767 at most"};
   }
+  return *found;
 }
 
-template <PipelineSchedule S, class Sink>
-bool generate_if_named(std::string_view name, int devices, int microbatches, Sink& sink) {
-  if (name != S::name || !S::fits(devices, microbatches)) {
-    return false;
-  }
-  S::generate(devices, microbatches, sink);
-  return true;
+template <class... S, class Sink>
+void generate_named(ScheduleList<S...>, std::string_view name, int devices, int microbatches,
+                    int chunks, Sink& sink) {
+  auto const generate = [&]<class One>(One const*) {
+    if constexpr (TakesChunks<One>) {
+      One::generate(devices, microbatches, chunks, sink);
+    } else if constexpr (PipelineSchedule<One>) {
+      One::generate(devices, microbatches, sink);
+    }
+  };
+  ((name == S::name ? generate(static_cast<S const*>(nullptr)) : void()), ...);
 }
 
 template <class = void>
-ActionRows make_asynchronous(std::string_view name, int devices, int microbatches, int steps) {
-  bool fits = true;
-  Asynchrony const asynchrony =
-      find_asynchrony(AsynchronousSchedules{}, name, devices, microbatches, fits);
-  if (!fits) {
-    bool const adds_up = name == PipeDream2BW::name;
-    throw ContractError{"schedule '" + std::string{name} + "' cannot run " +
-                        std::to_string(microbatches) + " microbatches a step on " +
-                        std::to_string(devices) + " devices; give " +
-                        (adds_up ? "as many microbatches as devices, or more" : "1 microbatch")};
-  }
+ActionRows make_asynchronous(std::string_view name, Asynchrony const& asynchrony, int steps) {
   int const all = steps > 0 ? steps : unrolled_steps(asynchrony);
   if (steps < 0 || all > most_unrolled_steps) {
     throw ContractError{"schedule '" + std::string{name} + "' cannot be unrolled for " +
@@ -138,8 +94,7 @@ ActionRows make_asynchronous(std::string_view name, int devices, int microbatche
 /// @throws ContractError  no such schedule, or not on so many devices
 template <class = void>  // compiled where it is called, not by every include
 Asynchrony make_asynchrony(std::string_view name, int devices, int microbatches) {
-  detail::check_schedule(name, devices, 1);
-  return detail::asynchrony_named(name, devices, microbatches);
+  return detail::checked_schedule(name, devices, 1).asynchrony(devices, microbatches);
 }
 
 /// The passes of each device in their order, and, in asynchronous schedules, the updates; no
@@ -152,28 +107,21 @@ Asynchrony make_asynchrony(std::string_view name, int devices, int microbatches)
 template <class = void>  // compiled where it is called, not by every include
 ActionRows make_schedule(std::string_view name, int devices, int microbatches, int chunks = 1,
                          int steps = 0) {
-  detail::check_schedule(name, devices, chunks);
-  if (detail::asynchrony_named(name, devices, microbatches).on()) {
-    return detail::make_asynchronous(name, devices, microbatches, steps);
+  detail::NamedSchedule const& one = detail::checked_schedule(name, devices, chunks);
+  if (!one.fits(devices, microbatches)) {
+    throw ContractError{"schedule '" + std::string{name} + "' cannot run " +
+                        std::to_string(microbatches) + " microbatches " +
+                        (one.is_asynchronous ? "a step " : "") + "on " + std::to_string(devices) +
+                        " devices; give " + one.words.microbatches};
+  }
+  if (one.is_asynchronous) {
+    return detail::make_asynchronous(name, one.asynchrony(devices, microbatches), steps);
   }
   ActionRows rows(static_cast<std::size_t>(devices));
   auto sink = [&rows](int device, Action action) {
     rows[static_cast<std::size_t>(device)].push_back(action);
   };
-  auto const made = [&]<class... S>() {
-    return (detail::generate_if_named<S>(name, devices, microbatches, sink) || ...);
-  };
-  if (name == Interleaved<1>::name && Interleaved<1>::fits(devices, microbatches)) {
-    detail::generate_interleaved(devices, microbatches, chunks, sink);
-  } else if (!made.template
-              operator()<SequentialStages, GPipe, OneFOneB, ZeroBubbleH1, Chimera, CrossModel>()) {
-    throw ContractError{
-        "schedule '" + std::string{name} + "' cannot run " + std::to_string(microbatches) +
-        " microbatches on " + std::to_string(devices) + " devices; give " +
-        (name == Interleaved<1>::name   ? "a multiple of the devices"
-         : detail::has_two_copies(name) ? "an even number of microbatches, 2 or more"
-                                        : "1 microbatch or more")};
-  }
+  detail::generate_named(detail::AllSchedules{}, name, devices, microbatches, chunks, sink);
   return rows;
 }
 
@@ -181,10 +129,10 @@ ActionRows make_schedule(std::string_view name, int devices, int microbatches, i
 /// @throws ContractError  no such schedule, or not on so many devices
 template <class = void>  // compiled where it is called, not by every include
 RuntimeMap make_map(std::string_view name, int devices, int chunks = 1) {
-  detail::check_schedule(name, devices, chunks);
+  detail::NamedSchedule const& one = detail::checked_schedule(name, devices, chunks);
   RuntimeMap map;
   map.devices = devices;
-  map.copies = detail::has_two_copies(name) ? 2 : 1;
+  map.copies = one.copies;
   int const parts = devices * chunks;
   for (int s = 0; s < map.copies * parts; ++s) {
     int const part = s % parts;

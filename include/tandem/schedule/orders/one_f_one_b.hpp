@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -17,6 +18,7 @@ namespace tandem {
 /// Source: Narayanan et al., arXiv:2006.09503 (PipeDream-Flush); Fan et al., DAPPLE
 struct OneFOneB {
   static constexpr char const* name = "one_f_one_b";
+  static constexpr ScheduleWords words{.type = "Pipeline<OneFOneB, {count}, "};
   static constexpr int chunks = 1;
   static constexpr int copies = 1;
   static constexpr bool splits_backward = false;

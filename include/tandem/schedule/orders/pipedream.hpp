@@ -5,6 +5,7 @@
 /// PipeDream: one forward, one backward, and an update after each; weights are stashed.
 
 #include <tandem/schedule/orders/asynchronous_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -22,6 +23,8 @@ namespace tandem {
 /// Source: Harlap et al. 2018, arXiv:1806.03377; Narayanan et al., SOSP 2019
 struct PipeDream {
   static constexpr char const* name = "pipedream";
+  static constexpr ScheduleWords words{.type = "Pipeline<PipeDream, {count}, ",
+                                       .microbatches = "1 microbatch"};
 
   static constexpr bool fits(int devices, int microbatches) {
     return devices >= 1 && microbatches == 1;
@@ -40,6 +43,8 @@ struct PipeDream {
 /// Source: Harlap et al. 2018, arXiv:1806.03377, section 3.4
 struct PipeDreamVerticalSync {
   static constexpr char const* name = "pipedream_vertical_sync";
+  static constexpr ScheduleWords words{.type = "Pipeline<PipeDreamVerticalSync, {count}, ",
+                                       .microbatches = "1 microbatch"};
 
   static constexpr bool fits(int devices, int microbatches) {
     return devices >= 1 && microbatches == 1;

@@ -52,8 +52,7 @@ struct ScheduleFits {
   static constexpr bool value = true;
   static_assert(S::fits(Devices, Microbatches),
                 "schedule_table<S, Devices, Microbatches>(): the schedule has no order for these "
-                "numbers; Interleaved takes a multiple of Devices as Microbatches, Chimera takes "
-                "an even number of both");
+                "numbers; see its fits(), which says for which it has");
 };
 
 }  // namespace detail

@@ -5,6 +5,7 @@
 /// PipelinedModel: pipelined model parallelism with delayed errors and recomputation (PMP).
 
 #include <tandem/schedule/orders/asynchronous_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -20,6 +21,8 @@ namespace tandem {
 /// one forward and one backward a slot)
 struct PipelinedModel {
   static constexpr char const* name = "pmp";
+  static constexpr ScheduleWords words{.type = "Pipeline<PipelinedModel, {count}, ",
+                                       .microbatches = "1 microbatch"};
 
   static constexpr bool fits(int devices, int microbatches) {
     return devices >= 1 && microbatches == 1;

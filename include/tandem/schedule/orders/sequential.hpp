@@ -6,6 +6,7 @@
 /// (Sequential is a word of network types.)
 
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -14,6 +15,7 @@ namespace tandem {
 /// While one device works the others wait: (p - 1) / p of the time. One microbatch is live.
 struct SequentialStages {
   static constexpr char const* name = "sequential";
+  static constexpr ScheduleWords words{.type = "ModelParallel<"};
   static constexpr int chunks = 1;
   static constexpr int copies = 1;
   static constexpr bool splits_backward = false;

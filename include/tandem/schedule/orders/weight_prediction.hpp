@@ -5,6 +5,7 @@
 /// WeightPrediction: forward passes with the weights that the backward pass is expected to have.
 
 #include <tandem/schedule/orders/asynchronous_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -19,6 +20,8 @@ namespace tandem {
 /// Source: Chen et al. 2018, SpecTrain, arXiv:1809.02839
 struct WeightPrediction {
   static constexpr char const* name = "weight_prediction";
+  static constexpr ScheduleWords words{.type = "Pipeline<WeightPrediction, {count}, ",
+                                       .microbatches = "1 microbatch"};
 
   static constexpr bool fits(int devices, int microbatches) {
     return devices >= 1 && microbatches == 1;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
+#include <tandem/schedule/orders/words.hpp>
 
 namespace tandem {
 
@@ -18,6 +19,7 @@ namespace tandem {
 /// Source: Qi et al., arXiv:2401.10241 (H1)
 struct ZeroBubbleH1 {
   static constexpr char const* name = "zero_bubble_h1";
+  static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleH1, {count}, "};
   static constexpr int chunks = 1;
   static constexpr int copies = 1;
   static constexpr bool splits_backward = true;

@@ -4,13 +4,8 @@
 /// @file
 /// Pipeline with a schedule that is never emptied between steps: PipeDream and its kin.
 
+#include <tandem/schedule/orders/all.hpp>
 #include <tandem/schedule/orders/asynchronous_table.hpp>
-#include <tandem/schedule/orders/delayed_gradient.hpp>
-#include <tandem/schedule/orders/features_replay.hpp>
-#include <tandem/schedule/orders/pipedream.hpp>
-#include <tandem/schedule/orders/pipedream_2bw.hpp>
-#include <tandem/schedule/orders/pipelined_model.hpp>
-#include <tandem/schedule/orders/weight_prediction.hpp>
 #include <tandem/schedule/verify/updates.hpp>
 #include <tandem/strategy/types/pipeline.hpp>
 

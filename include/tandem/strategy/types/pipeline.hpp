@@ -4,12 +4,7 @@
 /// @file
 /// Pipeline: one model cut over several devices that work on different microbatches at a time.
 
-#include <tandem/schedule/orders/chimera.hpp>
-#include <tandem/schedule/orders/gpipe.hpp>
-#include <tandem/schedule/orders/interleaved.hpp>
-#include <tandem/schedule/orders/one_f_one_b.hpp>
-#include <tandem/schedule/orders/pipeline_schedule.hpp>
-#include <tandem/schedule/orders/zero_bubble_h1.hpp>
+#include <tandem/schedule/orders/all.hpp>
 #include <tandem/schedule/verify/verify.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
 #include <tandem/strategy/types/model_options.hpp>

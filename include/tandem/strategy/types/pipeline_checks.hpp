@@ -4,8 +4,6 @@
 /// @file
 /// The sentences for arguments of Pipeline that do not go together.
 
-#include <string_view>
-
 #include <tandem/schedule/orders/asynchronous_schedule.hpp>
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
 #include <tandem/strategy/types/model_checks.hpp>
@@ -106,44 +104,62 @@ struct PipelineArgumentsAreSound {
                 "leave Checkpoint out");
 };
 
-// Each schedule's own rule; both numbers are printed.
+// The rule of a schedule that has no sentence of its own; the numbers are printed.
+template <int Parts, int Count, bool Fits>
+struct ScheduleTakesIt {
+  static constexpr bool value = true;
+  static_assert(Fits,
+                "Pipeline<Schedule, Count, ...>: the schedule has no order for so many parts and "
+                "microbatches; see its fits()");
+};
+
+template <int Parts, int Count, bool Fits>
+struct LateScheduleTakesIt {
+  static constexpr bool value = true;
+  static_assert(Fits,
+                "Pipeline<asynchronous schedule, Count, ...>: it updates behind every microbatch; "
+                "give Count 1, or take PipeDream2BW");
+};
+
+template <class Schedule, int Parts, int Count, bool Fits>
+concept HasOwnSentence = requires {
+  typename Schedule::template Takes<Parts, Count, Fits>;
+};
+
+// Bases, not functions, so that the sentence is clang's only error.
+template <class Schedule, int Parts, int Count, bool Fits>
+struct TakesIt : ScheduleTakesIt<Parts, Count, Fits> {};
+template <AsynchronousSchedule Schedule, int Parts, int Count, bool Fits>
+struct TakesIt<Schedule, Parts, Count, Fits> : LateScheduleTakesIt<Parts, Count, Fits> {};
+
+template <class Schedule, int Parts, int Count, bool Fits>
+struct TakesInItsWords : TakesIt<Schedule, Parts, Count, Fits> {};
+template <class Schedule, int Parts, int Count, bool Fits>
+  requires HasOwnSentence<Schedule, Parts, Count, Fits>
+struct TakesInItsWords<Schedule, Parts, Count, Fits>
+    : Schedule::template Takes<Parts, Count, Fits> {
+};
+
 template <class Schedule, int Parts, int Count>
 struct ScheduleTakes {
   static constexpr bool value = true;
 };
 template <PipelineSchedule Schedule, int Parts, int Count>
   requires(Parts >= 1 && Count >= 1)
-struct ScheduleTakes<Schedule, Parts, Count> {
-  static constexpr bool value = true;
-  static constexpr std::string_view name = Schedule::name;
+struct ScheduleTakes<Schedule, Parts, Count>
+    : TakesInItsWords<Schedule, Parts, Count,
+                      Parts % Schedule::chunks != 0 ||
+                          Schedule::fits(Parts / Schedule::chunks, Count)> {
   static constexpr bool whole = Parts % Schedule::chunks == 0;
-  static constexpr bool fits = !whole || Schedule::fits(Parts / Schedule::chunks, Count);
   static_assert(whole,
                 "Pipeline<Interleaved<v>, Count, ...>: the parts of the model must be a multiple "
                 "of v; give v Splits a device");
-  static_assert(name != "interleaved" || fits,
-                "Pipeline<Interleaved<v>, Count, ...>: Count must be a multiple of the devices, "
-                "which are the parts of the model / v");
-  static_assert(name != "chimera" || fits,
-                "Pipeline<Chimera, Count, ...>: the parts of the model and Count must be even, 2 "
-                "or more");
-  static_assert(name == "interleaved" || name == "chimera" || fits,
-                "Pipeline<Schedule, Count, ...>: the schedule has no order for so many parts and "
-                "microbatches; see its fits()");
 };
 
 template <AsynchronousSchedule Schedule, int Parts, int Count>
   requires(Parts >= 1 && Count >= 1)
-struct ScheduleTakes<Schedule, Parts, Count> {
-  static constexpr bool value = true;
-  static constexpr bool adds_up = Schedule::fits(Parts, Parts + 1);  // microbatches to one update
-  static constexpr bool fits = Schedule::fits(Parts, Count);
-  static_assert(adds_up || fits,
-                "Pipeline<asynchronous schedule, Count, ...>: it updates behind every microbatch; "
-                "give Count 1, or take PipeDream2BW");
-  static_assert(!adds_up || fits,
-                "Pipeline<PipeDream2BW, Count, ...>: Count must be the parts of the model or more, "
-                "so that two versions of the weights suffice");
+struct ScheduleTakes<Schedule, Parts, Count>
+    : TakesInItsWords<Schedule, Parts, Count, Schedule::fits(Parts, Count)> {
   static_assert(Parts <= 127,
                 "Pipeline<asynchronous schedule, Count, ...>: give 127 parts or fewer, so that "
                 "versions of weights can be counted");
