@@ -60,10 +60,9 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
     return app.add_option(name, to, help)->type_name(takes);
   };
   app.option_defaults()->group("Flags");
-  add("--schedule", "NAME", a.schedule,
-      "sequential, gpipe, one_f_one_b, interleaved, zero_bubble_h1, chimera or cross_model; "
-      "asynchronous: pipedream, pipedream_vertical_sync, pipedream_2bw, delayed_gradient, "
-      "weight_prediction, features_replay or pmp");
+  std::string const schedules =
+      tandem::schedule_names(false) + "; asynchronous: " + tandem::schedule_names(true);
+  add("--schedule", "NAME", a.schedule, schedules.c_str());
   add("--stages", "P", a.stages,
       "ranks of one replica; each has one stage, or --chunks stages, or with chimera and "
       "cross_model one stage of each of two copies")

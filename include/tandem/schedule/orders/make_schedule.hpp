@@ -15,17 +15,20 @@
 
 namespace tandem {
 
-namespace detail {
-
-/// "sequential, gpipe, ..."
-template <class = void>
-std::string schedule_names() {
+/// "sequential, gpipe, ...": the names that make_schedule() takes.
+/// @param asynchronous  of asynchronous schedules only, or of the others
+template <class = void>  // compiled where it is called, not by every include
+std::string schedule_names(bool asynchronous) {
   std::string list;
-  for (NamedSchedule const& one : all_schedules) {
-    list += (list.empty() ? "" : ", ") + std::string{one.name};
+  for (detail::NamedSchedule const& one : detail::all_schedules) {
+    if (one.is_asynchronous == asynchronous) {
+      list += (list.empty() ? "" : ", ") + std::string{one.name};
+    }
   }
   return list;
 }
+
+namespace detail {
 
 /// "interleaved", of those that there are.
 template <class = void>
@@ -45,7 +48,7 @@ NamedSchedule const& checked_schedule(std::string_view name, int devices, int ch
   NamedSchedule const* const found = find_schedule(name);
   if (found == nullptr) {
     throw ContractError{"there is no schedule '" + std::string{name} + "'; take one of " +
-                        schedule_names()};
+                        schedule_names(false) + ", " + schedule_names(true)};
   }
   if (chunks < 1 || (chunks > 1 && !found->takes_chunks)) {
     throw ContractError{"schedule '" + std::string{name} + "' cannot have " +
