@@ -76,7 +76,8 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
       "two periods and how it is drained)")
       ->transform(number(1, tandem::most_unrolled_steps));
   add("--averaging", "RULE", a.averaging,
-      "adds the updates of a step, and of cross_model how its two models are kept together: "
+      "adds what ends a step, its sums and updates, and of cross_model how its two models are kept "
+      "together: "
       "gradients, weights, or overlapped (weights, while passes compute)")
       ->check(one_of({"gradients", "weights", "overlapped"}));
   app.add_option_function<std::string>(

@@ -11,9 +11,10 @@
 #include <tandem/schedule/csv/check.hpp>
 #include <tandem/schedule/csv/writer.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
-#include <tandem/schedule/table/updates.hpp>
+#include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/time/simulate.hpp>
 #include <tandem/schedule/time/summary.hpp>
+#include <tandem/schedule/verify/step.hpp>
 
 #include "arguments.hpp"
 
@@ -25,7 +26,8 @@ td::Verdict verify(td::CheckedTable const& table, td::Averaging const& averaging
     return td::verify(table.lowered, table.map, table.microbatches, table.asynchrony,
                       arguments.depth);
   if (!arguments.averaging.empty())
-    return td::verify(table.lowered, table.map, table.microbatches, averaging, arguments.depth);
+    return td::verify(table.lowered, table.map, table.microbatches,
+                      td::StepRules{.averaging = averaging}, arguments.depth);
   return td::verify(table.lowered, table.map, table.microbatches, arguments.depth);
 }
 
@@ -47,9 +49,11 @@ td::CheckedTable make_table(ScheduleArguments const& arguments) {
       td::make_schedule(name, ranks, arguments.microbatches, arguments.chunks, arguments.steps);
   table.asynchrony = td::make_asynchrony(name, ranks, arguments.microbatches);
   table.map = td::make_map(name, ranks, arguments.chunks);
-  if (!arguments.averaging.empty())
-    table.passes = td::with_updates(table.passes, table.map, averaging);
   table.lowered = td::lower(table.passes, table.map);
+  if (!arguments.averaging.empty()) {
+    table.lowered = td::complete(table.lowered, table.map, {.averaging = averaging});
+    table.passes = td::without_messages(table.lowered);
+  }
   table.microbatches = arguments.microbatches;
   if (table.asynchrony.on()) {
     int const steps = arguments.steps > 0 ? arguments.steps : td::unrolled_steps(table.asynchrony);

@@ -13,7 +13,6 @@
 #include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/lower.hpp>
-#include <tandem/schedule/table/updates.hpp>
 #include <tandem/schedule/time/simulate.hpp>
 #include <tandem/schedule/time/summary.hpp>
 #include <tandem/schedule/verify/sentence.hpp>

@@ -67,8 +67,9 @@ class Schedule(program.ProgramTest):
         self.assertIn("stage 0: a gradient is 2 microbatches late, 3 versions of its weights", text)
 
     def test_averaging(self):
-        for rule, last in (("gradients", "0B0,0U"), ("weights", "0U,0X,5X"),
-                           ("overlapped", "0X,5X,5U,0B0,0U")):
+        for rule, last in (("gradients", "0AWAIT_LOSS,0REDUCE_NORM,0U"),
+                           ("weights", "5B1,0AWAIT_LOSS,5U,0B0,0U,5X,0X"),
+                           ("overlapped", "0B0,0X,0U")):
             text = self.output("--schedule", "cross_model", "--stages", 3, "--microbatches", 2,
                                "--averaging", rule, "--format", "csv")
             self.assertTrue(text.splitlines()[0].endswith(last), text)

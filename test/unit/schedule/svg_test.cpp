@@ -7,9 +7,10 @@
 
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
-#include <tandem/schedule/table/updates.hpp>
 #include <tandem/schedule/time/simulate.hpp>
 #include <tandem/schedule/time/summary.hpp>
+
+#include "stage_updates.hpp"
 
 namespace svg_test {
 
@@ -54,16 +55,16 @@ TEST_CASE("a bar for each pass, with its times, as wide as it takes long") {
 
 TEST_CASE("updates and averages are lines, side by side, and stand in the legend") {
   RuntimeMap const map = make_map("cross_model", 3);
-  ActionRows const rows =
-      with_updates(make_schedule("cross_model", 3, 2), map, AverageWeights<>::averaging);
+  ActionRows const rows = stage_updates::with_updates(make_schedule("cross_model", 3, 2), map,
+                                                      AverageWeights<>::averaging);
   std::string const svg = schedule_svg(rows, simulate(rows, map), "cross_model");
   CHECK(count(svg, "<title>") == 3 * (4 + 2 + 2));
   CHECK(has(svg, "<title>0U, at 9</title>"));
   CHECK(has(svg, "<title>3X, at 11</title>"));
   CHECK(has(svg, "U update"));
   CHECK(has(svg, "X average"));
-  double const update = attribute(svg, "x", svg.rfind("<rect", svg.find("<title>0U,")));
-  double const average = attribute(svg, "x", svg.rfind("<rect", svg.find("<title>0X,")));
+  double const update = attribute(svg, "x", svg.rfind("<rect", svg.find("<title>4U,")));
+  double const average = attribute(svg, "x", svg.rfind("<rect", svg.find("<title>1X,")));
   CHECK(update - average == doctest::Approx(4));
   CHECK(!has(draw("gpipe", 3, 4, 1), "U update"));
   std::string const late = draw("pipedream", 3, 1, 1);

@@ -6,6 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/schedule/csv/check.hpp>
+#include <tandem/schedule/csv/reader.hpp>
+#include <tandem/schedule/csv/writer.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/complete.hpp>
@@ -143,6 +146,33 @@ TEST_CASE("buckets of the rules: each once, in order, of stages that the device 
   std::span<int const> const uneven[] = {first, fewer};
   Step const other{"chimera", 2, {.buckets = uneven}};
   CHECK(verify(other.rows, other.map, 2, other.rules).flaw == Flaw::unsound_rules);
+}
+
+std::string read_again(std::string const& text, int copies) {
+  try {
+    return to_csv(check_table(read_table_csv(text, "t"), copies, 1, "t").lowered);
+  } catch (TableError const& fault) {
+    return fault.what();
+  }
+}
+
+TEST_CASE("a whole step is read again from its text, and refused where its flaw is") {
+  Averaging const overlapped = Overlapped<AverageWeights<>>::averaging;
+  for (int const replicas : {1, 2}) {
+    std::string const one = to_csv(Step{"gpipe", 2, {.replicas = replicas}}.rows);
+    CHECK(read_again(one, 1) == one);
+    CHECK(read_again(to_csv(Step{"gpipe", 1, {.replicas = 2}}.rows), 1) != "");
+    for (Averaging const& averaging : {Averaging{}, weights, overlapped}) {
+      Step const step{"cross_model", 3, {.replicas = replicas, .averaging = averaging}};
+      CHECK(read_again(to_csv(step.rows), 2) == to_csv(step.rows));
+      CHECK(read_again(to_csv(without_messages(step.rows)), 2) == to_csv(step.rows));
+    }
+  }
+  CHECK(read_again("0F0,0B0,0BEGIN_LOSS,0AWAIT_LOSS,0REDUCE_NORM,0U\n"
+                   "1F0,1B0,1BEGIN_LOSS,1AWAIT_LOSS,1U\n",
+                   1) == "t:2:33: rank 1: 1REDUCE_NORM is missing before 1U");
+  CHECK(read_again("0F0,0BEGIN_LOSS,0B0,0REDUCE_GRAD0,0U\n", 1) ==
+        "t:1:35: rank 0: 0AWAIT_LOSS is missing before 0U");
 }
 
 }  // namespace verify_step_test

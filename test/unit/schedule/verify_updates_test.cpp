@@ -10,9 +10,10 @@
 #include <tandem/schedule/csv/writer.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/table/lower.hpp>
-#include <tandem/schedule/table/updates.hpp>
 #include <tandem/schedule/verify/sentence.hpp>
 #include <tandem/schedule/verify/updates.hpp>
+
+#include "stage_updates.hpp"
 
 namespace verify_updates_test {
 
@@ -25,7 +26,8 @@ constexpr Averaging overlapped = Overlapped<AverageWeights<>>::averaging;
 
 ActionRows cross_model(int devices, int microbatches, Averaging const& averaging) {
   RuntimeMap const map = make_map("cross_model", devices);
-  return lower(with_updates(make_schedule("cross_model", devices, microbatches), map, averaging),
+  return lower(stage_updates::with_updates(make_schedule("cross_model", devices, microbatches), map,
+                                           averaging),
                map);
 }
 
@@ -56,12 +58,12 @@ TEST_CASE("a step of two models with updates and averages runs") {
   CHECK(to_csv(cross_model(2, 2, overlapped)).find("3B1,0X,3X,3SEND_B1,3U") == std::string::npos);
 }
 
-TEST_CASE("with_updates() of any schedule, behind B or W") {
+TEST_CASE("updates of the stages of any schedule, behind B or W") {
   for (char const* const name : {"gpipe", "zero_bubble_h1", "interleaved", "chimera"}) {
     CAPTURE(name);
     int const chunks = std::string{name} == "interleaved" ? 2 : 1;
     RuntimeMap const map = make_map(name, 2, chunks);
-    ActionRows const rows = with_updates(make_schedule(name, 2, 4, chunks), map);
+    ActionRows const rows = stage_updates::with_updates(make_schedule(name, 2, 4, chunks), map);
     Verdict const verdict = verify(lower(rows, map), map, 4, Averaging{}, 2);
     CHECK(to_string(verdict) == "the action table is valid");
     CHECK(verify(lower(rows, map), map, 4).flaw == Flaw::foreign_action);
@@ -156,7 +158,8 @@ TEST_CASE("what is printed can be read again") {
   }
   RuntimeMap const map = make_map("cross_model", 3);
   for (Averaging const& averaging : {gradients, weights, overlapped}) {
-    ActionRows const rows = with_updates(make_schedule("cross_model", 3, 2), map, averaging);
+    ActionRows const rows =
+        stage_updates::with_updates(make_schedule("cross_model", 3, 2), map, averaging);
     CHECK(check_table(read_table_csv(to_csv_by_time(rows, map), "t"), 2, 1, "t").passes == rows);
   }
 }

@@ -5,15 +5,19 @@
 /// check_table: whether a table that was read from a file can run, with errors that say where.
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tandem/schedule/csv/reader.hpp>
 #include <tandem/schedule/orders/all.hpp>
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/schedule/table/step_rules.hpp>
 #include <tandem/schedule/time/timeline.hpp>
 #include <tandem/schedule/verify/sentence.hpp>
+#include <tandem/schedule/verify/step.hpp>
 #include <tandem/schedule/verify/updates.hpp>
 #include <tandem/schedule/verify/verify.hpp>
 
@@ -42,14 +46,7 @@ class TableCheck {
     make_map(table.map);
     limit_microbatches();
     table.microbatches = last_microbatch_ + 1;
-    table.passes.resize(read_.rows.size());
-    for (std::size_t rank = 0; rank < read_.rows.size(); ++rank) {
-      for (Action const& action : read_.rows[rank]) {
-        if (!is_message(action.kind)) {
-          table.passes[rank].push_back(action);
-        }
-      }
-    }
+    table.passes = without_messages(read_.rows);
     table.lowered = has_messages_ ? read_.rows : lower(read_.rows, table.map);
     table.asynchrony = asynchrony(table.microbatches);
     Verdict verdict = judge(table, depth);
@@ -62,6 +59,10 @@ class TableCheck {
   }
 
  private:
+  static bool is_sum(ActionKind kind) {
+    return kind >= ActionKind::reduce_gradient && kind <= ActionKind::reduce_norm;
+  }
+
   // Finds the largest stage and microbatch, and where they stand.
   void count() {
     for (std::size_t rank = 0; rank < read_.rows.size(); ++rank) {
@@ -70,6 +71,7 @@ class TableCheck {
         ++actions_;
         has_messages_ = has_messages_ || is_message(action.kind);
         exchanges_ = exchanges_ || action.kind == ActionKind::exchange;
+        completed_ = completed_ || is_sum(action.kind);
         bool const updates =
             action.kind == ActionKind::update || action.kind == ActionKind::exchange;
         first_update_ = updates && first_update_ == ActionKind::end ? action.kind : first_update_;
@@ -77,7 +79,7 @@ class TableCheck {
           last_stage_ = action.stage;
           last_stage_at_ = read_.place[rank][i];
         }
-        if (action.index > last_microbatch_) {
+        if (action.index > last_microbatch_ && action.kind != ActionKind::reduce_gradient) {
           last_microbatch_ = action.index;
           last_microbatch_at_ = read_.place[rank][i];
         }
@@ -153,13 +155,38 @@ class TableCheck {
     if (table.asynchrony.on()) {
       return verify(table.lowered, table.map, table.microbatches, table.asynchrony, depth);
     }
-    if (first_update_ == ActionKind::end) {
+    if (first_update_ == ActionKind::end && !completed_) {
       return verify(table.lowered, table.map, table.microbatches, depth);
     }
     Averaging averaging;
     averaging.what = exchanges_ ? Averaged::weights : Averaged::gradients;
     averaging.overlapped = first_update_ == ActionKind::exchange;
+    if (completed_) {
+      return judge_step(table, averaging, depth);
+    }
     return verify(table.lowered, table.map, table.microbatches, averaging, depth);
+  }
+
+  // With the buckets that are there, and replicas if something is summed that a replica alone would
+  // not.
+  [[nodiscard]] Verdict judge_step(CheckedTable const& table, Averaging const& averaging,
+                                   int depth) const {
+    std::vector<std::vector<int>> stages(read_.rows.size());
+    bool sums = false;
+    for (std::size_t rank = 0; rank < read_.rows.size(); ++rank) {
+      for (Action const& action : read_.rows[rank]) {
+        bool const bucket = action.kind == ActionKind::reduce_gradient;
+        if (bucket && action.index == static_cast<int>(stages[rank].size())) {
+          stages[rank].push_back(action.stage);
+        }
+        sums = sums || bucket || (read_.rows.size() == 1 && action.kind == ActionKind::begin_loss);
+      }
+    }
+    std::vector<std::span<int const>> const buckets(stages.begin(), stages.end());
+    bool const of_replicas = sums && (averaging.keeps_two() || copies_ == 1);
+    StepRules const rules{
+        .replicas = of_replicas ? 2 : 1, .averaging = averaging, .buckets = buckets.data()};
+    return verify(table.lowered, table.map, table.microbatches, rules, depth);
   }
 
   // Where lower() put the messages, the sentence is about the passes that are in the file, unless
@@ -215,6 +242,7 @@ class TableCheck {
   long long actions_ = 0;
   bool has_messages_ = false;
   bool exchanges_ = false;
+  bool completed_ = false;                     // has sums, as complete() writes them
   ActionKind first_update_ = ActionKind::end;  // of U and X, in the first row that has either
   int last_stage_ = -1;
   TextPlace last_stage_at_;
@@ -225,7 +253,8 @@ class TableCheck {
 }  // namespace detail
 
 /// Lowers a table of passes (and updates) only, and verifies it; a table with messages is verified
-/// as it is. U and X of a synchronous table are verified as those of one step.
+/// as it is. U and X of a synchronous table are verified as those of one step, whose tail must be
+/// whole if it has any sum.
 /// @param copies    of the pipeline in the table: 2 for Chimera and cross model parallelism
 /// @param depth     messages of a link and direction that may be on their way
 /// @param name      of the file, for messages

@@ -9,13 +9,16 @@
 /// receives, all that the stage has for other devices, in ascending order of edges.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/scratch.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_edges.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/schedule/time/timeline.hpp>
 
 namespace tandem {
 
@@ -215,6 +218,17 @@ ActionRows lower(ActionRows const& table, StageMapView const& map) {
   };
   detail::lower_table(table, map, sink);
   return lowered;
+}
+
+/// The rows without their messages; lower() puts them back.
+template <class = void>  // compiled where it is called, not by every include
+ActionRows without_messages(ActionRows const& table) {
+  ActionRows rows(table.size());
+  for (std::size_t d = 0; d < table.size(); ++d) {
+    std::copy_if(table[d].begin(), table[d].end(), std::back_inserter(rows[d]),
+                 [](Action const& action) { return !is_message(action.kind); });
+  }
+  return rows;
 }
 
 }  // namespace tandem

@@ -2,8 +2,7 @@
 #pragma once
 
 /// @file
-/// with_updates(): a synchronous step with its updates, and where two models are kept their
-/// averages.
+/// Synchronous tables with U of each stage and no sums, as one may write them by hand.
 
 #include <algorithm>
 
@@ -11,15 +10,16 @@
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 
-namespace tandem {
+namespace stage_updates {
+
+using namespace tandem;
 
 /// @p table with U of each stage directly behind its last pass. Where @p averaging keeps two
 /// models, the X of all stages of a device stand at the end of its row, or if overlapped before its
 /// first U; both in ascending order of parts, so that two devices exchange them in one order.
 /// @pre the table passes verify(), and has no updates
-template <class = void>  // compiled where it is called, not by every include
-ActionRows with_updates(ActionRows const& table, StageMapView const& map,
-                        Averaging const& averaging = {}) {
+inline ActionRows with_updates(ActionRows const& table, StageMapView const& map,
+                               Averaging const& averaging = {}) {
   ActionRows rows(table.size());
   for (std::size_t d = 0; d < table.size(); ++d) {
     std::vector<Action> averages;
@@ -51,4 +51,4 @@ ActionRows with_updates(ActionRows const& table, StageMapView const& map,
   return rows;
 }
 
-}  // namespace tandem
+}  // namespace stage_updates
