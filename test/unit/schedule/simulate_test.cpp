@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/time/simulate.hpp>
 
@@ -211,6 +215,39 @@ TEST_CASE("a stage with two messages on one link") {  // 0 sends to 1 and to 2, 
     CHECK(timeline.makespan == simulate(passes, map, costs).makespan);
     CHECK(timeline.makespan == 3 * (f + b));
   }
+}
+
+/// When the first action of a kind ends on each device.
+std::vector<Ticks> ends(ActionRows const& rows, RuntimeMap const& map, ActionKind kind) {
+  auto const timeline = simulate(rows, map, {.forward = 2, .backward = 4, .update = 1, .sum = 10});
+  std::vector<Ticks> found;
+  CHECK(timeline.finished);
+  for (std::size_t d = 0; d < rows.size(); ++d) {
+    for (std::size_t i = 0; i < rows[d].size(); ++i) {
+      if (rows[d][i].kind == kind && found.size() == d) {
+        found.push_back(timeline.action[d][i].end);
+      }
+    }
+  }
+  return found;
+}
+
+TEST_CASE("a whole step: sums wait for the last of their devices, averages for both updates") {
+  using Times = std::vector<Ticks>;
+  RuntimeMap const chain = make_map("gpipe", 2);
+  ActionRows const rows = complete(lower(make_schedule("gpipe", 2, 1), chain), chain);
+  CHECK(ends(rows, chain, ActionKind::backward) == Times{12, 8});
+  CHECK(ends(rows, chain, ActionKind::begin_loss) == Times{22, 18});
+  CHECK(ends(rows, chain, ActionKind::await_loss) == Times{32, 32});
+  CHECK(ends(rows, chain, ActionKind::update) == Times{43, 43});
+
+  RuntimeMap const both = make_map("cross_model", 3);
+  ActionRows const lowered = lower(make_schedule("cross_model", 3, 2), both);
+  CHECK(ends(complete(lowered, both), both, ActionKind::reduce_gradient) == Times{28, 28, 32});
+  ActionRows const two = complete(lowered, both, {.averaging = AverageWeights<>::averaging});
+  Times const exchanged = ends(two, both, ActionKind::exchange);
+  CHECK(exchanged[0] >= ends(two, both, ActionKind::update)[2] + 1);
+  CHECK(exchanged.size() == 3);
 }
 
 }  // namespace simulate_test

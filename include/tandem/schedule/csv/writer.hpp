@@ -32,11 +32,11 @@ std::string to_csv(Table const& table) {
 }
 
 /// Columns are times, for tables of passes only: the i-th cell of each line is what its rank does
-/// in slot i, empty where it waits. Each of F, B, I, W, U and X takes one slot.
+/// in slot i, empty where it waits. Each action takes one slot.
 /// @throws ContractError  there would be more than 2^28 cells
 template <class Table>
 std::string to_csv_by_time(Table const& table, StageMapView const& map) {
-  auto const timeline = simulate(table, map, {.backward = 1, .update = 1});
+  auto const timeline = simulate(table, map, {.backward = 1, .update = 1, .sum = 1});
   expects(timeline.makespan <= (Ticks{1} << 28) / devices_of(table),
           "to_csv_by_time(table, map): ranks times slots would be more than 268435456 cells; give "
           "fewer stages or microbatches, or take to_csv() of the lowered table");

@@ -12,6 +12,7 @@
 #include <tandem/schedule/table/stage_edges.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/time/message_clocks.hpp>
+#include <tandem/schedule/time/tail_clocks.hpp>
 #include <tandem/schedule/time/timeline.hpp>
 
 namespace tandem::detail {
@@ -36,6 +37,7 @@ class Simulation {
         edges_{map},
         cursor_{devices_of(table)},
         messages_{table, map, edges_, costs.transfer, depth},
+        tail_{table, map},
         forward_{messages_.any() ? 0 : std::int64_t{map.stages} * length_},
         gradient_{messages_.any() ? 0 : std::int64_t{map.stages} * length_} {}
 
@@ -92,7 +94,9 @@ class Simulation {
     while (cursor.next < row.size && is_known(row[cursor.next], map_)) {
       Action const& action = row[cursor.next];
       if (is_message(action.kind) ? !messages_.move(action, cursor, progress)
-                                  : !wait_for_passes(action, cursor.clock)) {
+          : TailClocks::is_of_tail(action.kind)
+              ? !tail_.wait(device, action, cursor.clock, progress)
+              : !wait_for_passes(action, cursor.clock)) {
         break;
       }
       Interval& time = result.action[device][cursor.next++];
@@ -106,7 +110,7 @@ class Simulation {
 
   // Of a table without messages: moves the clock to when the pass can begin, if that is known.
   constexpr bool wait_for_passes(Action const& action, Ticks& clock) const {
-    if (messages_.any() || !is_compute(action.kind)) {
+    if (messages_.any()) {
       return true;
     }
     Moment begin{true, clock};
@@ -144,6 +148,7 @@ class Simulation {
   }
 
   constexpr void note(Action const& action, Ticks end) {
+    tail_.note(action, end);
     if (messages_.any()) {
       return;  // nobody asks
     }
@@ -184,6 +189,7 @@ class Simulation {
   StageEdges edges_;
   Scratch<Cursor> cursor_;
   MessageClocks messages_;
+  TailClocks tail_;
   Scratch<Moment> forward_;   // end of the pass, (stage, microbatch modulo length_)
   Scratch<Moment> gradient_;  // as above, of the input gradient
 };

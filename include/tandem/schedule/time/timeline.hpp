@@ -14,7 +14,7 @@ namespace tandem {
 /// Time in the unit that the costs are given in. Whole numbers, so that sums are exact.
 using Ticks = std::int64_t;
 
-/// What each action takes. Sends and reductions take no time.
+/// What each action takes. Sends take no time.
 struct ActionCosts {
   Ticks forward = 1;
   Ticks input_gradient = 1;
@@ -22,6 +22,7 @@ struct ActionCosts {
   Ticks transfer = 0;   ///< from a send until its message is there; messages do not delay others
   Ticks backward = -1;  ///< of both gradients in one pass; below 0: the sum of the two
   Ticks update = 0;     ///< of U, and of X
+  Ticks sum = 0;        ///< of each action of a sum, once all its devices are there
   ActionCosts const* of_stage = nullptr;  ///< if not null: the passes of each stage, one by one
 
   [[nodiscard]] constexpr Ticks of(Action const& action) const {
@@ -40,6 +41,11 @@ struct ActionCosts {
       case ActionKind::update:
       case ActionKind::exchange:
         return update;
+      case ActionKind::reduce_gradient:
+      case ActionKind::begin_loss:
+      case ActionKind::await_loss:
+      case ActionKind::reduce_norm:
+        return sum;
       default:
         return 0;
     }
