@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and tests everything: the suite, whether examples and benchmarks compile elsewhere, then the unit tests
-# under the sanitizers. All output of the build is in build/. Exits 0 only if all passed; what is not installed and
-# cannot be is skipped.
+# Builds and tests everything: what needs no compiler first (a minute at most, and nothing is built if it fails), the
+# suite, whether benchmarks compile elsewhere, then the unit tests under the sanitizers. All output of the build is in
+# build/. Ends with the time of each part. Exits 0 only if all passed; what is not installed and cannot be is skipped.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -15,7 +15,7 @@ rm -rf "$results"
 mkdir -p "$results"
 status=0
 
-# What is not optimised is left to clang where it is found: a second opinion, in a third of g++'s time.
+# What is not optimised is left to clang where it is found: a second opinion, in half of g++'s time.
 unoptimized=()
 if is_there clang; then
   sanitizers=libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev
@@ -23,29 +23,53 @@ if is_there clang; then
   ! is_there "$sanitizers" || unoptimized=(-DCMAKE_CXX_COMPILER=clang++)
 fi
 
-# build PRESET OPTION ...: configures and builds as CMakePresets.json says. A build that fails ends the script.
-build() {
-  local begin=$SECONDS
-  echo "---- $1: build"
+# part NAME COMMAND ...: runs the command, notes how long it took, and returns its status.
+parts=()
+part() {
+  local begin=$SECONDS result=0
+  echo "---- $1"
+  "${@:2}" || result=$?
+  parts+=("$(printf '%6d s  %s' $((SECONDS - begin)) "$1")")
+  return "$result"
+}
+
+# An end in the middle says, too, how long its parts took.
+finish() {
+  printf '%s\n' "${parts[@]}"
+  printf '%6d s  in all, on %d cores\n' "$SECONDS" "$jobs"
+}
+trap finish EXIT
+
+# configure PRESET OPTION ...: as CMakePresets.json says.
+configure() {
   cmake --preset "$1" -G "$generator" "${@:2}" >"$results/$1.configure" ||
     { cat "$results/$1.configure"; fail "$1: CMake failed"; }
-  cmake --build --preset "$1" -j "$jobs" || fail "$1: the build failed"
-  echo "---- $1: built in $((SECONDS - begin)) s"
 }
 
-# suite PRESET OPTION ...: the same, and the tests. One that fails does not end the script.
-suite() {
-  build "$@" -DTANDEM_TESTS_UNITY=ON
-  local begin=$SECONDS
-  echo "---- $1: test"
-  ctest --preset "$1" -j "$jobs" --no-tests=error --output-junit "$results/$1.xml" || status=1
-  echo "---- $1: tested in $((SECONDS - begin)) s"
+# build PRESET: one that fails ends the script.
+build() {
+  part "$1: build" cmake --build --preset "$1" -j "$jobs" || fail "$1: the build failed"
 }
 
-suite release
-build programs "${unoptimized[@]}"
-suite asan "${unoptimized[@]}"
-suite tsan "${unoptimized[@]}"
+# tests PRESET NAME OPTION ...: of ctest; results are NAME.xml. One that fails does not end the script.
+tests() {
+  part "$2: test" ctest --preset "$1" -j "$jobs" --no-tests=error --output-junit "$results/$2.xml" "${@:3}" || status=1
+}
+
+# Nothing that needs doctest may be left out silently.
+with_tests=(-DTANDEM_TESTS_UNITY=ON -DCMAKE_REQUIRE_FIND_PACKAGE_doctest=ON)
+part "suite: configure" configure suite "${with_tests[@]}"
+tests suite first -L first
+[ "$status" = 0 ] || fail "the first tests failed; see above. Nothing was built"
+build suite
+tests suite suite -LE first
+part "programs: configure" configure programs "${unoptimized[@]}"
+build programs
+for preset in asan tsan; do
+  part "$preset: configure" configure "$preset" "${with_tests[@]}" "${unoptimized[@]}"
+  build "$preset"
+  tests "$preset" "$preset"
+done
 
 python3 test/meta/summary.py "$results"/*.xml || status=1
 if [ "$status" = 0 ]; then
