@@ -19,6 +19,7 @@
 #include <deque>
 #include <exception>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -54,9 +55,15 @@
 /// @file
 /// Transports: the communicators of the ranks of one process, chosen by type.
 ///
-/// One rank has a SelfCommunicator and no group, so that a strategy of one device makes no
-/// communication call at all. All transports have the members of ThreadsTransport; `rank` is always
-/// the rank among those of all processes.
+/// What a transport is says RankTransport, comm/transport.hpp.
+
+// ---- tandem/comm/one_rank_transport.hpp
+
+/// @file
+/// OneRankTransport: the transport of a strategy of one device, on whatever kind of stream.
+///
+/// There is nobody to wait for and no group has more than the one rank, so that such a strategy
+/// makes no communication call at all.
 
 // ---- tandem/comm/rank_set.hpp
 
@@ -242,20 +249,13 @@ int member_of(std::vector<RankSet> const& groups, int rank, int group) {
 
 }  // namespace tandem
 
-// ---- tandem/comm/recording.hpp
+// ---- tandem/comm/self.hpp
 
 /// @file
-/// Recording: any communicator, with a log of what went through it.
+/// SelfCommunicator: a group of one, so that a program for many ranks also runs on one.
 ///
-/// Tests compare the log with what the planner predicts; nothing is timed, nothing is changed.
-
-// ---- tandem/comm/concepts.hpp
-
-/// @file
-/// What a communicator can do: one small concept an operation, composed by those who need several.
-///
-/// A collective is queued on a stream and returns; its errors come out of that stream. All ranks of
-/// a group must queue the same collectives in the same order, each rank on one stream of its own.
+/// Its collectives exchange nothing. Where input and output are the same buffer, as the engine has
+/// them, nothing is queued either.
 
 // ---- tandem/comm/message.hpp
 
@@ -277,131 +277,6 @@ struct Incoming {
   std::span<T> data{};
   int peer = 0;
 };
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One rank's end of a group of ranks. rank() is in [0, size()); size() is the same on every rank.
-template <class C>
-concept RankGroup = requires(C const& comm) {
-  typename C::Stream;
-  { comm.rank() }
-  noexcept->std::same_as<int>;
-  { comm.size() }
-  noexcept->std::same_as<int>;
-};
-
-/// all_reduce(in, out, op, stream): out[i] becomes op over all the ranks' in[i], on every rank.
-///
-/// in:     its size agrees on all ranks, its values need not; read by all ranks, so it must not
-/// change
-///         until the stream has passed the call.
-/// out:    its size agrees on all ranks; written by the communicator until then.
-/// op:     agrees on all ranks.
-/// stream: this rank's own; a place on it is where the buffers change hands, before and after.
-/// Cost:   at least 2 (n - 1) / n * bytes(in), sent and received by each of n ranks.
-/// @pre    in.size() == out.size(); in and out are equal or do not overlap
-template <class C, class T, class Op>
-concept AllReduces = RankGroup<C> &&
-    requires(C& comm, std::span<T const> in, std::span<T> out, Op op, typename C::Stream& stream) {
-  { comm.all_reduce(in, out, op, stream) } -> std::same_as<void>;
-};
-
-/// broadcast(data, root, stream): data becomes root's data on every rank.
-///
-/// data:   its size agrees on all ranks; until the stream has passed the call it is read on the
-/// root,
-///         where it must not change, and written elsewhere.
-/// root:   agrees on all ranks.
-/// stream: this rank's own.
-/// Cost:   bytes(data) received by each rank but the root.
-/// @pre    root is in [0, size())
-template <class C, class T>
-concept Broadcasts = RankGroup<C> &&
-    requires(C& comm, std::span<T> data, int root, typename C::Stream& stream) {
-  { comm.broadcast(data, root, stream) } -> std::same_as<void>;
-};
-
-/// reduce_scatter(in, out, op, stream): out[i] becomes op over all the ranks' in[k n + i], where k
-/// is this rank and n = out.size(): rank k keeps the k-th of size() equal parts of the result.
-///
-/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
-/// out:    its size agrees on all ranks; written by the communicator until then.
-/// op:     agrees on all ranks.
-/// stream: this rank's own.
-/// Cost:   at least (n - 1) / n * bytes(in), sent and received by each of n ranks.
-/// @pre    in.size() == size() * out.size(); out is this rank's part of in or overlaps none of it
-template <class C, class T, class Op>
-concept ReduceScatters = RankGroup<C> &&
-    requires(C& comm, std::span<T const> in, std::span<T> out, Op op, typename C::Stream& stream) {
-  { comm.reduce_scatter(in, out, op, stream) } -> std::same_as<void>;
-};
-
-/// all_gather(in, out, stream): out[k n + i] becomes rank k's in[i], for every rank k, where
-/// n = in.size().
-///
-/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
-/// out:    its size agrees on all ranks; written by the communicator until then.
-/// stream: this rank's own.
-/// Cost:   at least (n - 1) / n * bytes(out), sent and received by each of n ranks.
-/// @pre    out.size() == size() * in.size(); in is this rank's part of out or overlaps none of it
-template <class C, class T>
-concept AllGathers = RankGroup<C> &&
-    requires(C& comm, std::span<T const> in, std::span<T> out, typename C::Stream& stream) {
-  { comm.all_gather(in, out, stream) } -> std::same_as<void>;
-};
-
-/// send(data, peer, stream) on one rank and receive(data, peer, stream) on the other: the
-/// receiver's data becomes the sender's. The messages from one rank to another arrive in the order
-/// in which they were sent; every send has one receive.
-///
-/// data:   its size agrees on both ranks; until the stream has passed the call it is read on the
-///         sender, where it must not change, and written on the receiver.
-/// peer:   the other rank.
-/// stream: this rank's own. A send may hold it up until the receiver comes. A communicator that
-///         says `messages_in_flight` = n lets n messages of a pair and direction pass before that.
-/// Cost:   bytes(data), sent and received.
-/// @pre    peer is in [0, size()) and is not this rank
-template <class C, class T>
-concept SendsAndReceives = RankGroup<C> &&
-    requires(C& comm, std::span<T const> in, std::span<T> out, int peer,
-             typename C::Stream& stream) {
-  { comm.send(in, peer, stream) } -> std::same_as<void>;
-  { comm.receive(out, peer, stream) } -> std::same_as<void>;
-};
-
-/// exchange(sends, receives, stream): all these messages at once, so that ranks may send to each
-/// other without thinking of an order. Each end of a message may be in an exchange or alone.
-///
-/// sends, receives: need not agree; their buffers are as in send() and receive(). The two lists
-///                  themselves are read before the call returns.
-/// @pre    at most one message to and one from each other rank
-template <class C, class T>
-concept Exchanges = RankGroup<C> &&
-    requires(C& comm, std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
-             typename C::Stream& stream) {
-  { comm.exchange(sends, receives, stream) } -> std::same_as<void>;
-};
-
-/// barrier(stream): no rank's stream passes the call before every rank's stream has reached it. The
-/// caller goes on; to hold it back too, wait for the stream.
-///
-/// stream: this rank's own.
-template <class C>
-concept Barriers = RankGroup<C> && requires(C& comm, typename C::Stream& stream) {
-  { comm.barrier(stream) } -> std::same_as<void>;
-};
-
-/// Whether a communicator's calls can be recorded: not if the host takes part in them.
-template <class C>
-inline constexpr bool is_capturable = [] {
-  if constexpr (requires { C::capturable; }) {
-    return bool{C::capturable};
-  } else {
-    return false;
-  }
-}();
 
 }  // namespace tandem
 
@@ -457,349 +332,6 @@ inline std::string to_string(Label label) {
 }
 
 }  // namespace tandem
-
-// ---- tandem/comm/ordered.hpp
-
-/// @file
-/// Whether a communicator adds in a fixed order, and what an order costs where it does not.
-
-// ---- tandem/comm/share.hpp
-
-/// @file
-/// detail::share_of: the part of an array that one rank works on for all.
-
-namespace tandem::detail {
-
-/// A rank's share of @p count elements: whole cache lines, so that no two ranks write to one.
-struct Share {
-  std::size_t begin;
-  std::size_t end;
-};
-
-/// The size of all shares but those at the end, which may be smaller or empty.
-constexpr std::size_t share_size(int ranks, std::size_t count, std::size_t element_bytes) {
-  std::size_t const line = element_bytes < 64 ? 64 / element_bytes : 1;
-  auto const n = static_cast<std::size_t>(ranks);
-  return ((count + n - 1) / n + line - 1) / line * line;
-}
-
-constexpr Share share_of(int rank, int ranks, std::size_t count, std::size_t element_bytes) {
-  std::size_t const size = share_size(ranks, count, element_bytes);
-  std::size_t const begin = std::min(count, size * static_cast<std::size_t>(rank));
-  return {begin, std::min(count, begin + size)};
-}
-
-/// Whether two buffers have no byte in common.
-template <class T>
-bool disjoint(std::span<T const> a, std::span<T const> b) {
-  auto const from = reinterpret_cast<std::uintptr_t>(a.data());
-  auto const to = reinterpret_cast<std::uintptr_t>(b.data());
-  return from + a.size_bytes() <= to || to + b.size_bytes() <= from;
-}
-
-/// Whether two buffers of one size are the same elements or have none in common.
-template <class T>
-bool equal_or_disjoint(std::span<T const> a, std::span<T const> b) {
-  return a.data() == b.data() || disjoint(a, b);
-}
-
-/// Whether @p part is the @p rank -th of @p whole's equal parts, or not in it at all.
-template <class T>
-bool part_or_disjoint(int rank, std::span<T const> whole, std::span<T const> part) {
-  return part.data() == whole.data() + static_cast<std::size_t>(rank) * part.size() ||
-         disjoint(whole, part);
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-/// Whether a communicator adds in an order fixed by rank. It says so by `ordered = true`; one that
-/// says nothing may add as it likes.
-template <class C>
-inline constexpr bool sums_in_order = [] {
-  if constexpr (requires { C::ordered; }) {
-    return bool{C::ordered};
-  } else {
-    return false;
-  }
-}();
-
-/// Bytes that all_reduce_ordered() needs between the ranks of a C for @p count elements: none where
-/// all_reduce() is ordered itself, else about (n - 1) / n of those of the elements.
-template <class C, class T>
-constexpr std::size_t ordered_scratch_bytes(std::size_t count, int ranks) {
-  if constexpr (sums_in_order<C>) {
-    return 0;
-  } else {
-    return static_cast<std::size_t>(ranks - 1) * detail::share_size(ranks, count, sizeof(T)) *
-           sizeof(T);
-  }
-}
-
-}  // namespace tandem
-
-// ---- tandem/comm/volume.hpp
-
-/// @file
-/// Bytes that a collective must send, for the planner's predictions and for the records' check.
-///
-/// These are the least possible, which rings reach and shared memory too; not what a library sends.
-
-namespace tandem {
-
-/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes are reduced onto all:
-/// 2 (n - 1) / n * bytes. As many are received.
-/// Source: Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 2009.
-constexpr std::int64_t all_reduce_bytes(int ranks, std::int64_t bytes) {
-  return (2 * (ranks - std::int64_t{1}) * bytes + ranks - 1) / ranks;
-}
-
-/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes go from one to all:
-/// (n - 1) / n * bytes.
-constexpr std::int64_t broadcast_bytes(int ranks, std::int64_t bytes) {
-  return ((ranks - std::int64_t{1}) * bytes + ranks - 1) / ranks;
-}
-
-/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes that all hold are reduced
-/// and each keeps its part: (n - 1) / n * bytes.
-constexpr std::int64_t reduce_scatter_bytes(int ranks, std::int64_t bytes) {
-  return broadcast_bytes(ranks, bytes);
-}
-
-/// Bytes each of @p ranks sends, on average and rounded up, when the parts of all make @p bytes:
-/// (n - 1) / n * bytes.
-constexpr std::int64_t all_gather_bytes(int ranks, std::int64_t bytes) {
-  return broadcast_bytes(ranks, bytes);
-}
-
-/// Of any, by name. @p bytes are those of the whole: of a reduce-scatter's input, of an
-/// all-gather's output. A barrier sends nothing that counts, and a receive nothing at all.
-constexpr std::int64_t bytes_sent(Operation operation, int ranks, std::int64_t bytes) {
-  switch (operation) {
-    case Operation::all_reduce:
-      return all_reduce_bytes(ranks, bytes);
-    case Operation::broadcast:
-      return broadcast_bytes(ranks, bytes);
-    case Operation::reduce_scatter:
-      return reduce_scatter_bytes(ranks, bytes);
-    case Operation::all_gather:
-      return all_gather_bytes(ranks, bytes);
-    case Operation::send:
-      return bytes;
-    case Operation::receive:
-    case Operation::barrier:
-      break;
-  }
-  return 0;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One collective or message that a rank has queued. Elements and bytes are those of the whole: of
-/// a reduce-scatter's input, of an all-gather's output.
-struct Record {
-  Operation operation = Operation::barrier;
-  int ranks = 1;
-  std::int64_t elements = 0;
-  std::int64_t bytes = 0;
-  Label label{};
-  int peer = -1;  ///< of a send or a receive; the root of a broadcast
-};
-
-/// Bytes that this rank had to send, in a collective on average over the ranks: see
-/// comm/volume.hpp.
-constexpr std::int64_t bytes_sent(Record const& record) {
-  return bytes_sent(record.operation, record.ranks, record.bytes);
-}
-
-/// The same for a whole log.
-constexpr std::int64_t bytes_sent(std::span<Record const> log) {
-  std::int64_t sum = 0;
-  for (Record const& record : log) {
-    sum += bytes_sent(record);
-  }
-  return sum;
-}
-
-/// "all-reduce (bucket 2): 1000 elements, 4000 bytes, 4 ranks, 6000 bytes sent"
-inline std::string to_string(Record const& record) {
-  std::string const label = to_string(record.label);
-  return std::string{name(record.operation)} + (label.empty() ? "" : " (" + label + ")") + ": " +
-         std::to_string(record.elements) + " elements, " + std::to_string(record.bytes) +
-         " bytes, " + std::to_string(record.ranks) + (record.ranks == 1 ? " rank, " : " ranks, ") +
-         std::to_string(bytes_sent(record)) + " bytes sent";
-}
-
-/// A communicator that logs. The primary template is the error path: C is no communicator.
-template <class C>
-class Recording {
-  static_assert(RankGroup<C>,
-                "Recording<C>: C must be a communicator, such as ThreadsCommunicator or "
-                "SelfCommunicator");
-};
-
-/// Does what C does and logs each call, before it is queued and on the caller's thread. A log that
-/// is full takes no more and counts what it missed, so that steps do not allocate.
-template <class C>
-  requires RankGroup<C>
-class Recording<C> {
- public:
-  using Stream = typename C::Stream;
-  static constexpr bool ordered = sums_in_order<C>;
-
-  /// @param capacity  records that the log has room for
-  explicit Recording(C communicator, std::size_t capacity = 4096)
-      : communicator_{std::move(communicator)} {
-    log_.reserve(capacity);
-  }
-
-  /// See AllReduces.
-  template <class T, class Op>
-    requires AllReduces<C, T, Op>
-  void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
-                  Stream& stream, Label label = {}) {
-    record(Operation::all_reduce, in.size(), in.size_bytes(), label);
-    if constexpr (requires { communicator_.all_reduce(in, out, op, stream, label); }) {
-      communicator_.all_reduce(in, out, op, stream, label);
-    } else {
-      communicator_.all_reduce(in, out, op, stream);
-    }
-  }
-
-  /// See ReduceScatters.
-  template <class T, class Op>
-    requires ReduceScatters<C, T, Op>
-  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
-                      Stream& stream, Label label = {}) {
-    record(Operation::reduce_scatter, in.size(), in.size_bytes(), label);
-    if constexpr (requires { communicator_.reduce_scatter(in, out, op, stream, label); }) {
-      communicator_.reduce_scatter(in, out, op, stream, label);
-    } else {
-      communicator_.reduce_scatter(in, out, op, stream);
-    }
-  }
-
-  /// See AllGathers.
-  template <class T>
-    requires AllGathers<C, T>
-  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
-                  Label label = {}) {
-    record(Operation::all_gather, out.size(), out.size_bytes(), label);
-    if constexpr (requires { communicator_.all_gather(in, out, stream, label); }) {
-      communicator_.all_gather(in, out, stream, label);
-    } else {
-      communicator_.all_gather(in, out, stream);
-    }
-  }
-
-  /// See Broadcasts.
-  template <class T>
-    requires Broadcasts<C, T>
-  void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
-    record(Operation::broadcast, data.size(), data.size_bytes(), label, root);
-    if constexpr (requires { communicator_.broadcast(data, root, stream, label); }) {
-      communicator_.broadcast(data, root, stream, label);
-    } else {
-      communicator_.broadcast(data, root, stream);
-    }
-  }
-
-  /// See SendsAndReceives.
-  template <class T>
-    requires SendsAndReceives<C, std::remove_const_t<T>>
-  void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
-    record(Operation::send, data.size(), data.size_bytes(), label, peer);
-    if constexpr (requires { communicator_.send(std::span<T const>{data}, peer, stream, label); }) {
-      communicator_.send(std::span<T const>{data}, peer, stream, label);
-    } else {
-      communicator_.send(std::span<T const>{data}, peer, stream);
-    }
-  }
-
-  /// See SendsAndReceives.
-  template <class T>
-    requires SendsAndReceives<C, T>
-  void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
-    record(Operation::receive, data.size(), data.size_bytes(), label, peer);
-    if constexpr (requires { communicator_.receive(data, peer, stream, label); }) {
-      communicator_.receive(data, peer, stream, label);
-    } else {
-      communicator_.receive(data, peer, stream);
-    }
-  }
-
-  /// See Exchanges; it is recorded as its messages, sends first.
-  template <class T>
-    requires Exchanges<C, T>
-  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
-                Stream& stream, Label label = {}) {
-    for (auto const& message : sends) {
-      record(Operation::send, message.data.size(), message.data.size_bytes(), label, message.peer);
-    }
-    for (auto const& message : receives) {
-      record(Operation::receive, message.data.size(), message.data.size_bytes(), label,
-             message.peer);
-    }
-    if constexpr (requires { communicator_.exchange(sends, receives, stream, label); }) {
-      communicator_.exchange(sends, receives, stream, label);
-    } else {
-      communicator_.exchange(sends, receives, stream);
-    }
-  }
-
-  /// See Barriers.
-  void barrier(Stream& stream, Label label = {}) requires Barriers<C> {
-    record(Operation::barrier, 0, 0, label);
-    if constexpr (requires { communicator_.barrier(stream, label); }) {
-      communicator_.barrier(stream, label);
-    } else {
-      communicator_.barrier(stream);
-    }
-  }
-
-  [[nodiscard]] int rank() const noexcept { return communicator_.rank(); }
-  [[nodiscard]] int size() const noexcept { return communicator_.size(); }
-
-  /// The calls so far, oldest first; valid until this object changes.
-  [[nodiscard]] std::span<Record const> log() const noexcept { return log_; }
-
-  /// Calls that the log had no room for.
-  [[nodiscard]] std::size_t missed() const noexcept { return missed_; }
-
-  /// Empties the log.
-  void clear() noexcept {
-    log_.clear();
-    missed_ = 0;
-  }
-
- private:
-  void record(Operation operation, std::size_t elements, std::size_t bytes, Label label,
-              int peer = -1) {
-    if (log_.size() == log_.capacity()) {
-      ++missed_;
-      return;
-    }
-    log_.push_back({operation, size(), static_cast<std::int64_t>(elements),
-                    static_cast<std::int64_t>(bytes), label, peer});
-  }
-
-  C communicator_;
-  std::vector<Record> log_;
-  std::size_t missed_ = 0;
-};
-
-}  // namespace tandem
-
-// ---- tandem/comm/self.hpp
-
-/// @file
-/// SelfCommunicator: a group of one, so that a program for many ranks also runs on one.
-///
-/// Its collectives exchange nothing. Where input and output are the same buffer, as the engine has
-/// them, nothing is queued either.
 
 // ---- tandem/comm/reduction.hpp
 
@@ -1155,6 +687,615 @@ using SelfCommunicator = BasicSelfCommunicator<host::Queue>;
 
 }  // namespace tandem
 
+// ---- tandem/comm/transport_options.hpp
+
+/// @file
+/// TransportOptions: what every transport is made with.
+
+// ---- tandem/comm/world.hpp
+
+/// @file
+/// World: the processes of one program, and which ranks live in each.
+///
+/// A plain value; train/ranks/world.hpp reads it from what mpirun, srun or torchrun leaves in the
+/// environment, and a program may fill it in itself.
+
+namespace tandem {
+
+/// Where the processes of a world meet for the first time; see rendezvous() in
+/// comm/rendezvous/rendezvous.hpp.
+struct Rendezvous {
+  /// "host:port", at which process 0 listens, or "file:PATH", where all processes may make files.
+  std::string address{};
+
+  /// Tells one start of the program from another, and its processes from strangers; agrees on all
+  /// processes. A guessable one, such as the number of a job, keeps no stranger away.
+  std::string token{};
+
+  /// A file of this user's with a further part of the token; a random one is made if there is none.
+  /// For processes that share a folder and nothing else that is secret. Over TCP only; may be
+  /// empty.
+  std::string token_file{};
+
+  /// If not null it is used and no address is needed: makes process 0's @p bytes those of every
+  /// process, as MPI_Bcast does.
+  void (*broadcast)(void* context, void* data, std::size_t bytes) = nullptr;
+  void* context = nullptr;
+};
+
+/// The processes of one program, this one among them. The ranks are dealt to them in order: with 8
+/// ranks and 2 processes, ranks 4 to 7 live in process 1.
+struct World {
+  int processes = 1;
+  int process = 0;
+
+  /// This process among those on its machine: which of the machine's devices are its own.
+  int local_process = 0;
+
+  Rendezvous rendezvous{};
+};
+
+/// @throws ContractError  the numbers of @p world contradict each other
+template <class = void>  // compiled where it is called, not by every include
+void check_world(World const& world) {
+  auto const fail = [&world](std::string const& what) {
+    throw ContractError{"World: " + what + " (process " + std::to_string(world.process) + " of " +
+                        std::to_string(world.processes) + ", number " +
+                        std::to_string(world.local_process) + " on its machine)"};
+  };
+  if (world.processes < 1) {
+    fail("there must be at least one process");
+  }
+  if (world.process < 0 || world.process >= world.processes) {
+    fail("the processes are numbered from 0 up");
+  }
+  if (world.local_process < 0 || world.local_process > world.process) {
+    fail("a machine's processes are numbered from 0 up, in the order of all processes");
+  }
+}
+
+/// How many of @p ranks live in each process.
+/// @throws ContractError  check_world() fails, or @p ranks is no multiple of the processes
+template <class = void>
+int local_ranks(World const& world, int ranks) {
+  check_world(world);
+  if (ranks % world.processes != 0) {
+    throw ContractError{"World: a strategy of " + std::to_string(ranks) +
+                        " ranks cannot be dealt to " + std::to_string(world.processes) +
+                        " processes: start as many as divide the ranks"};
+  }
+  return ranks / world.processes;
+}
+
+/// The first rank that lives in this process. @throws ContractError  as local_ranks() does
+template <class = void>
+int first_rank(World const& world, int ranks) {
+  return world.process * local_ranks(world, ranks);
+}
+
+}  // namespace tandem
+
+// ---- tandem/core/clock.hpp
+
+/// @file
+/// The durations and clocks of std::chrono, for less compile time than <chrono> costs.
+///
+/// <chrono> also brings the calendar, and <sstream> for it. <condition_variable> has the rest,
+/// since its waits take durations; a library in which it has not will not compile this header.
+
+namespace tandem::detail {
+
+using ClockCheck = std::chrono::time_point<std::chrono::steady_clock, std::chrono::milliseconds>;
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+/// How a transport's ranks wait for each other, what its messages say, and where its ranks live.
+struct TransportOptions {
+  /// How long a rank waits for the others before it gives up, for itself and the whole group.
+  std::chrono::milliseconds timeout = std::chrono::seconds{600};
+
+  /// Words for what a rank stored in progress(rank), such as "at action 1F3"; null: say nothing.
+  std::string (*describe_progress)(int rank, std::uint64_t progress) = nullptr;
+
+  /// Begins the group's messages if not null: with several groups, ranks alone are ambiguous.
+  char const* name = nullptr;
+
+  /// The processes that the ranks are dealt to. Only transports between processes take several.
+  World world{};
+
+  /// Groups of some of the ranks, beside that of all; agrees on all processes. What one rank fails
+  /// in or waits for too long ends the waiting of all, in whichever group.
+  std::vector<RankSet> groups{};
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Models RankTransport, for the one rank 0.
+template <class Stream>
+class OneRankTransport {
+ public:
+  using Communicator = BasicSelfCommunicator<Stream>;
+
+  /// @throws ContractError  there are several processes, the time-out is not positive, or a group
+  /// has another rank than rank 0
+  template <class = void>  // compiled where it is called, not by every include
+  explicit OneRankTransport(TransportOptions const& options) : sets_{options.groups} {
+    check_world(options.world);
+    expects(options.world.processes == 1,
+            "a strategy of one rank runs in one process, and the program was started as several: "
+            "start it once, or take a strategy of more ranks");
+    expects(options.timeout.count() > 0, "the timeout must be positive");
+    detail::check_groups(sets_, 1);
+  }
+
+  [[nodiscard]] static int first_rank() noexcept { return 0; }
+  [[nodiscard]] static int local_ranks() noexcept { return 1; }
+  [[nodiscard]] static int device_of(int /*local*/) noexcept { return 0; }
+  [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
+  /// @throws ContractError  there is no such group, or the rank is no member of it
+  [[nodiscard]] Communicator communicator(int rank, int group) const {
+    static_cast<void>(detail::member_of(sets_, rank, group));
+    return {};
+  }
+  [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
+  static void abort(int /*rank*/, std::string_view /*reason*/) {}
+  static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
+
+ private:
+  std::vector<RankSet> sets_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/comm/recording.hpp
+
+/// @file
+/// Recording: any communicator, with a log of what went through it.
+///
+/// Tests compare the log with what the planner predicts; nothing is timed, nothing is changed.
+
+// ---- tandem/comm/concepts.hpp
+
+/// @file
+/// What a communicator can do: one small concept an operation, composed by those who need several.
+///
+/// A collective is queued on a stream and returns; its errors come out of that stream. All ranks of
+/// a group must queue the same collectives in the same order, each rank on one stream of its own.
+/// The last argument of each is a Label, by which messages and records name the call; it need not
+/// agree on all ranks, and a communicator that has no use for it leaves it unread.
+
+namespace tandem {
+
+/// One rank's end of a group of ranks. rank() is in [0, size()); size() is the same on every rank.
+template <class C>
+concept RankGroup = requires(C const& comm) {
+  typename C::Stream;
+  { comm.rank() }
+  noexcept->std::same_as<int>;
+  { comm.size() }
+  noexcept->std::same_as<int>;
+};
+
+/// all_reduce(in, out, op, stream, label): out[i] becomes op over all the ranks' in[i], on every
+/// rank.
+///
+/// in:     its size agrees on all ranks, its values need not; read by all ranks, so that it must
+///         not change until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// op:     agrees on all ranks.
+/// stream: this rank's own; a place on it is where the buffers change hands, before and after.
+/// Cost:   at least 2 (n - 1) / n * bytes(in), sent and received by each of n ranks.
+/// @pre    in.size() == out.size(); in and out are equal or do not overlap
+template <class C, class T, class Op>
+concept AllReduces = RankGroup<C> && requires(C& comm, std::span<T const> in, std::span<T> out,
+                                              Op op, typename C::Stream& stream, Label label) {
+  { comm.all_reduce(in, out, op, stream, label) } -> std::same_as<void>;
+};
+
+/// broadcast(data, root, stream, label): data becomes root's data on every rank.
+///
+/// data:   its size agrees on all ranks; until the stream has passed the call it is read on the
+///         root, where it must not change, and written elsewhere.
+/// root:   agrees on all ranks.
+/// stream: this rank's own.
+/// Cost:   bytes(data) received by each rank but the root.
+/// @pre    root is in [0, size())
+template <class C, class T>
+concept Broadcasts = RankGroup<C> &&
+    requires(C& comm, std::span<T> data, int root, typename C::Stream& stream, Label label) {
+  { comm.broadcast(data, root, stream, label) } -> std::same_as<void>;
+};
+
+/// reduce_scatter(in, out, op, stream, label): out[i] becomes op over all the ranks' in[k n + i],
+/// where k is this rank and n = out.size(): rank k keeps the k-th of size() equal parts of the
+/// result.
+///
+/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// op:     agrees on all ranks.
+/// stream: this rank's own.
+/// Cost:   at least (n - 1) / n * bytes(in), sent and received by each of n ranks.
+/// @pre    in.size() == size() * out.size(); out is this rank's part of in or overlaps none of it
+template <class C, class T, class Op>
+concept ReduceScatters = RankGroup<C> && requires(C& comm, std::span<T const> in, std::span<T> out,
+                                                  Op op, typename C::Stream& stream, Label label) {
+  { comm.reduce_scatter(in, out, op, stream, label) } -> std::same_as<void>;
+};
+
+/// all_gather(in, out, stream, label): out[k n + i] becomes rank k's in[i], for every rank k, where
+/// n = in.size().
+///
+/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// stream: this rank's own.
+/// Cost:   at least (n - 1) / n * bytes(out), sent and received by each of n ranks.
+/// @pre    out.size() == size() * in.size(); in is this rank's part of out or overlaps none of it
+template <class C, class T>
+concept AllGathers = RankGroup<C> && requires(C& comm, std::span<T const> in, std::span<T> out,
+                                              typename C::Stream& stream, Label label) {
+  { comm.all_gather(in, out, stream, label) } -> std::same_as<void>;
+};
+
+/// send(data, peer, stream, label) on one rank and receive(data, peer, stream, label) on the other:
+/// the receiver's data becomes the sender's. The messages from one rank to another arrive in the
+/// order in which they were sent; every send has one receive.
+///
+/// data:   its size agrees on both ranks; until the stream has passed the call it is read on the
+///         sender, where it must not change, and written on the receiver.
+/// peer:   the other rank.
+/// stream: this rank's own. A send may hold it up until the receiver comes. A communicator that
+///         says `messages_in_flight` = n lets n messages of a pair and direction pass before that.
+/// Cost:   bytes(data), sent and received.
+/// @pre    peer is in [0, size()) and is not this rank
+template <class C, class T>
+concept SendsAndReceives = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, int peer, typename C::Stream& stream,
+             Label label) {
+  { comm.send(in, peer, stream, label) } -> std::same_as<void>;
+  { comm.receive(out, peer, stream, label) } -> std::same_as<void>;
+};
+
+/// exchange(sends, receives, stream, label): all these messages at once, so that ranks may send to
+/// each other without thinking of an order. Each end of a message may be in an exchange or alone.
+///
+/// sends, receives: need not agree; their buffers are as in send() and receive(). The two lists
+///                  themselves are read before the call returns.
+/// @pre    at most one message to and one from each other rank
+template <class C, class T>
+concept Exchanges = RankGroup<C> &&
+    requires(C& comm, std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+             typename C::Stream& stream, Label label) {
+  { comm.exchange(sends, receives, stream, label) } -> std::same_as<void>;
+};
+
+/// barrier(stream, label): no rank's stream passes the call before every rank's stream has reached
+/// it. The caller goes on; to hold it back too, wait for the stream.
+///
+/// stream: this rank's own.
+template <class C>
+concept Barriers = RankGroup<C> && requires(C& comm, typename C::Stream& stream, Label label) {
+  { comm.barrier(stream, label) } -> std::same_as<void>;
+};
+
+/// Whether a communicator's calls can be recorded: not if the host takes part in them.
+template <class C>
+inline constexpr bool is_capturable = [] {
+  if constexpr (requires { C::capturable; }) {
+    return bool{C::capturable};
+  } else {
+    return false;
+  }
+}();
+
+}  // namespace tandem
+
+// ---- tandem/comm/ordered.hpp
+
+/// @file
+/// Whether a communicator adds in a fixed order, and what an order costs where it does not.
+
+// ---- tandem/comm/share.hpp
+
+/// @file
+/// detail::share_of: the part of an array that one rank works on for all.
+
+namespace tandem::detail {
+
+/// A rank's share of @p count elements: whole cache lines, so that no two ranks write to one.
+struct Share {
+  std::size_t begin;
+  std::size_t end;
+};
+
+/// The size of all shares but those at the end, which may be smaller or empty.
+constexpr std::size_t share_size(int ranks, std::size_t count, std::size_t element_bytes) {
+  std::size_t const line = element_bytes < 64 ? 64 / element_bytes : 1;
+  auto const n = static_cast<std::size_t>(ranks);
+  return ((count + n - 1) / n + line - 1) / line * line;
+}
+
+constexpr Share share_of(int rank, int ranks, std::size_t count, std::size_t element_bytes) {
+  std::size_t const size = share_size(ranks, count, element_bytes);
+  std::size_t const begin = std::min(count, size * static_cast<std::size_t>(rank));
+  return {begin, std::min(count, begin + size)};
+}
+
+/// Whether two buffers have no byte in common.
+template <class T>
+bool disjoint(std::span<T const> a, std::span<T const> b) {
+  auto const from = reinterpret_cast<std::uintptr_t>(a.data());
+  auto const to = reinterpret_cast<std::uintptr_t>(b.data());
+  return from + a.size_bytes() <= to || to + b.size_bytes() <= from;
+}
+
+/// Whether two buffers of one size are the same elements or have none in common.
+template <class T>
+bool equal_or_disjoint(std::span<T const> a, std::span<T const> b) {
+  return a.data() == b.data() || disjoint(a, b);
+}
+
+/// Whether @p part is the @p rank -th of @p whole's equal parts, or not in it at all.
+template <class T>
+bool part_or_disjoint(int rank, std::span<T const> whole, std::span<T const> part) {
+  return part.data() == whole.data() + static_cast<std::size_t>(rank) * part.size() ||
+         disjoint(whole, part);
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+/// Whether a communicator adds in an order fixed by rank. It says so by `ordered = true`; one that
+/// says nothing may add as it likes.
+template <class C>
+inline constexpr bool sums_in_order = [] {
+  if constexpr (requires { C::ordered; }) {
+    return bool{C::ordered};
+  } else {
+    return false;
+  }
+}();
+
+/// Bytes that all_reduce_ordered() needs between the ranks of a C for @p count elements: none where
+/// all_reduce() is ordered itself, else about (n - 1) / n of those of the elements.
+template <class C, class T>
+constexpr std::size_t ordered_scratch_bytes(std::size_t count, int ranks) {
+  if constexpr (sums_in_order<C>) {
+    return 0;
+  } else {
+    return static_cast<std::size_t>(ranks - 1) * detail::share_size(ranks, count, sizeof(T)) *
+           sizeof(T);
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/comm/volume.hpp
+
+/// @file
+/// Bytes that a collective must send, for the planner's predictions and for the records' check.
+///
+/// These are the least possible, which rings reach and shared memory too; not what a library sends.
+
+namespace tandem {
+
+/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes are reduced onto all:
+/// 2 (n - 1) / n * bytes. As many are received.
+/// Source: Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 2009.
+constexpr std::int64_t all_reduce_bytes(int ranks, std::int64_t bytes) {
+  return (2 * (ranks - std::int64_t{1}) * bytes + ranks - 1) / ranks;
+}
+
+/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes go from one to all:
+/// (n - 1) / n * bytes.
+constexpr std::int64_t broadcast_bytes(int ranks, std::int64_t bytes) {
+  return ((ranks - std::int64_t{1}) * bytes + ranks - 1) / ranks;
+}
+
+/// Bytes each of @p ranks sends, on average and rounded up, when @p bytes that all hold are reduced
+/// and each keeps its part: (n - 1) / n * bytes.
+constexpr std::int64_t reduce_scatter_bytes(int ranks, std::int64_t bytes) {
+  return broadcast_bytes(ranks, bytes);
+}
+
+/// Bytes each of @p ranks sends, on average and rounded up, when the parts of all make @p bytes:
+/// (n - 1) / n * bytes.
+constexpr std::int64_t all_gather_bytes(int ranks, std::int64_t bytes) {
+  return broadcast_bytes(ranks, bytes);
+}
+
+/// Of any, by name. @p bytes are those of the whole: of a reduce-scatter's input, of an
+/// all-gather's output. A barrier sends nothing that counts, and a receive nothing at all.
+constexpr std::int64_t bytes_sent(Operation operation, int ranks, std::int64_t bytes) {
+  switch (operation) {
+    case Operation::all_reduce:
+      return all_reduce_bytes(ranks, bytes);
+    case Operation::broadcast:
+      return broadcast_bytes(ranks, bytes);
+    case Operation::reduce_scatter:
+      return reduce_scatter_bytes(ranks, bytes);
+    case Operation::all_gather:
+      return all_gather_bytes(ranks, bytes);
+    case Operation::send:
+      return bytes;
+    case Operation::receive:
+    case Operation::barrier:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One collective or message that a rank has queued. Elements and bytes are those of the whole: of
+/// a reduce-scatter's input, of an all-gather's output.
+struct Record {
+  Operation operation = Operation::barrier;
+  int ranks = 1;
+  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
+  Label label{};
+  int peer = -1;  ///< of a send or a receive; the root of a broadcast
+};
+
+/// Bytes that this rank had to send, in a collective on average over the ranks: see
+/// comm/volume.hpp.
+constexpr std::int64_t bytes_sent(Record const& record) {
+  return bytes_sent(record.operation, record.ranks, record.bytes);
+}
+
+/// The same for a whole log.
+constexpr std::int64_t bytes_sent(std::span<Record const> log) {
+  std::int64_t sum = 0;
+  for (Record const& record : log) {
+    sum += bytes_sent(record);
+  }
+  return sum;
+}
+
+/// "all-reduce (bucket 2): 1000 elements, 4000 bytes, 4 ranks, 6000 bytes sent"
+inline std::string to_string(Record const& record) {
+  std::string const label = to_string(record.label);
+  return std::string{name(record.operation)} + (label.empty() ? "" : " (" + label + ")") + ": " +
+         std::to_string(record.elements) + " elements, " + std::to_string(record.bytes) +
+         " bytes, " + std::to_string(record.ranks) + (record.ranks == 1 ? " rank, " : " ranks, ") +
+         std::to_string(bytes_sent(record)) + " bytes sent";
+}
+
+/// A communicator that logs. The primary template is the error path: C is no communicator.
+template <class C>
+class Recording {
+  static_assert(RankGroup<C>,
+                "Recording<C>: C must be a communicator, such as ThreadsCommunicator or "
+                "SelfCommunicator");
+};
+
+/// Does what C does and logs each call, before it is queued and on the caller's thread. A log that
+/// is full takes no more and counts what it missed, so that steps do not allocate.
+template <class C>
+  requires RankGroup<C>
+class Recording<C> {
+ public:
+  using Stream = typename C::Stream;
+  static constexpr bool ordered = sums_in_order<C>;
+
+  /// @param capacity  records that the log has room for
+  explicit Recording(C communicator, std::size_t capacity = 4096)
+      : communicator_{std::move(communicator)} {
+    log_.reserve(capacity);
+  }
+
+  /// See AllReduces.
+  template <class T, class Op>
+    requires AllReduces<C, T, Op>
+  void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                  Stream& stream, Label label = {}) {
+    record(Operation::all_reduce, in.size(), in.size_bytes(), label);
+    communicator_.all_reduce(in, out, op, stream, label);
+  }
+
+  /// See ReduceScatters.
+  template <class T, class Op>
+    requires ReduceScatters<C, T, Op>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                      Stream& stream, Label label = {}) {
+    record(Operation::reduce_scatter, in.size(), in.size_bytes(), label);
+    communicator_.reduce_scatter(in, out, op, stream, label);
+  }
+
+  /// See AllGathers.
+  template <class T>
+    requires AllGathers<C, T>
+  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
+                  Label label = {}) {
+    record(Operation::all_gather, out.size(), out.size_bytes(), label);
+    communicator_.all_gather(in, out, stream, label);
+  }
+
+  /// See Broadcasts.
+  template <class T>
+    requires Broadcasts<C, T>
+  void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
+    record(Operation::broadcast, data.size(), data.size_bytes(), label, root);
+    communicator_.broadcast(data, root, stream, label);
+  }
+
+  /// See SendsAndReceives.
+  template <class T>
+    requires SendsAndReceives<C, std::remove_const_t<T>>
+  void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    record(Operation::send, data.size(), data.size_bytes(), label, peer);
+    communicator_.send(std::span<T const>{data}, peer, stream, label);
+  }
+
+  /// See SendsAndReceives.
+  template <class T>
+    requires SendsAndReceives<C, T>
+  void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
+    record(Operation::receive, data.size(), data.size_bytes(), label, peer);
+    communicator_.receive(data, peer, stream, label);
+  }
+
+  /// See Exchanges; it is recorded as its messages, sends first.
+  template <class T>
+    requires Exchanges<C, T>
+  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+                Stream& stream, Label label = {}) {
+    for (auto const& message : sends) {
+      record(Operation::send, message.data.size(), message.data.size_bytes(), label, message.peer);
+    }
+    for (auto const& message : receives) {
+      record(Operation::receive, message.data.size(), message.data.size_bytes(), label,
+             message.peer);
+    }
+    communicator_.exchange(sends, receives, stream, label);
+  }
+
+  /// See Barriers.
+  void barrier(Stream& stream, Label label = {}) requires Barriers<C> {
+    record(Operation::barrier, 0, 0, label);
+    communicator_.barrier(stream, label);
+  }
+
+  [[nodiscard]] int rank() const noexcept { return communicator_.rank(); }
+  [[nodiscard]] int size() const noexcept { return communicator_.size(); }
+
+  /// The calls so far, oldest first; valid until this object changes.
+  [[nodiscard]] std::span<Record const> log() const noexcept { return log_; }
+
+  /// Calls that the log had no room for.
+  [[nodiscard]] std::size_t missed() const noexcept { return missed_; }
+
+  /// Empties the log.
+  void clear() noexcept {
+    log_.clear();
+    missed_ = 0;
+  }
+
+ private:
+  void record(Operation operation, std::size_t elements, std::size_t bytes, Label label,
+              int peer = -1) {
+    if (log_.size() == log_.capacity()) {
+      ++missed_;
+      return;
+    }
+    log_.push_back({operation, size(), static_cast<std::int64_t>(elements),
+                    static_cast<std::int64_t>(bytes), label, peer});
+  }
+
+  C communicator_;
+  std::vector<Record> log_;
+  std::size_t missed_ = 0;
+};
+
+}  // namespace tandem
+
 // ---- tandem/comm/threads/communicator.hpp
 
 /// @file
@@ -1430,20 +1571,6 @@ class WaitChain {
   std::string prefix_;
   std::string text_;
 };
-
-}  // namespace tandem::detail
-
-// ---- tandem/core/clock.hpp
-
-/// @file
-/// The durations and clocks of std::chrono, for less compile time than <chrono> costs.
-///
-/// <chrono> also brings the calendar, and <sstream> for it. <condition_variable> has the rest,
-/// since its waits take durations; a library in which it has not will not compile this header.
-
-namespace tandem::detail {
-
-using ClockCheck = std::chrono::time_point<std::chrono::steady_clock, std::chrono::milliseconds>;
 
 }  // namespace tandem::detail
 
@@ -1855,117 +1982,6 @@ class Mail {
 /// @file
 /// ThreadsOptions: how ranks that are threads of one process wait for each other.
 
-// ---- tandem/comm/transport_options.hpp
-
-/// @file
-/// TransportOptions: what every transport is made with.
-
-// ---- tandem/comm/world.hpp
-
-/// @file
-/// World: the processes of one program, and which ranks live in each.
-///
-/// A plain value; train/ranks/world.hpp reads it from what mpirun, srun or torchrun leaves in the
-/// environment, and a program may fill it in itself.
-
-namespace tandem {
-
-/// Where the processes of a world meet for the first time; see rendezvous() in
-/// comm/rendezvous/rendezvous.hpp.
-struct Rendezvous {
-  /// "host:port", at which process 0 listens, or "file:PATH", where all processes may make files.
-  std::string address{};
-
-  /// Tells one start of the program from another, and its processes from strangers; agrees on all
-  /// processes. A guessable one, such as the number of a job, keeps no stranger away.
-  std::string token{};
-
-  /// A file of this user's with a further part of the token; a random one is made if there is none.
-  /// For processes that share a folder and nothing else that is secret. Over TCP only; may be
-  /// empty.
-  std::string token_file{};
-
-  /// If not null it is used and no address is needed: makes process 0's @p bytes those of every
-  /// process, as MPI_Bcast does.
-  void (*broadcast)(void* context, void* data, std::size_t bytes) = nullptr;
-  void* context = nullptr;
-};
-
-/// The processes of one program, this one among them. The ranks are dealt to them in order: with 8
-/// ranks and 2 processes, ranks 4 to 7 live in process 1.
-struct World {
-  int processes = 1;
-  int process = 0;
-
-  /// This process among those on its machine: which of the machine's devices are its own.
-  int local_process = 0;
-
-  Rendezvous rendezvous{};
-};
-
-/// @throws ContractError  the numbers of @p world contradict each other
-template <class = void>  // compiled where it is called, not by every include
-void check_world(World const& world) {
-  auto const fail = [&world](std::string const& what) {
-    throw ContractError{"World: " + what + " (process " + std::to_string(world.process) + " of " +
-                        std::to_string(world.processes) + ", number " +
-                        std::to_string(world.local_process) + " on its machine)"};
-  };
-  if (world.processes < 1) {
-    fail("there must be at least one process");
-  }
-  if (world.process < 0 || world.process >= world.processes) {
-    fail("the processes are numbered from 0 up");
-  }
-  if (world.local_process < 0 || world.local_process > world.process) {
-    fail("a machine's processes are numbered from 0 up, in the order of all processes");
-  }
-}
-
-/// How many of @p ranks live in each process.
-/// @throws ContractError  check_world() fails, or @p ranks is no multiple of the processes
-template <class = void>
-int local_ranks(World const& world, int ranks) {
-  check_world(world);
-  if (ranks % world.processes != 0) {
-    throw ContractError{"World: a strategy of " + std::to_string(ranks) +
-                        " ranks cannot be dealt to " + std::to_string(world.processes) +
-                        " processes: start as many as divide the ranks"};
-  }
-  return ranks / world.processes;
-}
-
-/// The first rank that lives in this process. @throws ContractError  as local_ranks() does
-template <class = void>
-int first_rank(World const& world, int ranks) {
-  return world.process * local_ranks(world, ranks);
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// How a transport's ranks wait for each other, what its messages say, and where its ranks live.
-struct TransportOptions {
-  /// How long a rank waits for the others before it gives up, for itself and the whole group.
-  std::chrono::milliseconds timeout = std::chrono::seconds{600};
-
-  /// Words for what a rank stored in progress(rank), such as "at action 1F3"; null: say nothing.
-  std::string (*describe_progress)(int rank, std::uint64_t progress) = nullptr;
-
-  /// Begins the group's messages if not null: with several groups, ranks alone are ambiguous.
-  char const* name = nullptr;
-
-  /// The processes that the ranks are dealt to. Only transports between processes take several.
-  World world{};
-
-  /// Groups of some of the ranks, beside that of all; agrees on all processes. What one rank fails
-  /// in or waits for too long ends the waiting of all, in whichever group.
-  std::vector<RankSet> groups{};
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 /// How a ThreadsGroup waits, and what its messages say.
@@ -2222,10 +2238,23 @@ class ThreadsGroup {
 
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
 
-  /// fill(box) when the next place from @p rank to @p peer is free.
+  /// fill(box) when the next place from @p rank to @p peer is free. Where there is no memory for
+  /// the message the group fails: its sender may itself wait for what the receiver sends later.
   template <class Fill>
   void send(int rank, int peer, detail::Call const& call, Fill const& fill) {
-    mail_.send(rank, peer, call, fill, Where{*this});
+    try {
+      mail_.send(rank, peer, call, fill, Where{*this});
+    } catch (AbortedError const&) {
+      throw;
+    } catch (TimeoutError const&) {
+      throw;
+    } catch (Error const& error) {
+      abort(rank, error.what());
+      throw;
+    } catch (std::bad_alloc const&) {
+      abort(rank, "out of memory for a message; use a smaller batch or more microbatches");
+      throw;
+    }
   }
 
   /// drain(box) when a message from @p peer to @p rank has come.
@@ -2586,9 +2615,6 @@ class ThreadsTransport {
  public:
   using Communicator = ThreadsCommunicator;
 
-  /// Whether a communicator's calls may be captured into a graph.
-  static constexpr bool capturable = false;
-
   /// @throws ContractError  the time-out is not positive, or there are several processes
   /// @throws ContractError  a group names a rank twice, or one that there is not
   explicit ThreadsTransport(TransportOptions const& options)
@@ -2633,32 +2659,11 @@ class ThreadsTransport {
   std::vector<std::unique_ptr<ThreadsGroup>> groups_;
 };
 
-/// A strategy of one device: nobody to wait for, and no group has more than the one rank.
+/// A strategy of one device starts no group.
 template <>
-class ThreadsTransport<1> {
+class ThreadsTransport<1> : public OneRankTransport<host::Queue> {
  public:
-  using Communicator = SelfCommunicator;
-  static constexpr bool capturable = false;
-
-  explicit ThreadsTransport(TransportOptions const& options) : sets_{options.groups} {
-    static_cast<void>(threads_options(options));
-    detail::check_groups(sets_, 1);
-  }
-
-  [[nodiscard]] static int first_rank() noexcept { return 0; }
-  [[nodiscard]] static int local_ranks() noexcept { return 1; }
-  [[nodiscard]] static int device_of(int local) noexcept { return local; }
-  [[nodiscard]] static Communicator communicator(int /*rank*/) { return {}; }
-  [[nodiscard]] Communicator communicator(int rank, int group) const {
-    static_cast<void>(detail::member_of(sets_, rank, group));
-    return {};
-  }
-  [[nodiscard]] static std::atomic<std::uint64_t>* progress(int /*rank*/) { return nullptr; }
-  static void abort(int /*rank*/, std::string_view /*reason*/) {}
-  static void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {}
-
- private:
-  std::vector<RankSet> sets_;
+  using OneRankTransport::OneRankTransport;
 };
 
 /// Another transport whose communicators log every call: how tests and planners count bytes.
@@ -4567,6 +4572,358 @@ class TensorDataset<T> {
 /// nothing, looks up nothing and calls nothing virtually. Libraries do as they like: each run of a
 /// oneDNN primitive makes some small objects (193 a step of SmallCnn), and so may OpenMP.
 
+// ---- tandem/engine/links/concepts.hpp
+
+/// @file
+/// Carries: what a rank asks of its communicators, by what its program sends.
+
+// ---- tandem/strategy/batch/options.hpp
+
+/// @file
+/// Options of strategies as types, and Batching, the value that they are lowered to.
+///
+/// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
+
+// ---- tandem/core/bfloat16.hpp
+
+/// @file
+/// BFloat16: the upper half of a float, as storage; arithmetic is done in float.
+
+// ---- tandem/core/round_to_odd.hpp
+
+/// @file
+/// round_to_odd: a double as a float that can be rounded again, as if it were for the first time.
+
+namespace tandem {
+
+/// @p value itself if it is a float, else of its two neighbours the one whose last bit is set.
+/// Rounded to 22 bits or fewer, that gives what rounding @p value once gives: the last bit says
+/// that something was behind it. A NaN stays one, what is beyond the floats becomes the largest.
+/// Source: Boldo and Melquiond, "When double rounding is odd", 2005.
+TANDEM_HOST_DEVICE constexpr float round_to_odd(double value) {
+  constexpr double largest = 0x1.fffffep127;
+  if (value != value || value - value != 0.0) {  // a NaN, an infinity
+    return static_cast<float>(value);
+  }
+  if (value > largest || value < -largest) {
+    return value > 0.0 ? 0x1.fffffep127F : -0x1.fffffep127F;
+  }
+  auto const nearest = static_cast<float>(value);
+  auto const back = static_cast<double>(nearest);
+  auto const word = __builtin_bit_cast(std::uint32_t, nearest);
+  if (back == value || (word & 1U) != 0) {
+    return nearest;
+  }
+  bool const beyond = value > 0.0 ? back > value : back < value;  // nearest is larger in magnitude
+  return __builtin_bit_cast(float, beyond ? word - 1U : word + 1U);
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// 1 sign bit, 8 exponent bits, 7 fraction bits; the same bits as CUDA's __nv_bfloat16.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+
+  BFloat16() = default;
+  /// Rounds to nearest, ties to even; a NaN stays one.
+  TANDEM_HOST_DEVICE explicit constexpr BFloat16(float value) : bits{rounded(value)} {}
+  /// The same of a double, rounded once.
+  template <std::same_as<double> Double>
+  TANDEM_HOST_DEVICE explicit constexpr BFloat16(Double value) : BFloat16{round_to_odd(value)} {}
+  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
+  }
+  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
+    return static_cast<double>(static_cast<float>(*this));
+  }
+
+  /// One rounding; what reductions of 16-bit messages need.
+  TANDEM_HOST_DEVICE friend constexpr BFloat16 operator+(BFloat16 a, BFloat16 b) {
+    return BFloat16{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator>(BFloat16 a, BFloat16 b) {
+    return static_cast<float>(a) > static_cast<float>(b);
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator==(BFloat16 a, BFloat16 b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+
+ private:
+  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
+    auto const word = __builtin_bit_cast(std::uint32_t, value);
+    if ((word & 0x7FFFFFFFU) > 0x7F800000U) {
+      return static_cast<std::uint16_t>((word >> 16) | 0x40U);
+    }
+    return static_cast<std::uint16_t>((word + 0x7FFFU + ((word >> 16) & 1U)) >> 16);
+  }
+};
+
+static_assert(sizeof(BFloat16) == 2);
+
+}  // namespace tandem
+
+// ---- tandem/core/float16.hpp
+
+/// @file
+/// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
+
+namespace tandem {
+
+/// 1 sign bit, 5 exponent bits, 10 fraction bits; the same bits as CUDA's __half.
+struct Float16 {
+  std::uint16_t bits = 0;
+
+  Float16() = default;
+  /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
+  /// one.
+  TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
+  /// The same of a double, rounded once.
+  template <std::same_as<double> Double>
+  TANDEM_HOST_DEVICE explicit constexpr Float16(Double value) : Float16{round_to_odd(value)} {}
+  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
+    std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+    std::uint32_t const exponent = (bits >> 10) & 0x1FU;
+    std::uint32_t const fraction = bits & 0x3FFU;
+    if (exponent == 0) {  // zero or subnormal: fraction times 2⁻²⁴, exact
+      float const magnitude = static_cast<float>(fraction) * 0x1p-24F;
+      return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, magnitude) | sign);
+    }
+    std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
+    return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
+  }
+  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
+    return static_cast<double>(static_cast<float>(*this));
+  }
+
+  /// One rounding; what reductions of 16-bit messages need.
+  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
+    return Float16{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
+    return static_cast<float>(a) > static_cast<float>(b);
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+
+ private:
+  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
+    auto const word = __builtin_bit_cast(std::uint32_t, value);
+    std::uint32_t const sign = (word >> 16) & 0x8000U;
+    std::uint32_t const magnitude = word & 0x7FFFFFFFU;
+    std::uint32_t result = 0;
+    if (magnitude > 0x7F800000U) {  // a NaN: quiet, with the upper bits of its payload
+      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
+    } else if (magnitude >= 0x47800000U) {  // 2¹⁶ and above
+      result = 0x7C00U;
+    } else if (magnitude >= 0x38800000U) {  // normal, from 2⁻¹⁴ on; may carry into infinity
+      std::uint32_t const rebiased = magnitude - (112U << 23);
+      result = (rebiased + 0xFFFU + ((rebiased >> 13) & 1U)) >> 13;
+    } else if (magnitude >= 0x33000000U) {  // from 2⁻²⁵ on, half the smallest subnormal
+      std::uint32_t const significand = (magnitude & 0x7FFFFFU) | 0x800000U;
+      std::uint32_t const shift = 126U - (magnitude >> 23);  // to units of 2⁻²⁴
+      std::uint32_t const half = 1U << (shift - 1);
+      result = (significand + half - 1 + ((significand >> shift) & 1U)) >> shift;
+    }
+    return static_cast<std::uint16_t>(sign | result);
+  }
+};
+
+static_assert(sizeof(Float16) == 2);
+
+}  // namespace tandem
+
+namespace tandem {
+
+// In these types the sentence stands last: clang drops the members behind one that fails.
+
+namespace detail {
+
+template <int Count>
+struct MicrobatchesIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
+};
+
+}  // namespace detail
+
+/// Each replica takes its shard of the batch in Count parts, one after another (gradient
+/// accumulation). The microbatch is the unit of batch-norm statistics.
+template <int Count>
+struct Microbatches {
+  static constexpr int microbatches = Count >= 1 ? Count : 1;
+  static_assert(detail::MicrobatchesIsSound<Count>::value);
+};
+
+/// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
+template <int... Weights>
+struct Weighted {
+  static constexpr int count = sizeof...(Weights);
+  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
+  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
+                    (0 + ... + Weights) > 0,
+                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
+};
+
+/// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
+/// fixes. A leaf is a run of consecutive microbatches; Leaves is how many the whole batch has, by
+/// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
+template <int Leaves = 0>
+struct Reproducible {
+  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
+  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
+};
+
+/// Sizes of the gradient buckets: the first small, so that reduction begins early.
+template <std::int64_t First, std::int64_t Rest>
+struct BucketBytes {
+  static constexpr std::int64_t first_bucket = First;
+  static constexpr std::int64_t bucket = Rest;
+  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
+};
+
+/// Gradients as they are sent: exact, or rounded to 16 bits.
+enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
+
+/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
+/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
+/// Float16 has fewer bits below 6e-5 and none below 6e-8, and it ends at 65,504.
+template <class E>
+struct Wire {
+  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
+                                     : std::same_as<E, Float16> ? WireFormat::float16
+                                                                : WireFormat::exact;
+  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
+                "Wire<E>: E must be BFloat16 or Float16");
+};
+
+/// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
+/// `microbatches` consecutive ones from r * microbatches.
+struct Batching {
+  int replicas = 1;
+  int microbatches = 1;  ///< of one replica
+  int shards = 0;        ///< weighted shards; 0: all microbatches alike
+  int weight[64] = {};
+  bool reproducible = false;
+  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  WireFormat wire = WireFormat::exact;
+  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+
+  [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+  /// The index among all of them of a replica's microbatch @p own.
+  [[nodiscard]] constexpr int global(int replica, int own) const {
+    return replica * microbatches + own;
+  }
+  /// Who takes a microbatch, counted over all replicas.
+  [[nodiscard]] constexpr int replica_of(int global) const { return global / microbatches; }
+  /// Which of the replica's @p copies of the model takes it: each has as many, in order.
+  [[nodiscard]] constexpr int copy_of(int global, int copies) const {
+    return global % microbatches * copies / microbatches;
+  }
+  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
+  /// one.
+  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
+    return leaves > copies ? leaves / copies : 1;
+  }
+  /// Microbatches of a leaf.
+  [[nodiscard]] constexpr int leaf(int copies) const {
+    return microbatches / copies / leaves_of_copy(copies);
+  }
+};
+
+template <class Option>
+concept BatchingOption = requires {
+  Option::microbatches;
+}
+|| requires { Option::weights; }
+|| requires { Option::leaves; }
+|| requires { Option::first_bucket; }
+|| requires { Option::wire; };
+
+namespace detail {
+
+template <class Option>
+constexpr void apply_batching_option(Batching& batching, int& leaves) {
+  if constexpr (requires { Option::microbatches; }) {
+    batching.microbatches = Option::microbatches;
+  } else if constexpr (requires { Option::weights; }) {
+    batching.shards = Option::count;
+    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
+      batching.weight[shard] = Option::weights[shard];
+    }
+  } else if constexpr (requires { Option::leaves; }) {
+    batching.reproducible = true;
+    leaves = Option::leaves;
+  } else if constexpr (requires { Option::wire; }) {
+    batching.wire = Option::wire;
+  } else {
+    batching.first_bucket_bytes = Option::first_bucket;
+    batching.bucket_bytes = Option::bucket;
+  }
+}
+
+// The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
+// Options of other kinds are for others.
+template <int Replicas, class... Options>
+constexpr Batching gather_batching(int microbatches = 1) {
+  Batching batching{.replicas = Replicas, .microbatches = microbatches};
+  int leaves = 0;
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (BatchingOption<Option>) {
+      apply_batching_option<Option>(batching, leaves);
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
+  if (batching.reproducible) {
+    int const all = leaves > 0 ? leaves : batching.all_microbatches();
+    batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
+  }
+  return batching;
+}
+
+constexpr bool leaves_fit(Batching const& b) {
+  bool const power_of_two = b.leaves > 0 && (b.leaves & (b.leaves - 1)) == 0;
+  return power_of_two && b.microbatches % b.leaves == 0;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Whether an all-reduce alone adds gradients, or weights, as they are kept. Rounded ones are of
+/// another type; and an order that the communicator has not is made of messages.
+template <class Program, class C>
+constexpr bool reduces_masters() {
+  bool const several = Program::batching.replicas * Program::map.copies > 1;
+  return several && Program::batching.wire == WireFormat::exact &&
+         (!Program::batching.reproducible || sums_in_order<C>);
+}
+
+template <class C, class B, class Program>
+concept ReducesMasters = !reduces_masters<Program, C>() || AllReduces<C, typename B::Master, Sum>;
+template <class C, class B, class Program>
+concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
+
+}  // namespace detail
+
+/// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
+/// gradients where there are several copies of the model; and sends activations where a copy is on
+/// several devices. Labels are text that the rank owns.
+/// @tparam Program  of all devices
+template <class C, class B, class Program>
+concept Carries = std::move_constructible<C> &&
+    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
+    detail::ReducesMasters<C, B, Program> && detail::SendsScalars<C, B, Program>;
+
+}  // namespace tandem
+
 // ---- tandem/engine/links/model_exchange.hpp
 
 /// @file
@@ -4578,6 +4935,189 @@ class TensorDataset<T> {
 /// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
 /// ranks that have it, for each link and direction its two ends, and where two models are averaged
 /// the two ranks that have the same parts of them.
+
+// ---- tandem/core/mesh.hpp
+
+/// @file
+/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
+///
+/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
+/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
+
+namespace tandem {
+
+/// What ranks may differ in.
+enum class Axis : std::uint8_t {
+  data,   ///< replicas of the model, each with its share of the batch
+  model,  ///< devices of a replica, each with its parts of the model
+  tensor  ///< slices of a part's layers; no strategy has this axis yet
+};
+inline constexpr int axis_count = 3;
+inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
+
+/// Where a rank is. 0 along an axis that its mesh does not have.
+struct Coordinates {
+  int data = 0;
+  int model = 0;
+  int tensor = 0;
+
+  [[nodiscard]] constexpr int& operator[](Axis axis) {
+    return axis == Axis::data ? data : axis == Axis::model ? model : tensor;
+  }
+  [[nodiscard]] constexpr int operator[](Axis axis) const { return Coordinates{*this}[axis]; }
+
+  friend constexpr bool operator==(Coordinates const&, Coordinates const&) = default;
+};
+
+/// The ranks that differ in one coordinate only, in its order: first, first + stride, …
+struct MeshGroup {
+  int first = 0;
+  int stride = 1;
+  int count = 1;
+
+  [[nodiscard]] constexpr int operator[](int at) const { return first + at * stride; }
+
+  friend constexpr bool operator==(MeshGroup const&, MeshGroup const&) = default;
+};
+
+/// Ranks 0 to size() - 1 as a grid. Meshes multiply as the parts of a Hybrid do, the first slowest:
+///
+///   Mesh{Axis::data, 2} * Mesh{Axis::model, 3}
+///
+///   rank 0 | data 0, model 0    rank 3 | data 1, model 0
+///   rank 1 | data 0, model 1    rank 4 | data 1, model 1
+///   rank 2 | data 0, model 2    rank 5 | data 1, model 2
+///
+/// Along `model` it has two groups, {0, 1, 2} and {3, 4, 5}; along `data` three, {0, 3}, {1, 4} and
+/// {2, 5}. An axis that is not there has extent 1, and each rank is a group of its own along it.
+class Mesh {
+ public:
+  /// One rank.
+  constexpr Mesh() = default;
+
+  /// @p extent ranks along one axis.
+  /// @throws ContractError  less than one
+  constexpr Mesh(Axis axis, int extent) {
+    expects(extent >= 1, "Mesh{axis, extent}: there is no rank along the axis; give 1 or more");
+    extent_[index(axis)] = extent;
+  }
+
+  /// @p inner in the place of each rank of @p outer. An axis of both has both extents multiplied.
+  /// @throws ContractError  an axis would be in two places, or there are too many ranks
+  friend constexpr Mesh operator*(Mesh const& outer, Mesh const& inner) {
+    expects(outer.size() <= std::numeric_limits<int>::max() / inner.size(),
+            "Mesh * Mesh: there are more ranks than an int can count; give smaller extents");
+    Mesh product;
+    for (Axis const axis : all_axes) {
+      int const a = index(axis);
+      expects(outer.extent_[a] == 1 || inner.extent_[a] == 1 ||
+                  (outer.is_fastest(axis) && inner.is_slowest(axis)),
+              "Mesh * Mesh: both have one axis and there is another between, but an axis stands in "
+              "one place; give its whole extent on one side");
+      product.extent_[a] = outer.extent_[a] * inner.extent_[a];
+      product.stride_[a] = product.extent_[a] == 1 ? 1
+                           : inner.extent_[a] > 1  ? inner.stride_[a]
+                                                   : outer.stride_[a] * inner.size();
+    }
+    return product;
+  }
+
+  /// Ranks.
+  [[nodiscard]] constexpr int size() const {
+    int ranks = 1;
+    for (int const extent : extent_) {
+      ranks *= extent;
+    }
+    return ranks;
+  }
+  /// Ranks of a group along @p axis.
+  [[nodiscard]] constexpr int extent(Axis axis) const { return extent_[index(axis)]; }
+  /// Groups along @p axis.
+  [[nodiscard]] constexpr int groups(Axis axis) const { return size() / extent(axis); }
+
+  [[nodiscard]] constexpr int coordinate(int rank, Axis axis) const {
+    check(rank);
+    return rank / stride(axis) % extent(axis);
+  }
+  [[nodiscard]] constexpr Coordinates coordinates(int rank) const {
+    Coordinates at;
+    for (Axis const axis : all_axes) {
+      at[axis] = coordinate(rank, axis);
+    }
+    return at;
+  }
+  /// @throws ContractError  no rank is there
+  [[nodiscard]] constexpr int rank(Coordinates const& at) const {
+    int rank = 0;
+    for (Axis const axis : all_axes) {
+      expects(at[axis] >= 0 && at[axis] < extent(axis),
+              "mesh.rank(coordinates): no rank is there; along each axis they are from 0 to its "
+              "extent - 1");
+      rank += at[axis] * stride(axis);
+    }
+    return rank;
+  }
+
+  /// The number among groups() of the group along @p axis that @p rank is in. Groups are numbered
+  /// in the order of their first ranks.
+  [[nodiscard]] constexpr int group_of(int rank, Axis axis) const {
+    check(rank);
+    int const stride = this->stride(axis);
+    return rank / (stride * extent(axis)) * stride + rank % stride;
+  }
+  /// The ranks of group number @p number along @p axis.
+  /// @throws ContractError  there is no such group
+  [[nodiscard]] constexpr MeshGroup group(int number, Axis axis) const {
+    expects(number >= 0 && number < groups(axis),
+            "mesh.group(number, axis): there is no such group; they are numbered from 0 to "
+            "mesh.groups(axis) - 1");
+    int const stride = this->stride(axis);
+    return {.first = number / stride * stride * extent(axis) + number % stride,
+            .stride = stride,
+            .count = extent(axis)};
+  }
+  /// The ranks that differ from @p rank along @p axis only, itself among them.
+  [[nodiscard]] constexpr MeshGroup along(Axis axis, int rank) const {
+    return group(group_of(rank, axis), axis);
+  }
+  /// Whether @p rank is the first of its group along @p axis.
+  [[nodiscard]] constexpr bool leads(int rank, Axis axis) const {
+    return coordinate(rank, axis) == 0;
+  }
+
+  /// Whether each group along @p axis is among the ranks [@p first, @p first + @p count), or has
+  /// none of them.
+  [[nodiscard]] constexpr bool has_whole_groups(Axis axis, int first, int count) const {
+    for (int rank = first; rank < first + count; ++rank) {
+      MeshGroup const group = along(axis, rank);
+      if (group[0] < first || group[group.count - 1] >= first + count) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  friend constexpr bool operator==(Mesh const&, Mesh const&) = default;
+
+ private:
+  static constexpr int index(Axis axis) { return static_cast<int>(axis); }
+
+  // From a rank to the next of its group.
+  [[nodiscard]] constexpr int stride(Axis axis) const { return stride_[index(axis)]; }
+  [[nodiscard]] constexpr bool is_fastest(Axis axis) const { return stride(axis) == 1; }
+  [[nodiscard]] constexpr bool is_slowest(Axis axis) const {
+    return stride(axis) * extent(axis) == size();
+  }
+  constexpr void check(int rank) const {
+    expects(rank >= 0 && rank < size(),
+            "mesh: there is no such rank; they are numbered from 0 to mesh.size() - 1");
+  }
+
+  int extent_[axis_count] = {1, 1, 1};
+  int stride_[axis_count] = {1, 1, 1};  // 1 along an axis that is not there
+};
+
+}  // namespace tandem
 
 // ---- tandem/schedule/table/stage_map_view.hpp
 
@@ -5188,7 +5728,8 @@ constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
 
 namespace tandem {
 
-/// The same on every rank. Group -1 is that of all ranks.
+/// The same on every rank. Group -1 is that of all ranks. A line is a group of the mesh along the
+/// model: the devices that send each other activations.
 template <class Program>
 class RankGroups {
  public:
@@ -5199,9 +5740,9 @@ class RankGroups {
     std::vector<RankSet> groups;
     for (int stage = 0; stage < reduced(); ++stage) {
       RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
-      for (int replica = 0; replica < replicas(); ++replica) {
+      for (int line = 0; line < lines(); ++line) {
         for (int s = stage; s < map().stages; s += reduced()) {
-          int const rank = rank_of(replica, s);
+          int const rank = rank_of(line, s);
           if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
             set.ranks.push_back(rank);
           }
@@ -5209,22 +5750,22 @@ class RankGroups {
       }
       groups.push_back(set);
     }
-    for (int replica = 0; replica < replicas(); ++replica) {
+    for (int line = 0; line < lines(); ++line) {
       for (int link = 0; link < map().links; ++link) {
         StageEdge const& edge = first_edge(link);
-        int const from = rank_of(replica, edge.from);
-        int const to = rank_of(replica, edge.to);
+        int const from = rank_of(line, edge.from);
+        int const to = rank_of(line, edge.to);
         std::string const name =
             "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
         groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
         groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
       }
     }
-    for (int replica = 0; replica < replicas(); ++replica) {
+    for (int line = 0; line < lines(); ++line) {
+      MeshGroup const devices = Program::mesh.group(line, Axis::model);
       for (int pair = 0; pair < pairs(); ++pair) {
-        int const first = replica * Program::devices + pair;
-        int const second = (replica + 1) * Program::devices - 1 - pair;
-        groups.push_back({.ranks = {first, second}, .name = "models " + std::to_string(pair)});
+        groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
+                          .name = "models " + std::to_string(pair)});
       }
     }
     return groups;
@@ -5250,38 +5791,42 @@ class RankGroups {
   }
 
   /// Of the ends of a link; the sender is its first rank.
-  static int of_link(int replica, int link, bool forward) {
-    return reduced() + 2 * (replica * map().links + link) + (forward ? 0 : 1);
+  static int of_link(int line, int link, bool forward) {
+    return reduced() + 2 * (line * map().links + link) + (forward ? 0 : 1);
   }
-  /// The end of (link, forward) of a replica, by connect(group), which outlives this.
+  /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
   template <class Connect>
-  static auto connect_links(int replica, Connect const& connect) {
-    return [replica, &connect](int link, bool forward) {
-      return connect(of_link(replica, link, forward));
+  static auto connect_links(int rank, Connect const& connect) {
+    return [line = line_of(rank), &connect](int link, bool forward) {
+      return connect(of_link(line, link, forward));
     };
   }
 
-  /// Of device @p device and the one that has the same parts of the other model; `all` stands for
-  /// none, also of the one in the middle, which has both.
-  static int of_pair(int replica, int device) {
-    int const pair = device < pairs() ? device : Program::devices - 1 - device;
-    return pair < pairs() ? reduced() + 2 * replicas() * map().links + replica * pairs() + pair
+  /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
+  /// of the one in the middle, which has both.
+  static int of_pair(int rank) {
+    int const device = Program::mesh.coordinate(rank, Axis::model);
+    int const pair = device < pairs() ? device : opposite(device);
+    return pair < pairs() ? reduced() + 2 * lines() * map().links + line_of(rank) * pairs() + pair
                           : all;
   }
 
  private:
   static constexpr StageMapView map() { return Program::map; }
-  static constexpr int replicas() { return Program::batching.replicas; }
+  static constexpr int lines() { return Program::mesh.groups(Axis::model); }
+  static constexpr int line_of(int rank) { return Program::mesh.group_of(rank, Axis::model); }
   static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
   // Stages whose gradients have a group each. Where each device has the whole model, its group is
   // that of all.
   static constexpr int reduced() {
-    bool const reduces = replicas() * (keeps_two() ? 1 : map().copies) > 1;
+    bool const reduces = Program::mesh.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
     return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
   }
   static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
-  static constexpr int rank_of(int replica, int stage) {
-    return replica * Program::devices + map().device[stage];
+  // The device that has the same parts of the other model.
+  static constexpr int opposite(int device) { return Program::devices - 1 - device; }
+  static constexpr int rank_of(int line, int stage) {
+    return Program::mesh.group(line, Axis::model)[map().device[stage]];
   }
   static StageEdge const& first_edge(int link) {
     int e = 0;
@@ -5307,10 +5852,10 @@ class RankGroups {
 /// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
 /// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
 /// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
-/// stage's gradients, "0REDUCE_LOSS" the losses, "0U" is the update, "0X" awaits the average of the
-/// stage's weights with those of its other copy. "0F3@2" reads weights that have had two updates,
-/// in asynchronous pipelines. Every action has a name, so that an error can say which one was not
-/// reached.
+/// device's gradients, "0BEGIN_LOSS" begins to sum the losses and "0AWAIT_LOSS" awaits that, "0U"
+/// is the update, "0X" awaits the average of the stage's weights with those of its other copy.
+/// "0F3@2" reads weights that have had two updates, in asynchronous pipelines. Every action has a
+/// name, so that an error can say which one was not reached.
 
 namespace tandem {
 
@@ -5324,7 +5869,8 @@ enum class ActionKind : std::uint8_t {
   send_backward,
   receive_backward,
   reduce_gradient,
-  reduce_loss,
+  begin_loss,
+  await_loss,
   reduce_norm,
   update,
   exchange,
@@ -5349,20 +5895,11 @@ struct ActionName {
 };
 
 constexpr ActionName name_of(ActionKind kind) {
-  constexpr ActionName names[] = {{"F", true},
-                                  {"B", true},
-                                  {"I", true},
-                                  {"W", true},
-                                  {"SEND_F", true},
-                                  {"RECV_F", true},
-                                  {"SEND_B", true},
-                                  {"RECV_B", true},
-                                  {"REDUCE_GRAD", true},
-                                  {"REDUCE_LOSS", false},
-                                  {"REDUCE_NORM", false},
-                                  {"U", false},
-                                  {"X", false},
-                                  {"END", false}};
+  constexpr ActionName names[] = {
+      {"F", true},           {"B", true},           {"I", true},           {"W", true},
+      {"SEND_F", true},      {"RECV_F", true},      {"SEND_B", true},      {"RECV_B", true},
+      {"REDUCE_GRAD", true}, {"BEGIN_LOSS", false}, {"AWAIT_LOSS", false}, {"REDUCE_NORM", false},
+      {"U", false},          {"X", false},          {"END", false}};
   return names[static_cast<int>(kind)];
 }
 
@@ -5515,86 +6052,6 @@ class Tracer {
 /// Made of the compilers' vector extension: AVX-512 takes one register, a lesser machine several.
 /// A struct, passed by reference: without AVX-512 compilers warn of any function that takes or
 /// returns a bare vector of this size. All is inlined, so that no such call remains.
-
-// ---- tandem/core/bfloat16.hpp
-
-/// @file
-/// BFloat16: the upper half of a float, as storage; arithmetic is done in float.
-
-// ---- tandem/core/round_to_odd.hpp
-
-/// @file
-/// round_to_odd: a double as a float that can be rounded again, as if it were for the first time.
-
-namespace tandem {
-
-/// @p value itself if it is a float, else of its two neighbours the one whose last bit is set.
-/// Rounded to 22 bits or fewer, that gives what rounding @p value once gives: the last bit says
-/// that something was behind it. A NaN stays one, what is beyond the floats becomes the largest.
-/// Source: Boldo and Melquiond, "When double rounding is odd", 2005.
-TANDEM_HOST_DEVICE constexpr float round_to_odd(double value) {
-  constexpr double largest = 0x1.fffffep127;
-  if (value != value || value - value != 0.0) {  // a NaN, an infinity
-    return static_cast<float>(value);
-  }
-  if (value > largest || value < -largest) {
-    return value > 0.0 ? 0x1.fffffep127F : -0x1.fffffep127F;
-  }
-  auto const nearest = static_cast<float>(value);
-  auto const back = static_cast<double>(nearest);
-  auto const word = __builtin_bit_cast(std::uint32_t, nearest);
-  if (back == value || (word & 1U) != 0) {
-    return nearest;
-  }
-  bool const beyond = value > 0.0 ? back > value : back < value;  // nearest is larger in magnitude
-  return __builtin_bit_cast(float, beyond ? word - 1U : word + 1U);
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// 1 sign bit, 8 exponent bits, 7 fraction bits; the same bits as CUDA's __nv_bfloat16.
-struct BFloat16 {
-  std::uint16_t bits = 0;
-
-  BFloat16() = default;
-  /// Rounds to nearest, ties to even; a NaN stays one.
-  TANDEM_HOST_DEVICE explicit constexpr BFloat16(float value) : bits{rounded(value)} {}
-  /// The same of a double, rounded once.
-  template <std::same_as<double> Double>
-  TANDEM_HOST_DEVICE explicit constexpr BFloat16(Double value) : BFloat16{round_to_odd(value)} {}
-  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
-    return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
-  }
-  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
-    return static_cast<double>(static_cast<float>(*this));
-  }
-
-  /// One rounding; what reductions of 16-bit messages need.
-  TANDEM_HOST_DEVICE friend constexpr BFloat16 operator+(BFloat16 a, BFloat16 b) {
-    return BFloat16{static_cast<float>(a) + static_cast<float>(b)};
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator>(BFloat16 a, BFloat16 b) {
-    return static_cast<float>(a) > static_cast<float>(b);
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator==(BFloat16 a, BFloat16 b) {
-    return static_cast<float>(a) == static_cast<float>(b);
-  }
-
- private:
-  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
-    auto const word = __builtin_bit_cast(std::uint32_t, value);
-    if ((word & 0x7FFFFFFFU) > 0x7F800000U) {
-      return static_cast<std::uint16_t>((word >> 16) | 0x40U);
-    }
-    return static_cast<std::uint16_t>((word + 0x7FFFU + ((word >> 16) & 1U)) >> 16);
-  }
-};
-
-static_assert(sizeof(BFloat16) == 2);
-
-}  // namespace tandem
 
 namespace tandem::host::channels_last {
 
@@ -6514,20 +6971,16 @@ struct Device {
   std::byte* scratch = nullptr;
   std::int64_t scratch_bytes = 0;
 
-  /// A place on the communication queue, for mark() to set.
-  [[nodiscard]] static Mark make_mark() { return 0; }
-  /// What is queued for communication from now on comes after what has been computed so far.
-  static void begin_communication() {}
-  void mark(Mark& mark) { mark_on(communication, mark); }
-  /// What is computed from now on comes after the communication up to @p mark.
-  void await(Mark mark) { communication.wait(mark); }
-
-  /// The same for a queue of its own, besides `communication`.
+  /// A queue besides `communication`.
   [[nodiscard]] static std::unique_ptr<Queue> make_stream() { return std::make_unique<Queue>(); }
+  /// A place on a queue, for mark_on() to set.
+  [[nodiscard]] static Mark make_mark() { return 0; }
+  /// What is queued from now on comes after what has been computed so far.
   static void begin_on(Queue& /*queue*/) {}
   static void mark_on(Queue& queue, Mark& mark) { mark = queue.last(); }
+  /// What is computed from now on comes after what was queued up to @p mark.
   static void await_on(Queue& queue, Mark mark) { queue.wait(mark); }
-  /// Sets @p stamp when everything so far has been computed, or been communicated.
+  /// Sets @p stamp when everything so far has been computed, or is done on a queue.
   [[nodiscard]] static Stamp make_stamp() { return {}; }
   static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
   static void stamp_on(Queue& queue, Stamp& stamp) {
@@ -6550,7 +7003,6 @@ struct Device {
   }
 
   /// Nothing queued reads or writes memory any more; for after an error.
-  void settle() { communication.discard(); }
   static void settle(Queue& queue) { queue.discard(); }
 
   template <class T>
@@ -6942,13 +7394,13 @@ class ModelExchange {
   /// @param states   of the optimizer
   /// @param tracer   outlives this
   template <class Connect>
-  ModelExchange(Device& device, int replica, Connect const& connect, int states,
+  ModelExchange(Device& device, int rank, Connect const& connect, int states,
                 Tracer<Device>& tracer)
       : arrays_{1 + (rule.what == Averaged::weights_and_state ? states : 0)},
         tracer_{&tracer},
         sums_{device,
               has_buffer ? static_cast<std::size_t>(layout.trained * arrays_) * sizeof(P) : 0} {
-    int const pair = RankGroups<Whole>::of_pair(replica, Program::device);
+    int const pair = RankGroups<Whole>::of_pair(rank);
     if (pair != RankGroups<Whole>::all) {
       pair_.push_back(connect(pair));
     }
@@ -6967,12 +7419,12 @@ class ModelExchange {
       }
     } else {
       ElementRange const own = range(stage);
-      device.begin_communication();
+      device.begin_on(device.communication);
       for (int a = 0; a < arrays_; ++a) {
         sum_over_pair(device, array(memory, a) + own.begin, sums(memory, a) + own.begin,
                       own.count());
       }
-      device.mark(marks_[static_cast<std::size_t>(stage)]);
+      device.mark_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
     }
   }
 
@@ -6986,7 +7438,7 @@ class ModelExchange {
   template <class Memory>
   void await(Device& device, Memory const& memory, int stage, int const* stopped) {
     if constexpr (!has_twins) {
-      device.await(marks_[static_cast<std::size_t>(stage)]);
+      device.await_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
     }
     ElementRange const own = range(stage);
     for (int a = 0; a < arrays_; ++a) {
@@ -7092,10 +7544,10 @@ class ModelExchange {
       if (!counts) {
         Verbs<Backend>::zero(device, weights, own.count());
       }
-      device.begin_communication();
+      device.begin_on(device.communication);
       sum_over_pair(device, weights, weights, own.count());
-      device.mark(marks_[static_cast<std::size_t>(stage)]);
-      device.await(marks_[static_cast<std::size_t>(stage)]);
+      device.mark_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
+      device.await_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
     }
     if (which == WhichModel::average) {
       Verbs<Backend>::each(device, own.count(), TakeMean<P>{weights, weights, nullptr});
@@ -7242,232 +7694,6 @@ struct WeightPlaces {
     return std::lcm(live(), versions() > 1 ? versions() * rule.microbatches : 1);
   }
 };
-
-}  // namespace tandem
-
-// ---- tandem/strategy/batch/options.hpp
-
-/// @file
-/// Options of strategies as types, and Batching, the value that they are lowered to.
-///
-/// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
-
-// ---- tandem/core/float16.hpp
-
-/// @file
-/// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
-
-namespace tandem {
-
-/// 1 sign bit, 5 exponent bits, 10 fraction bits; the same bits as CUDA's __half.
-struct Float16 {
-  std::uint16_t bits = 0;
-
-  Float16() = default;
-  /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
-  /// one.
-  TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
-  /// The same of a double, rounded once.
-  template <std::same_as<double> Double>
-  TANDEM_HOST_DEVICE explicit constexpr Float16(Double value) : Float16{round_to_odd(value)} {}
-  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
-    std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-    std::uint32_t const exponent = (bits >> 10) & 0x1FU;
-    std::uint32_t const fraction = bits & 0x3FFU;
-    if (exponent == 0) {  // zero or subnormal: fraction times 2⁻²⁴, exact
-      float const magnitude = static_cast<float>(fraction) * 0x1p-24F;
-      return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, magnitude) | sign);
-    }
-    std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
-    return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
-  }
-  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
-    return static_cast<double>(static_cast<float>(*this));
-  }
-
-  /// One rounding; what reductions of 16-bit messages need.
-  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
-    return Float16{static_cast<float>(a) + static_cast<float>(b)};
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
-    return static_cast<float>(a) > static_cast<float>(b);
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
-    return static_cast<float>(a) == static_cast<float>(b);
-  }
-
- private:
-  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
-    auto const word = __builtin_bit_cast(std::uint32_t, value);
-    std::uint32_t const sign = (word >> 16) & 0x8000U;
-    std::uint32_t const magnitude = word & 0x7FFFFFFFU;
-    std::uint32_t result = 0;
-    if (magnitude > 0x7F800000U) {  // a NaN: quiet, with the upper bits of its payload
-      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
-    } else if (magnitude >= 0x47800000U) {  // 2¹⁶ and above
-      result = 0x7C00U;
-    } else if (magnitude >= 0x38800000U) {  // normal, from 2⁻¹⁴ on; may carry into infinity
-      std::uint32_t const rebiased = magnitude - (112U << 23);
-      result = (rebiased + 0xFFFU + ((rebiased >> 13) & 1U)) >> 13;
-    } else if (magnitude >= 0x33000000U) {  // from 2⁻²⁵ on, half the smallest subnormal
-      std::uint32_t const significand = (magnitude & 0x7FFFFFU) | 0x800000U;
-      std::uint32_t const shift = 126U - (magnitude >> 23);  // to units of 2⁻²⁴
-      std::uint32_t const half = 1U << (shift - 1);
-      result = (significand + half - 1 + ((significand >> shift) & 1U)) >> shift;
-    }
-    return static_cast<std::uint16_t>(sign | result);
-  }
-};
-
-static_assert(sizeof(Float16) == 2);
-
-}  // namespace tandem
-
-namespace tandem {
-
-// In these types the sentence stands last: clang drops the members behind one that fails.
-
-namespace detail {
-
-template <int Count>
-struct MicrobatchesIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
-};
-
-}  // namespace detail
-
-/// Each replica takes its shard of the batch in Count parts, one after another (gradient
-/// accumulation). The microbatch is the unit of batch-norm statistics.
-template <int Count>
-struct Microbatches {
-  static constexpr int microbatches = Count >= 1 ? Count : 1;
-  static_assert(detail::MicrobatchesIsSound<Count>::value);
-};
-
-/// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
-template <int... Weights>
-struct Weighted {
-  static constexpr int count = sizeof...(Weights);
-  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
-  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
-                    (0 + ... + Weights) > 0,
-                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
-};
-
-/// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
-/// fixes. A leaf is a run of consecutive microbatches; Leaves is how many the whole batch has, by
-/// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
-template <int Leaves = 0>
-struct Reproducible {
-  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
-  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
-};
-
-/// Sizes of the gradient buckets: the first small, so that reduction begins early.
-template <std::int64_t First, std::int64_t Rest>
-struct BucketBytes {
-  static constexpr std::int64_t first_bucket = First;
-  static constexpr std::int64_t bucket = Rest;
-  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
-};
-
-/// Gradients as they are sent: exact, or rounded to 16 bits.
-enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
-
-/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
-/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
-/// Float16 has fewer bits below 6e-5 and none below 6e-8, and it ends at 65,504.
-template <class E>
-struct Wire {
-  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
-                                     : std::same_as<E, Float16> ? WireFormat::float16
-                                                                : WireFormat::exact;
-  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
-                "Wire<E>: E must be BFloat16 or Float16");
-};
-
-/// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
-/// `microbatches` consecutive ones from r * microbatches.
-struct Batching {
-  int replicas = 1;
-  int microbatches = 1;  ///< of one replica
-  int shards = 0;        ///< weighted shards; 0: all microbatches alike
-  int weight[64] = {};
-  bool reproducible = false;
-  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
-  WireFormat wire = WireFormat::exact;
-  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
-  std::int64_t bucket_bytes = std::int64_t{25} << 20;
-
-  [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
-  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
-  /// one.
-  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
-    return leaves > copies ? leaves / copies : 1;
-  }
-  /// Microbatches of a leaf.
-  [[nodiscard]] constexpr int leaf(int copies) const {
-    return microbatches / copies / leaves_of_copy(copies);
-  }
-};
-
-template <class Option>
-concept BatchingOption = requires {
-  Option::microbatches;
-}
-|| requires { Option::weights; }
-|| requires { Option::leaves; }
-|| requires { Option::first_bucket; }
-|| requires { Option::wire; };
-
-namespace detail {
-
-template <class Option>
-constexpr void apply_batching_option(Batching& batching, int& leaves) {
-  if constexpr (requires { Option::microbatches; }) {
-    batching.microbatches = Option::microbatches;
-  } else if constexpr (requires { Option::weights; }) {
-    batching.shards = Option::count;
-    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
-      batching.weight[shard] = Option::weights[shard];
-    }
-  } else if constexpr (requires { Option::leaves; }) {
-    batching.reproducible = true;
-    leaves = Option::leaves;
-  } else if constexpr (requires { Option::wire; }) {
-    batching.wire = Option::wire;
-  } else {
-    batching.first_bucket_bytes = Option::first_bucket;
-    batching.bucket_bytes = Option::bucket;
-  }
-}
-
-// The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
-// Options of other kinds are for others.
-template <int Replicas, class... Options>
-constexpr Batching gather_batching(int microbatches = 1) {
-  Batching batching{.replicas = Replicas, .microbatches = microbatches};
-  int leaves = 0;
-  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
-    if constexpr (BatchingOption<Option>) {
-      apply_batching_option<Option>(batching, leaves);
-    }
-  };
-  (take(static_cast<Options const*>(nullptr)), ...);
-  if (batching.reproducible) {
-    int const all = leaves > 0 ? leaves : batching.all_microbatches();
-    batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
-  }
-  return batching;
-}
-
-constexpr bool leaves_fit(Batching const& b) {
-  bool const power_of_two = b.leaves > 0 && (b.leaves & (b.leaves - 1)) == 0;
-  return power_of_two && b.microbatches % b.leaves == 0;
-}
-
-}  // namespace detail
 
 }  // namespace tandem
 
@@ -8955,311 +9181,18 @@ class ValuePlanner {
 
 }  // namespace tandem
 
-// ---- tandem/schedule/table/live_microbatches.hpp
+// ---- tandem/schedule/table/complete.hpp
 
 /// @file
-/// How many microbatches a stage must hold at once, which is what its activations cost.
+/// complete(): the whole row of every device: its passes and messages, then the step's tail:
+/// reductions, updates and exchanges. The one place that knows where they stand: ranks run these
+/// rows, pictures draw them, verify() proves them.
 
-namespace tandem {
-
-/// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
-/// the end of B (W where backward is split), in the order of its device's row.
-///
-/// They are consecutive, so microbatch i may live in slot i modulo this number.
-/// @pre the table passes verify()
-template <class Table>
-constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
-  int received = 0;
-  int forwarded = 0;
-  int retired = 0;
-  int most = 0;
-  for (Action const& action : row_of(table, map.device[stage])) {
-    if (action.stage != stage) {
-      continue;
-    }
-    received += action.kind == ActionKind::receive_forward ? 1 : 0;
-    forwarded += action.kind == ActionKind::forward ? 1 : 0;
-    most = std::max(most, std::max(received, forwarded) - retired);
-    retired +=
-        action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
-  }
-  return most;
-}
-
-/// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
-/// @pre the table passes verify()
-template <class Table>
-constexpr int deferred_microbatches(Table const& table, StageMapView const& map, int stage) {
-  int deferred = 0;
-  int most = 0;
-  for (Action const& action : row_of(table, map.device[stage])) {
-    if (action.stage == stage && action.kind == ActionKind::input_gradient) {
-      most = std::max(most, ++deferred);
-    } else if (action.stage == stage && action.kind == ActionKind::weight_gradient) {
-      --deferred;
-    }
-  }
-  return most;
-}
-
-}  // namespace tandem
-
-// ---- tandem/schedule/table/lower.hpp
+// ---- tandem/schedule/table/row_ends.hpp
 
 /// @file
-/// lower(): puts the messages between the passes of an action table.
-///
-/// RECV_F stands directly before the forward that needs it and SEND_F directly behind the one that
-/// made it; RECV_B and SEND_B stand likewise around B (or I). An action of a stage sends, or
-/// receives, all that the stage has for other devices, in ascending order of edges.
-
-// ---- tandem/schedule/table/stage_edges.hpp
-
-/// @file
-/// StageEdges: the edges of each stage as lists, those that cross to another device apart.
-
-namespace tandem::detail {
-
-/// Each list is in ascending order of edges and ends with -1: the first of a stage, then next of
-/// each edge. Messages of one action are sent and received in this order.
-class StageEdges {
- public:
-  constexpr explicit StageEdges(StageMapView const& map)
-      : first_{4 * map.stages, -1},
-        next_{2 * map.edges},
-        crossing_in{first_.data()},
-        crossing_out{crossing_in + map.stages},
-        local_in{crossing_out + map.stages},
-        local_out{local_in + map.stages},
-        next_in{next_.data()},
-        next_out{next_in + map.edges} {
-    for (int e = map.edges - 1; e >= 0; --e) {
-      StageEdge const edge = map.edge[e];
-      int* const in = map.crosses(e) ? crossing_in : local_in;
-      int* const out = map.crosses(e) ? crossing_out : local_out;
-      next_in[e] = in[edge.to];
-      in[edge.to] = e;
-      next_out[e] = out[edge.from];
-      out[edge.from] = e;
-    }
-  }
-
- private:
-  Scratch<int> first_;
-  Scratch<int> next_;
-
- public:
-  int* const crossing_in;
-  int* const crossing_out;
-  int* const local_in;
-  int* const local_out;
-  int* const next_in;
-  int* const next_out;
-};
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-namespace detail {
-
-/// Whether some link carries the messages of several edges, so that their order matters.
-constexpr bool shares_links(StageMapView const& map) {
-  Scratch<int> edges_of_link{map.links};
-  for (int e = 0; e < map.edges; ++e) {
-    if (map.crosses(e) && ++edges_of_link[map.edge[e].link] > 1) {
-      return true;
-    }
-  }
-  return false;
-}
-
-constexpr bool is_backward_pass(ActionKind kind) {
-  return kind == ActionKind::backward || kind == ActionKind::input_gradient;
-}
-
-/// Lowers one table. Where links are shared, the messages of each link and direction are listed in
-/// the order in which they are sent; a receive that is not the next is put behind the receives of
-/// those before it.
-template <class Table, class Sink>
-class TableLowering {
- public:
-  constexpr TableLowering(Table const& table, StageMapView const& map, Sink& sink)
-      : table_{table},
-        map_{map},
-        sink_{sink},
-        edges_{map},
-        shared_{shares_links(map)},
-        microbatches_{shared_ ? count_microbatches() : 0},
-        channels_{shared_ ? 2 * map.links : 0},
-        received_{std::int64_t{2} * map.stages * microbatches_},
-        taken_{2 * map.edges},
-        message_{std::int64_t{2} * map.edges * microbatches_},
-        next_{channels_},
-        end_{channels_},
-        limit_{channels_} {
-    for (int e = 0; shared_ && e < map.edges; ++e) {
-      for (int way = 0; map.crosses(e) && way < 2; ++way) {
-        limit_[2 * map.edge[e].link + way] += microbatches_;
-      }
-    }
-    for (int c = 0, begin = 0; c < channels_; ++c) {
-      next_[c] = end_[c] = begin;
-      begin = limit_[c] += begin;
-    }
-  }
-
-  constexpr void run() {
-    for (int d = 0; shared_ && d < devices_of(table_); ++d) {
-      list_messages(d);
-    }
-    for (int d = 0; d < devices_of(table_); ++d) {
-      for (Action const& action : row_of(table_, d)) {
-        lower(d, action);
-      }
-    }
-  }
-
- private:
-  struct Message {
-    int edge;
-    int microbatch;
-  };
-
-  constexpr bool known(Action const& action) const {
-    return action.stage >= 0 && action.stage < map_.stages && action.index >= 0;
-  }
-
-  constexpr int count_microbatches() const {
-    int last = -1;
-    std::int64_t actions = 0;
-    for (int d = 0; d < devices_of(table_); ++d) {
-      ActionSpan const row = row_of(table_, d);
-      actions += row.size;
-      for (Action const& action : row) {
-        last = std::max(last, known(action) ? action.index : -1);
-      }
-    }
-    expects(last < actions,
-            "lower(table, map): a microbatch has a higher number than there are actions; number "
-            "microbatches from 0 on");
-    return last + 1;
-  }
-
-  constexpr void list_messages(int device) {
-    for (Action const& action : row_of(table_, device)) {
-      bool const forward = action.kind == ActionKind::forward;
-      if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
-        continue;
-      }
-      int e = forward ? edges_.crossing_out[action.stage] : edges_.crossing_in[action.stage];
-      for (; e >= 0; e = forward ? edges_.next_out[e] : edges_.next_in[e]) {
-        int const channel = 2 * map_.edge[e].link + (forward ? 0 : 1);
-        if (end_[channel] < limit_[channel]) {  // else some pass stands there twice
-          message_[end_[channel]++] = {e, action.index};
-        }
-      }
-    }
-  }
-
-  constexpr void lower(int device, Action const& action) {
-    bool const forward = action.kind == ActionKind::forward;
-    if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
-      sink_(device, action);
-      return;
-    }
-    receive(device, forward, action.stage, action.index);
-    sink_(device, action);
-    if ((forward ? edges_.crossing_out : edges_.crossing_in)[action.stage] >= 0) {
-      sink_(device, {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
-                     .stage = action.stage,
-                     .index = action.index});
-    }
-  }
-
-  constexpr void receive(int device, bool forward, int stage, int microbatch) {
-    int const first = (forward ? edges_.crossing_in : edges_.crossing_out)[stage];
-    if (first < 0) {
-      return;
-    }
-    if (shared_) {
-      std::int64_t const pass = 2 * stage + (forward ? 0 : 1);
-      int& received = received_[pass * microbatches_ + microbatch];
-      if (received != 0) {
-        return;
-      }
-      received = 1;
-      for (int e = first; e >= 0; e = forward ? edges_.next_in[e] : edges_.next_out[e]) {
-        receive_up_to(device, forward, e, microbatch);
-      }
-    }
-    sink_(device, {.kind = forward ? ActionKind::receive_forward : ActionKind::receive_backward,
-                   .stage = static_cast<std::int16_t>(stage),
-                   .index = microbatch});
-  }
-
-  constexpr void receive_up_to(int device, bool forward, int edge, int microbatch) {
-    int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
-    while (taken_[2 * edge + (forward ? 0 : 1)] <= microbatch - first_of(edge) &&
-           next_[channel] < end_[channel]) {
-      Message const next = message_[next_[channel]++];
-      ++taken_[2 * next.edge + (forward ? 0 : 1)];
-      StageEdge const of = map_.edge[next.edge];
-      receive(device, forward, forward ? of.to : of.from, next.microbatch);
-    }
-  }
-
-  // A copy's microbatches begin at a multiple of the replica's share.
-  constexpr int first_of(int edge) const {
-    return map_.first_microbatch(map_.edge[edge].from, microbatches_);
-  }
-
-  Table const& table_;
-  StageMapView map_;
-  Sink& sink_;
-  StageEdges edges_;
-  bool shared_;
-  int microbatches_;
-  int channels_;  // links and directions
-  Scratch<int> received_;
-  Scratch<int> taken_;        // messages of each edge and direction
-  Scratch<Message> message_;  // of one channel after another
-  Scratch<int> next_;         // of each channel, the next to receive
-  Scratch<int> end_;
-  Scratch<int> limit_;
-};
-
-template <class Table, class Sink>
-constexpr void lower_table(Table const& table, StageMapView const& map, Sink& sink) {
-  expects(is_sound(map) && map.devices == devices_of(table),
-          "lower(table, map): give a map with as many devices as the table has rows, in which "
-          "every edge leads from a lower stage to a higher one of the same copy");
-  TableLowering<Table, Sink>{table, map, sink}.run();
-}
-
-}  // namespace detail
-
-/// The rows with messages; passes keep their order.
-template <int Devices, int Length>
-constexpr auto lower(ActionTable<Devices, Length> const& table, StageMapView const& map) {
-  ActionTable<Devices, 3 * Length> lowered;  // a receive, a pass and a send each
-  auto sink = [&lowered](int device, Action action) { lowered.add(device, action); };
-  detail::lower_table(table, map, sink);
-  return lowered;
-}
-
-/// @throws ContractError  the map is not one, or not of this table
-template <class = void>  // compiled where it is called, not by every include
-ActionRows lower(ActionRows const& table, StageMapView const& map) {
-  ActionRows lowered(table.size());
-  auto sink = [&lowered](int device, Action action) {
-    lowered[static_cast<std::size_t>(device)].push_back(action);
-  };
-  detail::lower_table(table, map, sink);
-  return lowered;
-}
-
-}  // namespace tandem
+/// RowEnds: where a row has the last pass of each stage; ends_from_last(): whether all devices end
+/// the parts of the model in one order.
 
 // ---- tandem/schedule/time/timeline.hpp
 
@@ -9271,7 +9204,7 @@ namespace tandem {
 /// Time in the unit that the costs are given in. Whole numbers, so that sums are exact.
 using Ticks = std::int64_t;
 
-/// What each action takes. Sends and reductions take no time.
+/// What each action takes. Sends take no time.
 struct ActionCosts {
   Ticks forward = 1;
   Ticks input_gradient = 1;
@@ -9279,6 +9212,7 @@ struct ActionCosts {
   Ticks transfer = 0;   ///< from a send until its message is there; messages do not delay others
   Ticks backward = -1;  ///< of both gradients in one pass; below 0: the sum of the two
   Ticks update = 0;     ///< of U, and of X
+  Ticks sum = 0;        ///< of each action of a sum, once all its devices are there
   ActionCosts const* of_stage = nullptr;  ///< if not null: the passes of each stage, one by one
 
   [[nodiscard]] constexpr Ticks of(Action const& action) const {
@@ -9297,6 +9231,11 @@ struct ActionCosts {
       case ActionKind::update:
       case ActionKind::exchange:
         return update;
+      case ActionKind::reduce_gradient:
+      case ActionKind::begin_loss:
+      case ActionKind::await_loss:
+      case ActionKind::reduce_norm:
+        return sum;
       default:
         return 0;
     }
@@ -9348,18 +9287,1088 @@ struct TimelineRows {
 
 namespace tandem {
 
+namespace detail {
+
+class RowEnds {
+ public:
+  constexpr RowEnds(ActionSpan row, StageMapView const& map) : last_{map.stages, -1} {
+    for (int i = 0; i < row.size; ++i) {
+      if (is_compute(row.data[i].kind)) {
+        last_[row.data[i].stage] = i;
+        last_forward_ = row.data[i].kind == ActionKind::forward ? i : last_forward_;
+        last_pass_ = i;
+      }
+    }
+  }
+
+  /// Whether the i-th action is the last pass of its stage.
+  [[nodiscard]] constexpr bool ends_stage(ActionSpan row, int i) const {
+    return last_[row.data[i].stage] == i;
+  }
+  /// The last pass of a stage, of all, and the last forward pass; -1 if there is none.
+  [[nodiscard]] constexpr int last(int stage) const { return last_[stage]; }
+  [[nodiscard]] constexpr int last() const { return last_pass_; }
+  [[nodiscard]] constexpr int last_forward() const { return last_forward_; }
+
+ private:
+  Scratch<int> last_;
+  int last_pass_ = -1;
+  int last_forward_ = -1;
+};
+
+}  // namespace detail
+
+/// Whether every device ends later parts of the model before others: only then may each reduce a
+/// part when it ends, since two copies of a part are on two devices, and one that waited for the
+/// other's row to end could keep it from ending.
+template <class Table>
+constexpr bool ends_from_last(Table const& table, StageMapView const& map) {
+  for (int device = 0; device < map.devices; ++device) {
+    ActionSpan const row = row_of(table, device);
+    detail::RowEnds const ends{row, map};
+    int last = map.parts();
+    for (int i = 0; i < row.size; ++i) {
+      if (is_compute(row.data[i].kind) && ends.ends_stage(row, i)) {
+        int const part = row.data[i].stage % map.parts();
+        if (part > last) {
+          return false;
+        }
+        last = part;
+      }
+    }
+  }
+  return true;
+}
+
+/// Whether on every device all forward passes stand before all backward passes.
+template <class Table>
+constexpr bool goes_forward_first(Table const& table) {
+  for (int device = 0; device < devices_of(table); ++device) {
+    bool back = false;
+    for (Action const& action : row_of(table, device)) {
+      if (back && action.kind == ActionKind::forward) {
+        return false;
+      }
+      back =
+          back || action.kind == ActionKind::backward || action.kind == ActionKind::input_gradient;
+    }
+  }
+  return true;
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/table/step_rules.hpp
+
+/// @file
+/// StepRules: what a synchronous step is besides its passes: how many replicas sum their gradients,
+/// and how two models are kept together. What follows from them stands here once.
+
+namespace tandem {
+
+struct StepRules {
+  int replicas = 1;  ///< of all devices of the map; the rows of each are the same
+  Averaging averaging{};
+  /// Of each device: the stages of its buckets of gradients, in the order of their reduction. Null:
+  /// a bucket a stage, in the order in which backward ends them, the second copy of a part first.
+  std::span<int const> const* buckets = nullptr;
+
+  [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
+  /// Whether gradients are summed, over replicas or over the copies of a part.
+  [[nodiscard]] constexpr bool sums_gradients(StageMapView const& map) const {
+    return replicas * (keeps_two() ? 1 : map.copies) > 1;
+  }
+  [[nodiscard]] constexpr bool sums_losses(StageMapView const& map) const {
+    return replicas * map.devices > 1;
+  }
+  /// Whether the norm of all gradients is: two models have one each.
+  [[nodiscard]] constexpr bool sums_norm(StageMapView const& map) const {
+    return map.devices > 1 && !keeps_two();
+  }
+
+  /// Calls f(stage, bucket) for each bucket of a device.
+  template <class F>
+  constexpr void each_bucket(StageMapView const& map, int device, F const& f) const {
+    int bucket = 0;
+    if (buckets != nullptr) {
+      for (int const stage : buckets[device]) {
+        f(stage, bucket++);
+      }
+      return;
+    }
+    for (int part = map.parts() - 1; part >= 0; --part) {
+      for (int s = map.stages - map.parts() + part; s >= 0; s -= map.parts()) {
+        if (map.device[s] == device) {
+          f(s, bucket++);
+        }
+      }
+    }
+  }
+};
+
+/// Whether a device reduces a part's gradients over its copies and replicas as soon as it ends the
+/// part; else it begins with all of them, the last part first, where it awaits its first bucket.
+/// A device in the middle that has both copies of a part adds them up before.
+/// @param reduces_early  of row_order() of the table
+constexpr bool begins_gradients_early(StageMapView const& map, StepRules const& rules,
+                                      bool reduces_early, int device) {
+  bool const middle = !rules.keeps_two() && map.devices % 2 == 1 && device == map.devices / 2;
+  return map.copies == 1 || (reduces_early && !middle);
+}
+
+/// The lowest stage of a device, of which its update is if it has one in all.
+constexpr int first_stage(StageMapView const& map, int device) {
+  int stage = 0;
+  while (stage + 1 < map.stages && map.device[stage] != device) {
+    ++stage;
+  }
+  return stage;
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/verify/step_run.hpp
+
+/// @file
+/// StepRun: whether messages and collectives of a whole step wait for each other forever.
+
+// ---- tandem/schedule/table/stage_edges.hpp
+
+/// @file
+/// StageEdges: the edges of each stage as lists, those that cross to another device apart.
+
+namespace tandem::detail {
+
+/// Each list is in ascending order of edges and ends with -1: the first of a stage, then next of
+/// each edge. Messages of one action are sent and received in this order.
+class StageEdges {
+ public:
+  constexpr explicit StageEdges(StageMapView const& map)
+      : first_{4 * map.stages, -1},
+        next_{2 * map.edges},
+        crossing_in{first_.data()},
+        crossing_out{crossing_in + map.stages},
+        local_in{crossing_out + map.stages},
+        local_out{local_in + map.stages},
+        next_in{next_.data()},
+        next_out{next_in + map.edges} {
+    for (int e = map.edges - 1; e >= 0; --e) {
+      StageEdge const edge = map.edge[e];
+      int* const in = map.crosses(e) ? crossing_in : local_in;
+      int* const out = map.crosses(e) ? crossing_out : local_out;
+      next_in[e] = in[edge.to];
+      in[edge.to] = e;
+      next_out[e] = out[edge.from];
+      out[edge.from] = e;
+    }
+  }
+
+ private:
+  Scratch<int> first_;
+  Scratch<int> next_;
+
+ public:
+  int* const crossing_in;
+  int* const crossing_out;
+  int* const local_in;
+  int* const local_out;
+  int* const next_in;
+  int* const next_out;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/schedule/time/message_clocks.hpp
+
+/// @file
+/// MessageClocks: when each message of a simulated step is sent, arrives and is taken.
+
+namespace tandem::detail {
+
+/// Where a device is: the next action of its row, and of a send or receive the next edge.
+struct Cursor {
+  int next = 0;
+  int edge = -1;         // meant only where moving
+  bool moving = false;   // some messages of the action are moved, or offered
+  bool offered = false;  // at depth 0: sent, and not yet taken
+  Ticks clock = 0;
+};
+
+/// Messages of one link and direction, in the order in which they are sent; they lie from `first`.
+struct ClockedChannel {
+  int first = 0;
+  int all = 0;
+  int sent = 0;
+  int received = 0;
+};
+
+struct MessageTimes {
+  Ticks arrival = 0;
+  Ticks taken = 0;
+};
+
+constexpr bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
+}
+
+constexpr Ticks later(Ticks a, Ticks b) { return a > b ? a : b; }
+
+/// An action of stages that exist, and of a microbatch that may.
+constexpr bool is_known(Action const& action, StageMapView const& map) {
+  return action.stage >= 0 && action.stage < map.stages && action.index >= 0;
+}
+
+class MessageClocks {
+ public:
+  template <class Table>
+  constexpr MessageClocks(Table const& table, StageMapView const& map, StageEdges const& edges,
+                          Ticks transfer, int depth)
+      : map_{map},
+        edges_{edges},
+        transfer_{transfer},
+        depth_{depth},
+        channel_{2 * map.links},
+        message_{count(table)} {}
+
+  /// Whether there are any messages: else passes wait for passes.
+  [[nodiscard]] constexpr bool any() const { return any_; }
+
+  /// Moves the messages of a send or receive as far as that is possible, and the clock to when the
+  /// last one is moved. @returns whether all are; sets @p progress if one was moved or offered
+  constexpr bool move(Action const& action, Cursor& cursor, bool& progress) {
+    if (!cursor.moving) {
+      cursor.edge = first_edge(action);
+      cursor.moving = true;
+    }
+    for (; cursor.edge >= 0; cursor.edge = edge_behind(action, cursor.edge)) {
+      ClockedChannel& channel = channel_of(action, cursor.edge);
+      if (is_send(action.kind) ? !send(channel, cursor, progress) : !receive(channel, cursor)) {
+        return false;
+      }
+      progress = true;
+    }
+    cursor.moving = false;
+    return true;
+  }
+
+ private:
+  template <class Table>
+  constexpr int count(Table const& table) {
+    for (int d = 0; d < devices_of(table); ++d) {
+      for (Action const& action : row_of(table, d)) {
+        any_ = any_ || is_message(action.kind);
+        bool const sends = is_send(action.kind) && is_known(action, map_);
+        for (int e = sends ? first_edge(action) : -1; e >= 0; e = edge_behind(action, e)) {
+          ++channel_of(action, e).all;
+        }
+      }
+    }
+    int all = 0;
+    for (int c = 0; c < 2 * map_.links; ++c) {
+      channel_[c].first = all;
+      all += channel_[c].all;
+    }
+    return all;
+  }
+
+  // The edges of an action's messages lead into its stage, or else out of it.
+  static constexpr bool leads_in(ActionKind kind) {
+    return kind == ActionKind::receive_forward || kind == ActionKind::send_backward;
+  }
+
+  constexpr int first_edge(Action const& action) const {
+    return (leads_in(action.kind) ? edges_.crossing_in : edges_.crossing_out)[action.stage];
+  }
+
+  constexpr int edge_behind(Action const& action, int edge) const {
+    return (leads_in(action.kind) ? edges_.next_in : edges_.next_out)[edge];
+  }
+
+  constexpr ClockedChannel& channel_of(Action const& action, int edge) {
+    bool const gradients =
+        action.kind == ActionKind::send_backward || action.kind == ActionKind::receive_backward;
+    return channel_[2 * map_.edge[edge].link + (gradients ? 1 : 0)];
+  }
+
+  constexpr bool send(ClockedChannel& channel, Cursor& cursor, bool& progress) {
+    if (!cursor.offered) {
+      int const before = channel.sent - depth_;  // what must be taken to make a place
+      if (depth_ > 0 && before >= 0) {
+        if (channel.received <= before) {
+          return false;
+        }
+        cursor.clock = later(cursor.clock, message_[channel.first + before].taken);
+      }
+      message_[channel.first + channel.sent++].arrival = cursor.clock + transfer_;
+      cursor.offered = depth_ <= 0;
+      progress = true;
+    }
+    if (cursor.offered && channel.received == channel.sent) {
+      cursor.clock = later(cursor.clock, message_[channel.first + channel.sent - 1].taken);
+      cursor.offered = false;
+    }
+    return !cursor.offered;
+  }
+
+  constexpr bool receive(ClockedChannel& channel, Cursor& cursor) {
+    if (channel.received == channel.sent) {
+      return false;
+    }
+    MessageTimes& message = message_[channel.first + channel.received++];
+    cursor.clock = later(cursor.clock, message.arrival);
+    message.taken = cursor.clock;
+    return true;
+  }
+
+  StageMapView map_;
+  StageEdges const& edges_;
+  Ticks transfer_;
+  int depth_;
+  bool any_ = false;
+  Scratch<ClockedChannel> channel_;  // (link, direction)
+  Scratch<MessageTimes> message_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/schedule/verify/channels.hpp
+
+/// @file
+/// Channels: the messages in flight while a table is verified. A channel is a link in one
+/// direction.
+
+namespace tandem::detail {
+
+/// A message is known by its edge: those of one edge are sent and taken in ascending order.
+class Channels {
+ public:
+  constexpr Channels(StageMapView const& map, int microbatches, int depth)
+      : map_{map},
+        capacity_{capacity(map, microbatches, depth)},
+        memory_{std::int64_t{2} * map.links * (std::int64_t{capacity_} + 2) + 2 * map.edges},
+        message_{memory_.data()},
+        sent_{message_ + 2 * map.links * capacity_},
+        gone_{sent_ + 2 * map.links},
+        taken_{gone_ + 2 * map.links} {}
+
+  constexpr int of(int edge, bool forward) const {
+    return 2 * map_.edge[edge].link + (forward ? 0 : 1);
+  }
+  constexpr bool empty(int channel) const { return sent_[channel] == gone_[channel]; }
+  constexpr bool full(int channel) const { return sent_[channel] - gone_[channel] == capacity_; }
+
+  /// The edge of the next message. @pre not empty
+  constexpr int next(int channel) const {
+    return message_[channel * capacity_ + gone_[channel] % capacity_];
+  }
+  constexpr void send(int channel, int edge) {
+    message_[channel * capacity_ + sent_[channel]++ % capacity_] = edge;
+  }
+  constexpr void take(int channel) {
+    ++taken_[2 * next(channel) + channel % 2];
+    ++gone_[channel];
+  }
+  /// Messages of an edge that were taken.
+  constexpr int taken(int edge, bool forward) const { return taken_[2 * edge + (forward ? 0 : 1)]; }
+
+ private:
+  // Places of a ring. A message of an edge goes out once for each microbatch of a copy; which link
+  // has the most edges is counted only where rings would be large, as they are in no constant.
+  static constexpr int capacity(StageMapView const& map, int microbatches, int depth) {
+    std::int64_t most = std::int64_t{microbatches} * map.edges;
+    if (std::min<std::int64_t>(depth, most) * map.links > 65'536) {
+      Scratch<int> edges{map.links};
+      int busiest = 0;
+      for (int e = 0; e < map.edges; ++e) {
+        busiest = map.crosses(e) ? std::max(busiest, ++edges[map.edge[e].link]) : busiest;
+      }
+      most = std::int64_t{microbatches / map.copies} * busiest;
+    }
+    return std::max(1, static_cast<int>(std::min<std::int64_t>(depth, most)));
+  }
+
+  StageMapView map_;
+  int capacity_;
+  Scratch<int> memory_;
+  int* message_;  // the edges of those in flight, a ring for each channel
+  int* sent_;
+  int* gone_;
+  int* taken_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/schedule/verify/verdict.hpp
+
+/// @file
+/// Verdict: what is wrong with an action table, and where; sentence.hpp says it.
+
+namespace tandem {
+
+enum class Flaw : std::uint8_t {
+  none,
+  unsound_map,           ///< stages or edges that cannot be, or rows of other devices
+  uneven_copies,         ///< the copies of the model cannot have equal runs of the microbatches
+  foreign_action,        ///< neither a pass nor a message of synchronous training
+  unknown_stage,         ///< `action` is of a stage that the map does not have
+  wrong_device,          ///< `action` stands in the row of `rank`, its stage is on `other_rank`
+  unknown_microbatch,    ///< `action` is of none of its copy's microbatches
+  missing,               ///< `action` is nowhere in its row; `other` needs it, if it has an index
+  doubled,               ///< `action` was done before
+  out_of_order,          ///< `action` stands before `other`, of an earlier microbatch
+  retired_out_of_order,  ///< the same, of the backward (or W) that ends a microbatch
+  before_its_input,      ///< `action` stands before `other`, whose result it needs
+  nothing_to_send,       ///< all that `action` could send stays on its device
+  nothing_to_receive,    ///< all that `action` could receive is made on its device
+  unmatched_send,        ///< `action` sends, and `other` of `other_rank`, its receive, is not there
+  unmatched_receive,     ///< `action` receives, and `other` of `other_rank` is not there
+  out_of_fifo_order,     ///< `action` receives, but the next of its link is from `other`
+  foreign_update,        ///< as foreign_action, in a table with updates
+  wrong_version,         ///< `action` reads another version of the weights than `count`, its own
+  version_to_come,       ///< … one that its stage, after `count` updates, does not have yet
+  version_gone,          ///< … one that its stage, after `count` updates, has overwritten
+  exchanged_otherwise,   ///< where `action` stands, `other_rank` exchanges `other`
+  unsound_rules,         ///< buckets of `rank` are of other stages, or others than a copy's
+  foreign_tail,          ///< `action` is none of the step's sums, updates and exchanges
+  reduced_out_of_order,  ///< `action` stands before `other`, an earlier bucket
+  deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
+};
+
+struct Verdict {
+  Flaw flaw = Flaw::none;
+  int rank = 0;
+  int position = 0;  ///< of `action` in its row; where it is missing, of what needs it, or the end
+  Action action = {};
+  Action other = {.index = -1};
+  int other_rank = -1;
+  Action waiting = {};  ///< of a deadlock: what `other_rank` waits at
+  int first = 0;        ///< of what the flaw is about, the numbers allowed: stages, microbatches
+  int count = 0;
+  int depth = 1;
+
+  /// Whether the table is valid.
+  constexpr explicit operator bool() const { return flaw == Flaw::none; }
+};
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+/// Runs the rows with a collective blocking until all its devices are there, as the strictest
+/// transport does; so devices that meet two collectives in two orders wait forever.
+///
+/// A sum of losses, or of norms, is one of all devices, where its action stands. That of a part's
+/// gradients is one of the devices that have a copy of it: where a device ends its stage, or
+/// where it awaits its first bucket all parts, the last first. An average is one of the two devices
+/// that have the two copies, where they update them; overlapped ones begin with the row, in one
+/// order on all devices. Replicas run the same rows: they meet wherever one of them comes.
+/// @pre the passes and messages pass verify(), the tail of each row TailOfRow
+template <class Table>
+class StepRun {
+ public:
+  constexpr StepRun(Table const& table, StageMapView const& map, StepRules const& rules,
+                    bool reduces_early, int microbatches, int depth)
+      : table_{table},
+        map_{map},
+        rules_{rules},
+        reduces_early_{reduces_early},
+        microbatches_{microbatches},
+        depth_{depth},
+        edges_{map},
+        channels_{map, microbatches, depth},
+        device_{map.devices},
+        last_{map.stages, -1},
+        bucketed_{map.stages},
+        group_{2 + 2 * std::int64_t{map.parts()}} {
+    for (int d = 0; d < map.devices; ++d) {
+      RowEnds const ends{row_of(table, d), map};
+      for (int s = 0; s < map.stages; ++s) {
+        last_[s] = map.device[s] == d ? ends.last(s) : last_[s];
+      }
+      rules.each_bucket(map, d, [this](int stage, int) { ++bucketed_[stage]; });
+    }
+  }
+
+  constexpr Verdict run() {
+    for (int s = 0; sums_copies() && s < map_.stages; ++s) {
+      if (bucketed_[s] != bucketed_[part(s)]) {
+        return {.flaw = Flaw::unsound_rules, .rank = map_.device[s]};
+      }
+    }
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (int d = 0; d < map_.devices; ++d) {
+        progress = run_device(d) || progress;
+      }
+    }
+    for (int d = 0; d < map_.devices; ++d) {
+      if (device_[d].at < row_of(table_, d).size) {
+        return stuck(d);
+      }
+    }
+    return {};
+  }
+
+ private:
+  /// Where a device is.
+  struct Place {
+    int at = 0;     // its next action
+    int edge = -1;  // of that the next message, where moving
+    bool moving = false;
+    bool offered = false;  // at depth 0: sent, and not yet taken
+    int met = 0;           // of that the collectives gone through
+    bool waits = false;    // in the next one
+  };
+
+  // Collectives, as indices of group_: losses, norms, then gradients and averages of each part.
+  static constexpr int losses = 0;
+  static constexpr int norms = 1;
+  constexpr int gradients(int part) const { return 2 + part; }
+  constexpr int average(int part) const { return 2 + map_.parts() + part; }
+
+  constexpr int part(int stage) const { return stage % map_.parts(); }
+
+  // The device's stage of this part and the first such copy; -1 if there is none.
+  constexpr int own_stage(int d, int part) const {
+    for (int s = part; s < map_.stages; s += map_.parts()) {
+      if (map_.device[s] == d) {
+        return s;
+      }
+    }
+    return -1;
+  }
+
+  constexpr bool in_group(int d, int collective) const {
+    return collective < 2 || own_stage(d, (collective - 2) % map_.parts()) >= 0;
+  }
+  constexpr int size(int collective) const {
+    int count = 0;
+    for (int d = 0; d < map_.devices; ++d) {
+      count += in_group(d, collective) ? 1 : 0;
+    }
+    return count;
+  }
+
+  constexpr bool sums_copies() const { return map_.copies > 1 && !rules_.keeps_two(); }
+
+  // The k-th collective that the device begins with its action; -1 if there is none.
+  constexpr int collective(int d, Action const& action, int at, int k) const {
+    if (action.kind == ActionKind::begin_loss || action.kind == ActionKind::reduce_norm) {
+      return k > 0 ? -1 : action.kind == ActionKind::begin_loss ? losses : norms;
+    }
+    if (action.kind == ActionKind::update) {
+      bool const meets = rules_.keeps_two() && !rules_.averaging.overlapped && k == 0 &&
+                         size(average(part(action.stage))) > 1;
+      return meets ? average(part(action.stage)) : -1;
+    }
+    if (!sums_copies()) {
+      return -1;
+    }
+    if (begins_gradients_early(map_, rules_, reduces_early_, d)) {
+      bool const meets = is_compute(action.kind) && last_[action.stage] == at && k == 0 &&
+                         bucketed_[action.stage] != 0;
+      return meets ? gradients(part(action.stage)) : -1;
+    }
+    for (int p = map_.parts() - 1;
+         action.kind == ActionKind::reduce_gradient && action.index == 0 && p >= 0; --p) {
+      int const own = own_stage(d, p);
+      if (own >= 0 && bucketed_[own] != 0 && k-- == 0) {
+        return gradients(p);
+      }
+    }
+    return -1;
+  }
+
+  constexpr bool run_device(int d) {
+    ActionSpan const row = row_of(table_, d);
+    Place& place = device_[d];
+    bool progress = false;
+    for (; place.at < row.size; ++place.at) {
+      Action const& action = row.data[place.at];
+      if (is_message(action.kind) ? !move(action, place, progress)
+                                  : !meet(d, action, place, progress)) {
+        break;
+      }
+      place.met = 0;
+      progress = true;
+    }
+    return progress;
+  }
+
+  constexpr bool meet(int d, Action const& action, Place& place, bool& progress) {
+    for (int c = collective(d, action, place.at, place.met); c >= 0;
+         c = collective(d, action, place.at, place.met)) {
+      if (!place.waits) {
+        ++group_[c];
+        progress = true;
+      }
+      place.waits = group_[c] < size(c);
+      if (place.waits) {
+        return false;
+      }
+      ++place.met;
+    }
+    return true;
+  }
+
+  static constexpr bool is_forward(ActionKind kind) {
+    return kind == ActionKind::send_forward || kind == ActionKind::receive_forward;
+  }
+
+  constexpr bool move(Action const& action, Place& place, bool& progress) {
+    bool const forward = is_forward(action.kind);
+    bool const outwards = forward == is_send(action.kind);  // its edges lead to later stages
+    if (!place.moving) {
+      place.edge = (outwards ? edges_.crossing_out : edges_.crossing_in)[action.stage];
+      place.moving = true;
+    }
+    for (; place.edge >= 0;
+         place.edge = (outwards ? edges_.next_out : edges_.next_in)[place.edge]) {
+      int const channel = channels_.of(place.edge, forward);
+      if (!(is_send(action.kind) ? send(channel, place, progress) : receive(channel))) {
+        return false;
+      }
+      progress = true;
+    }
+    place.moving = false;
+    return true;
+  }
+  constexpr bool send(int channel, Place& place, bool& progress) {
+    if (!place.offered) {
+      if (channels_.full(channel)) {
+        return false;
+      }
+      channels_.send(channel, place.edge);
+      place.offered = depth_ == 0;
+      progress = true;
+    }
+    place.offered = place.offered && !channels_.empty(channel);
+    return !place.offered;
+  }
+  constexpr bool receive(int channel) {
+    if (channels_.empty(channel)) {
+      return false;
+    }
+    channels_.take(channel);
+    return true;
+  }
+
+  /// What a device that waits is waiting for, in whose row.
+  struct Wanted {
+    int device;
+    Action action;
+  };
+
+  constexpr Wanted wanted(int d) const {
+    Place const& place = device_[d];
+    Action const& action = row_of(table_, d).data[place.at];
+    if (!is_message(action.kind)) {
+      return wanted_of_group(d, collective(d, action, place.at, place.met));
+    }
+    bool const forward = is_forward(action.kind);
+    bool const sends = is_send(action.kind);
+    int const e = sends ? channels_.next(channels_.of(place.edge, forward)) : place.edge;
+    StageEdge const edge = map_.edge[e];
+    std::int16_t const stage = forward == sends ? edge.to : edge.from;
+    int const index = map_.first_microbatch(edge.from, microbatches_) + channels_.taken(e, forward);
+    ActionKind const kind =
+        forward ? (sends ? ActionKind::receive_forward : ActionKind::send_forward)
+                : (sends ? ActionKind::receive_backward : ActionKind::send_backward);
+    return {map_.device[stage], {.kind = kind, .stage = stage, .index = index}};
+  }
+
+  // The first device of the group that is not there, and where it would be.
+  constexpr Wanted wanted_of_group(int d, int wanted) const {
+    for (int other = 0; other < map_.devices; ++other) {
+      ActionSpan const row = row_of(table_, other);
+      for (int i = device_[other].at; other != d && i < row.size; ++i) {
+        bool const there = i == device_[other].at;
+        for (int k = there ? device_[other].met + (device_[other].waits ? 1 : 0) : 0;; ++k) {
+          int const c = collective(other, row.data[i], i, k);
+          if (c == wanted) {
+            return {other, row.data[i]};
+          }
+          if (c < 0) {
+            break;
+          }
+        }
+      }
+    }
+    return {d, {}};
+  }
+
+  constexpr Verdict stuck(int d) const {
+    for (int i = 0; i < map_.devices; ++i) {  // each waits for another: on to those in a circle
+      d = wanted(d).device;
+    }
+    Wanted const other = wanted(d);
+    return {.flaw = Flaw::deadlock,
+            .rank = d,
+            .position = device_[d].at,
+            .action = row_of(table_, d).data[device_[d].at],
+            .other = other.action,
+            .other_rank = other.device,
+            .waiting = row_of(table_, other.device).data[device_[other.device].at],
+            .depth = depth_};
+  }
+
+  Table const& table_;
+  StageMapView map_;
+  StepRules const& rules_;
+  bool reduces_early_;
+  int microbatches_;
+  int depth_;
+  StageEdges edges_;
+  Channels channels_;
+  Scratch<Place> device_;
+  Scratch<int> last_;      // pass of each stage
+  Scratch<int> bucketed_;  // buckets of each stage
+  Scratch<int> group_;     // how many devices have come to each collective
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+/// What a row of a model with two copies depends on besides itself: how the other rows go.
+struct RowOrder {
+  /// Whether the gradients of a part are reduced on the way, when its copies end.
+  bool reduces_early = true;
+  /// Whether each stage of two models is updated when it ends: all losses are known by then, and no
+  /// gradient of replicas is on its way.
+  bool updates_early = false;
+};
+
+namespace detail {
+
+/// Writes one row into sink(action).
+template <class Sink>
+class RowCompletion {
+ public:
+  constexpr RowCompletion(ActionSpan row, StageMapView const& map, StepRules const& rules,
+                          RowOrder order, int device, Sink& sink)
+      : row_{row},
+        map_{map},
+        rules_{rules},
+        order_{order},
+        device_{device},
+        first_stage_{first_stage(map, device)},
+        ends_{row, map},
+        updated_{map.stages},
+        sink_{sink} {}
+
+  constexpr void write() {
+    for (int i = 0; i < row_.size; ++i) {
+      sink_(row_.data[i]);
+      if (map_.devices == 1) {
+        if (ends_.last_forward() == i) {
+          begin_losses();
+        }
+      } else if (order_.updates_early) {
+        add_behind(i);
+      }
+    }
+    if (rules_.sums_gradients(map_)) {
+      rules_.each_bucket(map_, device_, [this](int stage, int bucket) {
+        add(ActionKind::reduce_gradient, stage, bucket);
+      });
+    }
+    await_losses();
+    if (rules_.sums_norm(map_)) {
+      add(ActionKind::reduce_norm, first_stage_);
+    }
+    if (rules_.keeps_two()) {
+      end_two_models();
+    } else {
+      add(ActionKind::update, first_stage_);
+    }
+  }
+
+ private:
+  constexpr void add(ActionKind kind, int stage, int index = 0) {
+    sink_(Action{.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
+  }
+
+  // What stands behind the i-th action: or, if that is a pass whose result is sent, behind the
+  // message, so that the receiver does not wait.
+  constexpr void add_behind(int i) {
+    Action const& action = row_.data[i];
+    if (is_compute(action.kind)) {
+      last_forward_ = ends_.last_forward() == i || last_forward_;
+      ended_ = ends_.ends_stage(row_, i) ? action.stage : ended_;
+    }
+    Action const* const next = i + 1 < row_.size ? row_.data + i + 1 : nullptr;
+    bool const sends =
+        next != nullptr && next->stage == action.stage &&
+        (next->kind == ActionKind::send_forward || next->kind == ActionKind::send_backward);
+    if (!sends && std::exchange(last_forward_, false)) {
+      begin_losses();
+    }
+    if (!sends && ended_ >= 0) {
+      await_losses();
+      update(std::exchange(ended_, -1));
+    }
+  }
+
+  constexpr void begin_losses() {
+    if (rules_.sums_losses(map_) && !std::exchange(began_losses_, true)) {
+      add(ActionKind::begin_loss, first_stage_);
+    }
+  }
+  constexpr void await_losses() {
+    begin_losses();
+    if (rules_.sums_losses(map_) && !std::exchange(awaited_losses_, true)) {
+      add(ActionKind::await_loss, first_stage_);
+    }
+  }
+
+  constexpr void update(int stage) {
+    if (rules_.averaging.overlapped) {
+      add(ActionKind::exchange, stage);
+    }
+    add(ActionKind::update, stage);
+    updated_[updates_++] = stage;
+  }
+
+  constexpr void end_two_models() {
+    for (int part = map_.parts() - 1; !order_.updates_early && part >= 0; --part) {
+      for (int s = part; s < map_.stages; s += map_.parts()) {
+        if (map_.device[s] == device_) {
+          update(s);
+        }
+      }
+    }
+    for (int i = 0; !rules_.averaging.overlapped && i < updates_; ++i) {
+      add(ActionKind::exchange, updated_[i]);
+    }
+  }
+
+  ActionSpan row_;
+  StageMapView const& map_;
+  StepRules const& rules_;
+  RowOrder order_;
+  int device_;
+  int first_stage_;
+  RowEnds ends_;
+  Scratch<int> updated_;  // stages, in the order of their updates
+  int updates_ = 0;
+  bool began_losses_ = false;
+  bool awaited_losses_ = false;
+  bool last_forward_ = false;  // was the last pass
+  int ended_ = -1;             // the stage of which the last pass was the last, or -1
+  Sink& sink_;
+};
+
+/// Whole rows, one behind the other.
+class CompletedRows {
+ public:
+  template <class Table>
+  constexpr CompletedRows(Table const& table, StageMapView const& map, StepRules const& rules,
+                          RowOrder order)
+      : devices_{map.devices}, begin_{map.devices + 1}, action_{count(table, map, rules, order)} {
+    Action* next = action_.data();
+    for (int d = 0; d < map.devices; ++d) {
+      auto sink = [&next](Action const& action) { *next++ = action; };
+      RowCompletion{row_of(table, d), map, rules, order, d, sink}.write();
+    }
+  }
+
+  friend constexpr ActionSpan row_of(CompletedRows const& rows, int device) {
+    return {rows.action_.data() + rows.begin_[device],
+            rows.begin_[device + 1] - rows.begin_[device]};
+  }
+  friend constexpr int devices_of(CompletedRows const& rows) { return rows.devices_; }
+
+ private:
+  template <class Table>
+  constexpr int count(Table const& table, StageMapView const& map, StepRules const& rules,
+                      RowOrder order) {
+    int all = 0;
+    for (int d = 0; d < map.devices; ++d) {
+      auto sink = [&all](Action const&) { ++all; };
+      RowCompletion{row_of(table, d), map, rules, order, d, sink}.write();
+      begin_[d + 1] = all;
+    }
+    return all;
+  }
+
+  int devices_;
+  Scratch<int> begin_;
+  Scratch<Action> action_;
+};
+
+/// Whether the rows, completed in this order, run even where a collective blocks.
+template <class Table>
+constexpr bool runs_in_order(Table const& table, StageMapView const& map,
+                             Averaging const& averaging, RowOrder order) {
+  StepRules const rules{.averaging = averaging};
+  CompletedRows const rows{table, map, rules, order};
+  return static_cast<bool>(
+      StepRun<CompletedRows>{rows, map, rules, order.reduces_early, map.copies, 1}.run());
+}
+
+}  // namespace detail
+
+/// Of two copies each may be reduced, or updated and exchanged, as it ends only if all devices end
+/// later parts of the model before others, and if no device then waits forever for one that waits
+/// for its message; else that is done when the rows end.
+///
+/// Cost: linear in the actions of all rows.
+template <class Table>
+constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRules const& rules) {
+  if (map.copies == 1) {
+    return {};
+  }
+  RowOrder order{.reduces_early = ends_from_last(table, map)};
+  if (rules.keeps_two()) {
+    order.updates_early = order.reduces_early && rules.replicas == 1 && goes_forward_first(table);
+    order.updates_early =
+        order.updates_early && detail::runs_in_order(table, map, rules.averaging, order);
+  } else {
+    order.reduces_early =
+        order.reduces_early && detail::runs_in_order(table, map, rules.averaging, order);
+  }
+  return order;
+}
+
+/// Calls sink(action) for the whole row of a device.
+/// @param table  lowered: passes and messages
+/// @param order  row_order() of the table
+template <class Table, class Sink>
+constexpr void complete_row(Table const& table, StageMapView const& map, StepRules const& rules,
+                            RowOrder order, int device, Sink& sink) {
+  detail::RowCompletion<Sink>{row_of(table, device), map, rules, order, device, sink}.write();
+}
+
+/// The same for an evaluation or a prediction: the forward passes, then the sum of the losses.
+template <class Table, class Sink>
+constexpr void complete_forward_row(Table const& table, StageMapView const& map,
+                                    StepRules const& rules, int device, Sink& sink) {
+  for (Action const& action : row_of(table, device)) {
+    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+        action.kind == ActionKind::receive_forward) {
+      sink(action);
+    }
+  }
+  for (ActionKind const kind : {ActionKind::begin_loss, ActionKind::await_loss}) {
+    if (rules.sums_losses(map)) {
+      sink(Action{.kind = kind, .stage = static_cast<std::int16_t>(first_stage(map, device))});
+    }
+  }
+}
+
+/// A training step on @p table, whole: each bucket is reduced once, then each device has one
+/// update, behind the sums of losses and norm. A device that has the whole model begins to sum the
+/// losses behind its last forward pass; others when their rows end, since they would wait for
+/// messages.
+///
+/// Where @p rules keep two models each stage has an update of its own, as soon as it can, behind
+/// which the exchange of its weights begins; X awaits it at the end, or, overlapped, before U.
+///
+/// Cost: linear in the actions.
+/// @param table  lowered, and passes verify()
+template <class = void>  // compiled where it is called, not by every include
+ActionRows complete(ActionRows const& table, StageMapView const& map, StepRules const& rules = {}) {
+  ActionRows rows(table.size());
+  RowOrder const order = row_order(table, map, rules);
+  for (int d = 0; d < devices_of(table); ++d) {
+    auto sink = [&row = rows[static_cast<std::size_t>(d)]](Action const& action) {
+      row.push_back(action);
+    };
+    complete_row(table, map, rules, order, d, sink);
+  }
+  return rows;
+}
+
+/// The longest row of complete(table, map, rules).
+template <class Table>
+constexpr int completed_length(Table const& table, StageMapView const& map,
+                               StepRules const& rules = {}) {
+  int longest = 0;
+  RowOrder const order = row_order(table, map, rules);
+  for (int d = 0; d < devices_of(table); ++d) {
+    int length = 0;
+    auto sink = [&length](Action const&) { ++length; };
+    complete_row(table, map, rules, order, d, sink);
+    longest = length > longest ? length : longest;
+  }
+  return longest;
+}
+
+/// The same as a constant.
+/// @tparam Completed  completed_length() of the same arguments, or more
+template <int Completed, int Devices, int Length>
+constexpr auto complete(ActionTable<Devices, Length> const& table, StageMapView const& map,
+                        StepRules const& rules = {}) {
+  ActionTable<Devices, Completed> rows;
+  RowOrder const order = row_order(table, map, rules);
+  for (int d = 0; d < Devices; ++d) {
+    auto sink = [&rows, d](Action const& action) { rows.add(d, action); };
+    complete_row(table, map, rules, order, d, sink);
+  }
+  return rows;
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/table/live_microbatches.hpp
+
+/// @file
+/// How many microbatches a stage must hold at once, which is what its activations cost.
+
+namespace tandem {
+
+/// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
+/// the end of B (W where backward is split), in the order of its device's row.
+///
+/// They are consecutive, so microbatch i may live in slot i modulo this number.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
+  int received = 0;
+  int forwarded = 0;
+  int retired = 0;
+  int most = 0;
+  for (Action const& action : row_of(table, map.device[stage])) {
+    if (action.stage != stage) {
+      continue;
+    }
+    received += action.kind == ActionKind::receive_forward ? 1 : 0;
+    forwarded += action.kind == ActionKind::forward ? 1 : 0;
+    most = std::max(most, std::max(received, forwarded) - retired);
+    retired +=
+        action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
+  }
+  return most;
+}
+
+/// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int deferred_microbatches(Table const& table, StageMapView const& map, int stage) {
+  int deferred = 0;
+  int most = 0;
+  for (Action const& action : row_of(table, map.device[stage])) {
+    if (action.stage == stage && action.kind == ActionKind::input_gradient) {
+      most = std::max(most, ++deferred);
+    } else if (action.stage == stage && action.kind == ActionKind::weight_gradient) {
+      --deferred;
+    }
+  }
+  return most;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
 /// What a rank does in a step. Made at start-up from the strategy's table, or from one that was
 /// imported.
 struct RankPlan {
-  /// Index of a REDUCE_LOSS that begins the sum, which another one awaits.
-  static constexpr int begins_reduction = 1;
-
   Batching batching{};
   std::vector<Action> training{};  ///< ends with an `end`
   std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
-  Action last_forward{};           ///< of a training step
-  bool sums_early = false;     ///< in training the losses are summed behind it, as an action says
-  bool ends_from_last = true;  ///< on all devices later parts of the model end before others
+  bool reduces_early = true;       ///< gradients, when their stage ends
   std::vector<StageLife> stages{};
 };
 
@@ -9367,8 +10376,7 @@ struct RankPlan {
 struct RankPlanTask {
   StageMapView map{};
   int device = 0;
-  int ranks = 1;  ///< of the strategy
-  int gradient_replicas = 1;
+  int replicas = 1;
   Averaging averaging{};
   std::span<LocalStage const> stages{};
   std::span<int const> bucket_stage{};  ///< of each bucket of gradients
@@ -9381,8 +10389,7 @@ RankPlanTask rank_plan_task() {
   using Whole = typename Program::Program;
   return {.map = Whole::map,
           .device = Program::device,
-          .ranks = Whole::ranks,
-          .gradient_replicas = Program::gradient_replicas,
+          .replicas = Whole::batching.replicas,
           .averaging = Whole::averaging,
           .stages = Program::stages.stage,
           .bucket_stage = {Program::layout.bucket_stage,
@@ -9402,198 +10409,32 @@ Batching batching_with(int microbatches) {
   return batching;
 }
 
-namespace detail {
-
-/// Whether on every device all forward passes stand before all backward passes.
-template <class Table>
-bool goes_forward_first(Table const& table) {
-  for (int device = 0; device < devices_of(table); ++device) {
-    bool back = false;
-    for (Action const& action : row_of(table, device)) {
-      if (back && action.kind == ActionKind::forward) {
-        return false;
-      }
-      back = back || is_backward_pass(action.kind);
-    }
-  }
-  return true;
-}
-
-/// Whether the i-th action is a pass, and the last one of its stage.
-inline bool ends_stage(ActionSpan row, int i) {
-  bool ends = is_compute(row[i].kind);
-  for (int next = i + 1; ends && next < row.size; ++next) {
-    ends = !is_compute(row[next].kind) || row[next].stage != row[i].stage;
-  }
-  return ends;
-}
-
-/// Whether a device ends later parts of the model before others.
-template <class Table>
-bool ends_from_last(Table const& table, StageMapView const& map, int device) {
-  ActionSpan const row = row_of(table, device);
-  int last = map.parts();
-  for (int i = 0; i < row.size; ++i) {
-    if (ends_stage(row, i)) {
-      int const part = row[i].stage % map.parts();
-      if (part > last) {
-        return false;
-      }
-      last = part;
-    }
-  }
-  return true;
-}
-
-/// Whether all devices do: only then may each reduce a part when it ends, since two copies of a
-/// part are on two devices, and one that waited for the other's row to end could keep it from
-/// ending.
-template <class Table>
-bool all_end_from_last(Table const& table, StageMapView const& map) {
-  for (int device = 0; device < map.devices; ++device) {
-    if (!ends_from_last(table, map, device)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/// Writes the rows of a device.
+/// The rules of its step; of buckets only those of device @p task.device, which @p buckets keeps.
 template <class = void>
-class RankPlanner {
- public:
-  RankPlanner(RankPlanTask const& task, ActionRows const& table) : task_{task}, table_{table} {}
+StepRules step_rules(RankPlanTask const& task, std::vector<std::span<int const>>& buckets) {
+  buckets.assign(static_cast<std::size_t>(task.map.devices), {});
+  buckets[static_cast<std::size_t>(task.device)] = task.bucket_stage;
+  return {.replicas = task.replicas, .averaging = task.averaging, .buckets = buckets.data()};
+}
 
-  RankPlan plan(Batching const& batching) {
-    plan_.batching = batching;
-    plan_.ends_from_last = task_.map.copies == 1 || all_end_from_last(table_, task_.map);
-    plan_.sums_early = updates_early();
-    ActionSpan const row = row_of(table_, task_.device);
-    for (int i = 0; i < row.size; ++i) {
-      Action const action = row[i];
-      plan_.training.push_back(action);
-      bool const is_forward = action.kind == ActionKind::forward;
-      if (is_forward || action.kind == ActionKind::send_forward ||
-          action.kind == ActionKind::receive_forward) {
-        plan_.forward.push_back(action);
-      }
-      plan_.last_forward = is_forward ? action : plan_.last_forward;
-      if (plan_.sums_early) {
-        add_behind(row, i);
-      }
-    }
-    end();
-    return std::move(plan_);
-  }
-
- private:
-  // What stands behind the i-th action: or, if that is a pass whose result is sent, behind the
-  // message, so that the receiver does not wait.
-  void add_behind(ActionSpan row, int i) {
-    last_forward_ = row[i].kind == ActionKind::forward ? is_last_forward(row, i) : last_forward_;
-    ended_ = ends_stage(row, i) ? row[i].stage : ended_;
-    bool const sends = i + 1 < row.size && row[i + 1].stage == row[i].stage &&
-                       (row[i + 1].kind == ActionKind::send_forward ||
-                        row[i + 1].kind == ActionKind::send_backward);
-    if (!sends && std::exchange(last_forward_, false) && task_.ranks > 1) {
-      add(ActionKind::reduce_loss, first_stage(), RankPlan::begins_reduction);
-    }
-    if (!sends && ended_ >= 0) {
-      reduce_losses();
-      update(std::exchange(ended_, -1));
-    }
-  }
-  static bool is_last_forward(ActionSpan row, int i) {
-    for (int next = i + 1; next < row.size; ++next) {
-      if (row[next].kind == ActionKind::forward) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  // Whether stages are updated as they end: all losses are known by then, no gradient of replicas
-  // is on its way, and the two ends of an exchange begin them in one order.
-  [[nodiscard]] bool updates_early() const {
-    return keeps_two() && task_.gradient_replicas == 1 && goes_forward_first(table_) &&
-           plan_.ends_from_last;
-  }
-  [[nodiscard]] bool keeps_two() const { return task_.averaging.keeps_two(); }
-  [[nodiscard]] int first_stage() const { return task_.stages[0].id; }
-
-  void add(std::vector<Action>& row, ActionKind kind, int stage, int index = 0) {
-    row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
-  }
-  void add(ActionKind kind, int stage, int index = 0) { add(plan_.training, kind, stage, index); }
-
-  void reduce_losses() {
-    if (task_.ranks > 1 && !reduces_losses_) {
-      add(ActionKind::reduce_loss, first_stage());
-      reduces_losses_ = true;
-    }
-  }
-
-  void update(int stage) {
-    if (task_.averaging.overlapped) {
-      add(ActionKind::exchange, stage);
-    }
-    add(ActionKind::update, stage);
-    updated_.push_back(stage);
-  }
-
-  void end() {
-    for (int bucket = 0;
-         task_.gradient_replicas > 1 && bucket < static_cast<int>(task_.bucket_stage.size());
-         ++bucket) {
-      add(ActionKind::reduce_gradient, task_.bucket_stage[static_cast<std::size_t>(bucket)],
-          bucket);
-    }
-    reduce_losses();
-    if (task_.map.devices > 1 && !keeps_two()) {
-      add(ActionKind::reduce_norm, first_stage());
-    }
-    if (!keeps_two()) {
-      add(ActionKind::update, first_stage());
-    }
-    for (int part = task_.map.parts() - 1; keeps_two() && !plan_.sums_early && part >= 0; --part) {
-      for (LocalStage const& own : task_.stages) {
-        if (own.part == part) {
-          update(own.id);
-        }
-      }
-    }
-    for (std::size_t i = 0; !task_.averaging.overlapped && i < updated_.size(); ++i) {
-      add(ActionKind::exchange, updated_[i]);
-    }
-    add(ActionKind::end, first_stage());
-    if (task_.ranks > 1) {
-      add(plan_.forward, ActionKind::reduce_loss, first_stage());
-    }
-    add(plan_.forward, ActionKind::end, first_stage());
-  }
-
-  RankPlanTask const& task_;
-  ActionRows const& table_;
-  RankPlan plan_;
-  bool reduces_losses_ = false;
-  bool last_forward_ = false;  // was the last pass
-  int ended_ = -1;             // the stage of which the last pass was the last, or -1
-  std::vector<int> updated_;   // stages, in the order of their updates
-};
-
-}  // namespace detail
-
-/// The plan of a device: the passes and messages of its row, then the reductions and the update.
-/// Evaluation does the forward passes in the same order.
-///
-/// Where two models are averaged each stage has an update of its own, as soon as it can, behind
-/// which the exchange of its weights begins; it is awaited at the end, or, overlapped, before the
-/// next step's update.
+/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation.
+/// @param table     lowered
 /// @param batching  with as many microbatches as @p table has
 template <class = void>
 RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
                         Batching const& batching) {
-  RankPlan plan = detail::RankPlanner<>{task, table}.plan(batching);
+  std::vector<std::span<int const>> buckets;
+  StepRules const rules = step_rules(task, buckets);
+  RowOrder const order = row_order(table, task.map, rules);
+  RankPlan plan{.batching = batching, .reduces_early = order.reduces_early};
+  auto training = [&plan](Action const& action) { plan.training.push_back(action); };
+  complete_row(table, task.map, rules, order, task.device, training);
+  auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
+  complete_forward_row(table, task.map, rules, task.device, forward);
+  Action const end{.kind = ActionKind::end,
+                   .stage = static_cast<std::int16_t>(first_stage(task.map, task.device))};
+  training(end);
+  forward(end);
   int const held =
       held_gradients(row_of(table, task.device), task.map, task.stages, batching.microbatches);
   for (LocalStage const& own : task.stages) {
@@ -9668,7 +10509,7 @@ class GradientReduction {
                     RankPlan const& plan, Tracer<Device>& tracer)
       : communicator_{std::move(all)},
         stages_{std::move(stages)},
-        overlaps_{Whole::map.copies == 1 || (plan.ends_from_last && !has_twins)},
+        overlaps_{Whole::map.copies == 1 || (plan.reduces_early && !has_twins)},
         leaves_{plan.batching.leaves_of_copy(Whole::map.copies)},
         tracer_{&tracer},
         synchronized_{device.make_mark()},
@@ -9704,7 +10545,7 @@ class GradientReduction {
     auto const [begin, count] = range(bucket);
     P* const sum = memory.gradients() + begin;
     if constexpr (!has_twins || batching.replicas > 1) {
-      device.await(marks_[static_cast<std::size_t>(bucket)]);
+      device.await_on(device.communication, marks_[static_cast<std::size_t>(bucket)]);
       if constexpr (rounds) {
         Verbs<Backend>::cast(device, wire_.template as<Wire>() + begin, sum, count);
       }
@@ -9719,12 +10560,12 @@ class GradientReduction {
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
     reduce<false>(device, communicator_, sums, label, marks_.back());
   }
-  void await_sums(Device& device) { device.await(marks_.back()); }
+  void await_sums(Device& device) { device.await_on(device.communication, marks_.back()); }
 
   /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
   void synchronize(Device& device, std::span<double> sums, int stage) {
     reduce<false>(device, communicator(stage), sums, {"statistics"}, synchronized_);
-    device.await(synchronized_);
+    device.await_on(device.communication, synchronized_);
   }
 
   [[nodiscard]] Communicator& communicator() { return communicator_; }
@@ -9811,7 +10652,7 @@ class GradientReduction {
   // A loss is one rank's and 0 elsewhere: no order of its sum rounds.
   template <bool Ordered, class E>
   void reduce(Device& device, Communicator& group, std::span<E> data, Label label, Mark& mark) {
-    device.begin_communication();
+    device.begin_on(device.communication);
     tracer_->collective(device, label, [&] {
       if constexpr (Ordered) {
         std::span<std::byte> const scratch{ordered_.data(), ordered_.bytes()};
@@ -9828,7 +10669,7 @@ class GradientReduction {
         group.all_reduce(data, data, Sum{}, device.communication, label);
       }
     });
-    device.mark(mark);
+    device.mark_on(device.communication, mark);
   }
 
   // A binary counter: leaf k joins as many waiting sums as k has trailing ones.
@@ -12550,13 +13391,12 @@ class RankMicrobatches {
     }
     total_ = total;
     int before = 0;
-    int const own = replica_ * batching_.microbatches;
-    for (int i = 0; i < own; ++i) {
+    for (int i = 0; i < global(0); ++i) {
       before += microbatch_size(total, i, batching_);
     }
     bool adds = false;
     for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, own + m, batching_);
+      int const size = microbatch_size(total, global(m), batching_);
       adds = adds && m % leaf_ != 0;
       int const leaf = m % (batching_.microbatches / copies_) / leaf_;
       own_[static_cast<std::size_t>(m)] = {.size = size,
@@ -12570,8 +13410,7 @@ class RankMicrobatches {
       samples = 0;
     }
     for (int i = 0; i < batching_.all_microbatches(); ++i) {
-      of_copy_[i % batching_.microbatches / (batching_.microbatches / copies_)] +=
-          microbatch_size(total, i, batching_);
+      of_copy_[batching_.copy_of(i, copies_)] += microbatch_size(total, i, batching_);
     }
   }
 
@@ -12596,7 +13435,7 @@ class RankMicrobatches {
     return last.first + last.size;
   }
   /// Its index among the microbatches of all replicas.
-  [[nodiscard]] int global(int m) const { return replica_ * batching_.microbatches + m; }
+  [[nodiscard]] int global(int m) const { return batching_.global(replica_, m); }
 
  private:
   [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
@@ -13051,9 +13890,6 @@ class RankPasses {
   using Groups = RankGroups<Whole>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   static constexpr auto const& graph = Program::graph;
-  /// Whether the losses are summed at the end of the row: else a pass that waits for its replicas,
-  /// or a call that waits for all ranks, as some on GPUs do, would wait for messages behind it.
-  static constexpr bool sums_losses_late = Whole::devices > 1;
 
   [[nodiscard]] Memory const& memory() const { return memory_; }
   /// What each node's op asked for.
@@ -13076,17 +13912,16 @@ class RankPasses {
         links_{rank_links_task<Program>(),
                memory_.plan().waits,
                device_,
-               Groups::connect_links(replica_of(options), connect),
+               Groups::connect_links(options.rank, connect),
                tracer_,
                options.largest_microbatch},
-        microbatches_{plan_.batching, replica_of(options), Whole::map.copies},
+        microbatches_{plan_.batching, Whole::mesh.coordinate(options.rank, Axis::data),
+                      Whole::map.copies},
         sums_{device_, plan_.batching.all_microbatches()} {
     device_.scratch = memory_.scratch();
     device_.scratch_bytes = ops_.scratch_bytes();
     TANDEM_ASSERT(plays_rows<Program>(memory_.check(needs()), plan_));
   }
-
-  static int replica_of(RankOptions const& options) { return options.rank / Whole::devices; }
 
   void begin(StepState const& state, Batch const& batch, bool training, auto const& wait) {
     key_ = {.samples = batch.size,
@@ -13133,11 +13968,6 @@ class RankPasses {
           Passes<s>::forward(*this, pass(own), memory_.table(m));
         }
       });
-    }
-    if constexpr (Whole::ranks > 1 && !sums_losses_late) {
-      if (action == plan_.last_forward) {
-        gradients_.reduce_sums(device_, sums_.all());
-      }
     }
   }
 
@@ -13447,10 +14277,282 @@ class Update {
 
 }  // namespace tandem
 
+// ---- tandem/ops/concepts.hpp
+
+/// @file
+/// What the engine asks of a backend's kernels: of Verbs<Backend>, and of the ops of a network.
+///
+/// No op sees a communicator or allocates; `operands` and `pass` are what ops/op.hpp says. All
+/// queue their work in the order of the calls, and may return before it is done.
+
+// ---- tandem/runtime/concepts.hpp
+
+/// @file
+/// What the engine asks of a backend's types: the concepts ComputeDevice, DeviceBuffer and
+/// ComputeBackend.
+///
+/// What it asks of kernels, for arrays and for the layers of a network, is in ops/concepts.hpp. A
+/// stream is opaque to the engine: a device makes it, and a communicator queues on it.
+
+// ---- tandem/core/complete.hpp
+
+/// @file
+/// Complete: whether a type is defined and not named only.
+
+namespace tandem {
+
+/// A type that is defined; not one that is named only, as Cuda's are without <tandem/cuda.cuh>.
+/// Concepts that look at its members ask for this first, since the standard's would be ill-formed.
+template <class T>
+concept Complete = requires {
+  sizeof(T);
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What a concept calls a device's debug() with.
+struct AnyWait {
+  template <class D, class Mark>
+  void operator()(D& /*device*/, Mark const& /*mark*/) const {}
+};
+struct AnyAction {
+  void operator()() const {}
+};
+
+}  // namespace detail
+
+/// What one rank computes with, and the order between that and its streams. Made from a DeviceSpec
+/// on the rank's thread and used by that thread alone; neither copied nor moved.
+///
+/// Kernels run in the order of their calls. What is queued on a stream runs in the stream's order,
+/// beside them, but for what the verbs below say; on a device whose streams do their work at once
+/// most of them have nothing to do.
+///
+/// communication, scratch, scratch_bytes: data members. A stream, for collectives; memory for the
+///                    pass at work, which the engine sets once and ops read.
+/// make_stream():     one more stream, for a link to another rank: std::unique_ptr<Stream>.
+/// make_mark(), make_stamp(): a Mark, which is a place on a stream, and a Stamp, which is a time.
+/// begin_on(stream):  what is queued on it from now on comes after what has been computed so far.
+/// mark_on(stream, mark):  sets @p mark behind everything queued so far.
+/// await_on(stream, mark): what is computed from now on comes after the stream up to @p mark.
+/// stamp(stamp), stamp_on(stream, stamp): sets @p stamp when everything so far has been computed,
+///                    or is done on the stream. It keeps its address.
+/// microseconds(from, to): between two stamps of work that is done.
+/// finish():          waits until all that was computed so far is done.
+/// share_with(spec):  another rank's device of this process may reach this one's memory.
+/// debug(text, wait, f): does f(), one action, so that what fails in it is found in it and named by
+///                    @p text; @p wait(device, mark) blocks the caller, for a device that works on
+///                    its own.
+/// settle(stream):    after an error: nothing queued on it uses memory once the device's buffers
+///                    are gone.
+/// Cost: none of these but make_stream(), make_stamp(), finish(), debug() and settle() may allocate
+///       or block, since they are called in every step.
+template <class D, class Stream>
+concept ComputeDevice = Complete<D> && std::constructible_from<D, DeviceSpec const&> &&
+    std::movable<typename D::Mark> && std::movable<typename D::Stamp> &&
+    requires(D& device, Stream& stream, typename D::Mark& mark, typename D::Stamp& stamp,
+             typename D::Stamp const& done, DeviceSpec const& other, std::string const& text) {
+  { device.communication } -> std::same_as<Stream&>;
+  { device.scratch } -> std::same_as<std::byte*&>;
+  { device.scratch_bytes } -> std::same_as<std::int64_t&>;
+  { device.make_stream() } -> std::same_as<std::unique_ptr<Stream>>;
+  { device.make_mark() } -> std::same_as<typename D::Mark>;
+  { device.make_stamp() } -> std::same_as<typename D::Stamp>;
+  device.begin_on(stream);
+  device.mark_on(stream, mark);
+  device.await_on(stream, mark);
+  device.stamp(stamp);
+  device.stamp_on(stream, stamp);
+  { device.microseconds(done, done) } -> std::same_as<double>;
+  device.finish();
+  device.share_with(other);
+  device.debug(text, detail::AnyWait{}, detail::AnyAction{});
+  device.settle(stream);
+};
+
+/// Memory of a device: made from (device, bytes), zeros at first, freed by its destructor.
+///
+/// data():  its first byte, aligned for any element; null where it has 0 bytes.
+/// as<T>(): the same as a T*.
+/// bytes(): as asked for.
+/// Cost:    made before the first step, and by nothing in a step.
+/// @throws Error  the device has not so much memory; the message says how much was asked for
+template <class M, class D>
+concept DeviceBuffer = Complete<M> && std::constructible_from<M, D&, std::size_t> &&
+    requires(M const& memory) {
+  { memory.data() } -> std::same_as<std::byte*>;
+  { memory.template as<float>() } -> std::same_as<float*>;
+  { memory.bytes() } -> std::same_as<std::size_t>;
+};
+
+/// A kind of device with all that belongs to it, as a type that nobody makes an object of.
+///
+/// Scalar: of activations and their gradients.
+/// Master: of parameters, their gradients and the data that the user passes.
+/// Device, Buffer, Stream: as above.
+///
+/// It may have `static constexpr Rewrites rewrites` (graph/rewrites.hpp), where its ops do more
+/// than one layer at a time or store channels last, and `packs_weights = true`, where they keep
+/// parameters in layouts of their own. Where the host cannot read its memory it specialises, too,
+/// the Feed, StepSums, Update, StepRunner and ParameterMirror of engine/.
+template <class B>
+concept ComputeBackend = ComputeDevice<typename B::Device, typename B::Stream> &&
+    DeviceBuffer<typename B::Buffer, typename B::Device> && requires {
+  typename B::Scalar;
+  typename B::Master;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What a concept calls Verbs::each() with.
+struct AnyFunctor {
+  TANDEM_HOST_DEVICE void operator()(std::int64_t /*i*/) const {}
+};
+
+template <class B>
+concept ReturnsSquares = requires(typename B::Device& device, typename B::Master const* p,
+                                  std::int64_t n) {
+  { Verbs<B>::sum_of_squares(device, p, n) } -> std::same_as<double>;
+};
+template <class B>
+concept WritesSquares = requires(typename B::Device& device, typename B::Master const* p,
+                                 std::int64_t n, double* result) {
+  Verbs<B>::sum_of_squares(device, p, n, result);
+};
+
+template <class O, class B>
+concept MadeFromSetup = std::constructible_from<O, OpSetup const&> ||
+    std::constructible_from<O, OpSetup const&, typename B::Device&>;
+
+}  // namespace detail
+
+/// Verbs<B>: what the engine does to flat arrays. T is B::Scalar, P is B::Master.
+///
+/// zero(device, y, n), copy(device, x, y, n), add(device, x, y, n): of P, and copy() of T as well.
+/// sum(device, in, k, y, n): y = in[0] + … + in[k - 1], of T; the list itself is the host's.
+/// each(device, n, functor): functor(i) for every i in [0, n), in any order.
+/// sum_of_squares(device, x, n): of P, in double and in an order that no number of threads changes;
+///                           a backend with an Update of its own may write it to a further
+///                           argument, a double* in the device's memory.
+/// Cost: each reads and writes its arrays once.
+///
+/// Where gradients travel in 16 bits it needs cast(device, x, y, n) as well, and zero() of doubles
+/// where statistics are added over replicas.
+template <class B>
+concept HasVerbs = (detail::ReturnsSquares<B> || detail::WritesSquares<B>)&&requires(
+    typename B::Device& device, typename B::Scalar const* t, typename B::Scalar* out,
+    typename B::Master const* p, typename B::Master* q, typename B::Scalar const* const* in,
+    std::int64_t n, int k) {
+  Verbs<B>::zero(device, q, n);
+  Verbs<B>::copy(device, p, q, n);
+  Verbs<B>::copy(device, t, out, n);
+  Verbs<B>::add(device, p, q, n);
+  Verbs<B>::sum(device, in, k, out, n);
+  Verbs<B>::each(device, n, detail::AnyFunctor{});
+};
+
+/// What Operands are for a backend.
+template <class B>
+using OperandsOf = Operands<typename B::Scalar, typename B::Master>;
+
+/// An op of one node, made from its OpSetup, and from (OpSetup, Device&) where it prepares
+/// something on the device.
+///
+/// needs():  what memory it wants; asked once, when all ops are made.
+/// forward(operands, pass): y from x; saves what backward reads.
+/// Cost:     one pass over one microbatch; so the passes below.
+template <class O, class B>
+concept NodeOp = detail::MadeFromSetup<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  { op.needs() } -> std::same_as<OpNeeds>;
+  op.forward(operands, pass);
+};
+
+/// input_gradient(operands, pass): each wanted dx from dy, overwritten; the engine adds where a
+/// value has several readers. All ops have it but that of AddJoin, whose dx are dy itself; it is
+/// not called for a node whose inputs want no gradient.
+template <class O, class B>
+concept BackwardOp = NodeOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  op.input_gradient(operands, pass);
+};
+
+/// weight_gradient(operands, pass): of each parameter, overwritten, or added to where
+/// pass.accumulate; of a statistic what is averaged over the microbatches. After input_gradient().
+template <class O, class B>
+concept ParameterOp = BackwardOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  op.weight_gradient(operands, pass);
+};
+
+/// pack(operands, device): makes operands.packed from the parameters, whenever these have changed.
+template <class O, class B>
+concept PackingOp = NodeOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, typename B::Device& device) {
+  op.pack(operands, device);
+};
+
+/// An op whose statistics are those of all replicas. The engine adds sums(operands) over them
+/// between the two halves of a pass; a replica without samples has zeros there.
+///
+/// sums(operands): doubles in the device's memory, part of what the op saves.
+/// local_sums(), forward_synchronized(): the halves of forward().
+/// local_gradient_sums(), input_gradient_synchronized(): those of input_gradient().
+/// weight_gradient_synchronized(): in place of weight_gradient().
+template <class O, class B>
+concept SynchronizedOp = ParameterOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  { op.sums(operands) } -> std::same_as<std::span<double>>;
+  op.local_sums(operands, pass);
+  op.forward_synchronized(operands, pass);
+  op.local_gradient_sums(operands, pass);
+  op.input_gradient_synchronized(operands, pass);
+  op.weight_gradient_synchronized(operands, pass);
+};
+
+/// The op of a loss, made from the network's output shape and the largest microbatch.
+///
+/// scratch_bytes(): of Device::scratch that it wants.
+/// forward(pass, output, targets, loss): *loss, in the device's memory, becomes the sum over the
+///           samples, in their order.
+/// gradient(pass, output, targets, scale, dy): dy = scale times the gradient of that sum.
+template <class O, class L, class B>
+concept ComputesLoss = std::constructible_from<O, Shape, int> &&
+    requires(O& op, O const& same, Pass<typename B::Device> const& pass,
+             typename B::Scalar const* output, typename L::Target const* targets, double* loss,
+             double scale, typename B::Scalar* dy) {
+  { same.scratch_bytes() } -> std::same_as<std::int64_t>;
+  op.forward(pass, output, targets, loss);
+  op.gradient(pass, output, targets, scale, dy);
+};
+
+/// The op of a metric, made from the network's output shape. It may have scratch_bytes(batch).
+///
+/// count(pass, output, targets, sum): *sum, in the device's memory, becomes the sum over the
+///           samples.
+template <class O, class L, class B>
+concept CountsMetric = std::constructible_from<O, Shape> &&
+    requires(O& op, Pass<typename B::Device> const& pass, typename B::Scalar const* output,
+             typename L::Target const* targets, double* sum) {
+  op.count(pass, output, targets, sum);
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// @tparam Program  a DeviceProgram
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
+      Carries<Communicator, Backend, typename Program::Program>
 class Rank final : public SteppedRank<typename Backend::Master, typename LossType::Target>,
                    public RankPasses<Program, Backend, LossType, MetricType, Communicator> {
   using Base = RankPasses<Program, Backend, LossType, MetricType, Communicator>;
@@ -13472,10 +14574,9 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts()),
-                Whole::devices == 1 || Base::replica_of(options) == 0,
+                Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
                 Whole::network.parameters},
-        exchange_{device_, Base::replica_of(options), connect, states_of(options.optimizer),
-                  tracer_},
+        exchange_{device_, options.rank, connect, states_of(options.optimizer), tracer_},
         mirror_{states_of(options.optimizer)},
         runner_{recordable && options.record},
         rank_{options.rank},
@@ -13560,7 +14661,7 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   void watch_with(Watch watch) override { watch_ = watch; }
   [[nodiscard]] bool untouched() const override { return !this->touched_; }
   void settle() override {
-    device_.settle();
+    device_.settle(device_.communication);
     links_.settle(device_);
   }
 
@@ -13636,14 +14737,10 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
       case ActionKind::reduce_gradient:
         gradients_.await(device_, memory_, action.index);
         break;
-      case ActionKind::reduce_loss:
-        if (action.index == RankPlan::begins_reduction) {
-          gradients_.reduce_sums(device_, sums_.all());
-          break;
-        }
-        if (Base::sums_losses_late && !(plan_.sums_early && key_.training)) {
-          gradients_.reduce_sums(device_, sums_.all());
-        }
+      case ActionKind::begin_loss:
+        gradients_.reduce_sums(device_, sums_.all());
+        break;
+      case ActionKind::await_loss:
         gradients_.await_sums(device_);
         break;
       case ActionKind::reduce_norm:
@@ -19172,6 +20269,228 @@ struct DeviceProgram {
 /// Cut<Net> with three constexpr values: `partition` (node → part), `map` (part → device) and
 /// `table` (rows of actions, messages included).
 
+// ---- tandem/schedule/table/lower.hpp
+
+/// @file
+/// lower(): puts the messages between the passes of an action table.
+///
+/// RECV_F stands directly before the forward that needs it and SEND_F directly behind the one that
+/// made it; RECV_B and SEND_B stand likewise around B (or I). An action of a stage sends, or
+/// receives, all that the stage has for other devices, in ascending order of edges.
+
+namespace tandem {
+
+namespace detail {
+
+/// Whether some link carries the messages of several edges, so that their order matters.
+constexpr bool shares_links(StageMapView const& map) {
+  Scratch<int> edges_of_link{map.links};
+  for (int e = 0; e < map.edges; ++e) {
+    if (map.crosses(e) && ++edges_of_link[map.edge[e].link] > 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
+constexpr bool is_backward_pass(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::input_gradient;
+}
+
+/// Lowers one table. Where links are shared, the messages of each link and direction are listed in
+/// the order in which they are sent; a receive that is not the next is put behind the receives of
+/// those before it.
+template <class Table, class Sink>
+class TableLowering {
+ public:
+  constexpr TableLowering(Table const& table, StageMapView const& map, Sink& sink)
+      : table_{table},
+        map_{map},
+        sink_{sink},
+        edges_{map},
+        shared_{shares_links(map)},
+        microbatches_{shared_ ? count_microbatches() : 0},
+        channels_{shared_ ? 2 * map.links : 0},
+        received_{std::int64_t{2} * map.stages * microbatches_},
+        taken_{2 * map.edges},
+        message_{std::int64_t{2} * map.edges * microbatches_},
+        next_{channels_},
+        end_{channels_},
+        limit_{channels_} {
+    for (int e = 0; shared_ && e < map.edges; ++e) {
+      for (int way = 0; map.crosses(e) && way < 2; ++way) {
+        limit_[2 * map.edge[e].link + way] += microbatches_;
+      }
+    }
+    for (int c = 0, begin = 0; c < channels_; ++c) {
+      next_[c] = end_[c] = begin;
+      begin = limit_[c] += begin;
+    }
+  }
+
+  constexpr void run() {
+    for (int d = 0; shared_ && d < devices_of(table_); ++d) {
+      list_messages(d);
+    }
+    for (int d = 0; d < devices_of(table_); ++d) {
+      for (Action const& action : row_of(table_, d)) {
+        lower(d, action);
+      }
+    }
+  }
+
+ private:
+  struct Message {
+    int edge;
+    int microbatch;
+  };
+
+  constexpr bool known(Action const& action) const {
+    return action.stage >= 0 && action.stage < map_.stages && action.index >= 0;
+  }
+
+  constexpr int count_microbatches() const {
+    int last = -1;
+    std::int64_t actions = 0;
+    for (int d = 0; d < devices_of(table_); ++d) {
+      ActionSpan const row = row_of(table_, d);
+      actions += row.size;
+      for (Action const& action : row) {
+        last = std::max(last, known(action) ? action.index : -1);
+      }
+    }
+    expects(last < actions,
+            "lower(table, map): a microbatch has a higher number than there are actions; number "
+            "microbatches from 0 on");
+    return last + 1;
+  }
+
+  constexpr void list_messages(int device) {
+    for (Action const& action : row_of(table_, device)) {
+      bool const forward = action.kind == ActionKind::forward;
+      if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
+        continue;
+      }
+      int e = forward ? edges_.crossing_out[action.stage] : edges_.crossing_in[action.stage];
+      for (; e >= 0; e = forward ? edges_.next_out[e] : edges_.next_in[e]) {
+        int const channel = 2 * map_.edge[e].link + (forward ? 0 : 1);
+        if (end_[channel] < limit_[channel]) {  // else some pass stands there twice
+          message_[end_[channel]++] = {e, action.index};
+        }
+      }
+    }
+  }
+
+  constexpr void lower(int device, Action const& action) {
+    bool const forward = action.kind == ActionKind::forward;
+    if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
+      sink_(device, action);
+      return;
+    }
+    receive(device, forward, action.stage, action.index);
+    sink_(device, action);
+    if ((forward ? edges_.crossing_out : edges_.crossing_in)[action.stage] >= 0) {
+      sink_(device, {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
+                     .stage = action.stage,
+                     .index = action.index});
+    }
+  }
+
+  constexpr void receive(int device, bool forward, int stage, int microbatch) {
+    int const first = (forward ? edges_.crossing_in : edges_.crossing_out)[stage];
+    if (first < 0) {
+      return;
+    }
+    if (shared_) {
+      std::int64_t const pass = 2 * stage + (forward ? 0 : 1);
+      int& received = received_[pass * microbatches_ + microbatch];
+      if (received != 0) {
+        return;
+      }
+      received = 1;
+      for (int e = first; e >= 0; e = forward ? edges_.next_in[e] : edges_.next_out[e]) {
+        receive_up_to(device, forward, e, microbatch);
+      }
+    }
+    sink_(device, {.kind = forward ? ActionKind::receive_forward : ActionKind::receive_backward,
+                   .stage = static_cast<std::int16_t>(stage),
+                   .index = microbatch});
+  }
+
+  constexpr void receive_up_to(int device, bool forward, int edge, int microbatch) {
+    int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
+    while (taken_[2 * edge + (forward ? 0 : 1)] <= microbatch - first_of(edge) &&
+           next_[channel] < end_[channel]) {
+      Message const next = message_[next_[channel]++];
+      ++taken_[2 * next.edge + (forward ? 0 : 1)];
+      StageEdge const of = map_.edge[next.edge];
+      receive(device, forward, forward ? of.to : of.from, next.microbatch);
+    }
+  }
+
+  // A copy's microbatches begin at a multiple of the replica's share.
+  constexpr int first_of(int edge) const {
+    return map_.first_microbatch(map_.edge[edge].from, microbatches_);
+  }
+
+  Table const& table_;
+  StageMapView map_;
+  Sink& sink_;
+  StageEdges edges_;
+  bool shared_;
+  int microbatches_;
+  int channels_;  // links and directions
+  Scratch<int> received_;
+  Scratch<int> taken_;        // messages of each edge and direction
+  Scratch<Message> message_;  // of one channel after another
+  Scratch<int> next_;         // of each channel, the next to receive
+  Scratch<int> end_;
+  Scratch<int> limit_;
+};
+
+template <class Table, class Sink>
+constexpr void lower_table(Table const& table, StageMapView const& map, Sink& sink) {
+  expects(is_sound(map) && map.devices == devices_of(table),
+          "lower(table, map): give a map with as many devices as the table has rows, in which "
+          "every edge leads from a lower stage to a higher one of the same copy");
+  TableLowering<Table, Sink>{table, map, sink}.run();
+}
+
+}  // namespace detail
+
+/// The rows with messages; passes keep their order.
+template <int Devices, int Length>
+constexpr auto lower(ActionTable<Devices, Length> const& table, StageMapView const& map) {
+  ActionTable<Devices, 3 * Length> lowered;  // a receive, a pass and a send each
+  auto sink = [&lowered](int device, Action action) { lowered.add(device, action); };
+  detail::lower_table(table, map, sink);
+  return lowered;
+}
+
+/// @throws ContractError  the map is not one, or not of this table
+template <class = void>  // compiled where it is called, not by every include
+ActionRows lower(ActionRows const& table, StageMapView const& map) {
+  ActionRows lowered(table.size());
+  auto sink = [&lowered](int device, Action action) {
+    lowered[static_cast<std::size_t>(device)].push_back(action);
+  };
+  detail::lower_table(table, map, sink);
+  return lowered;
+}
+
+/// The rows without their messages; lower() puts them back.
+template <class = void>  // compiled where it is called, not by every include
+ActionRows without_messages(ActionRows const& table) {
+  ActionRows rows(table.size());
+  for (std::size_t d = 0; d < table.size(); ++d) {
+    std::copy_if(table[d].begin(), table[d].end(), std::back_inserter(rows[d]),
+                 [](Action const& action) { return !is_message(action.kind); });
+  }
+  return rows;
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Rows of a model without a pipeline: each microbatch goes forward through all stages and back
@@ -19198,6 +20517,7 @@ constexpr auto sequential_table(StageMapView const& map, int microbatches) {
 /// A model that one device has whole.
 template <int Microbatches>
 struct OneDeviceModel {
+  static constexpr Mesh mesh{};
   static constexpr int devices = 1;
   static constexpr int copies = 1;
   static constexpr CheckpointRule checkpoint{};
@@ -19214,11 +20534,12 @@ struct OneDeviceModel {
 
 namespace tandem {
 
-/// A way to train: `ranks` devices, `devices` of them for each replica of the model, `copies` of
-/// the model in a replica; how the batch is spread over the replicas, what is computed again, and
-/// how a network is cut (see model_shape.hpp).
+/// A way to train: a `mesh` of `ranks` devices, `devices` of them for each replica of the model,
+/// `copies` of the model in a replica; how the batch is spread over the replicas, what is computed
+/// again, and how a network is cut (see model_shape.hpp).
 template <class S>
 concept Strategy = requires {
+  { S::mesh } -> std::convertible_to<Mesh>;
   { S::ranks } -> std::convertible_to<int>;
   { S::devices } -> std::convertible_to<int>;
   { S::copies } -> std::convertible_to<int>;
@@ -19308,7 +20629,8 @@ template <int N, class... Options>
   requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
 struct DataParallel<N, Options...>
     : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
-  static constexpr int ranks = N;
+  static constexpr Mesh mesh{Axis::data, N};
+  static constexpr int ranks = mesh.size();
   // Checked here and not in the class, which any call with a Hybrid among its types completes
   // (argument-dependent look-up): there these options are for the replicas of all parts.
   static constexpr Batching batching = detail::DataParallelIsSound<N, Options...>::checked();
@@ -19343,160 +20665,48 @@ struct DataParallel<N, Options...>
 /// verify(): whether an action table can be run, at compile time or at run time.
 ///
 /// The rows are executed with counters in place of tensors: a device goes on as long as it can and
-/// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Since a
-/// stage's actions of one kind stand in ascending order of microbatches, one counter of each kind
-/// says all that was done.
+/// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Each kind of
+/// rules is a part of its own: Passes, Messages, and of tables with updates Updates.
 
 // ---- tandem/schedule/verify/messages.hpp
 
 /// @file
-/// MessageVerification: the rules of verify() for messages, which a device may have to wait for.
+/// Messages: the rules of verify() for messages, which a device may have to wait for, and the queue
+/// of the devices that can go on.
 
-// ---- tandem/schedule/verify/channels.hpp
+// ---- tandem/schedule/verify/table_state.hpp
 
 /// @file
-/// Channels: the messages in flight while a table is verified. A channel is a link in one
-/// direction.
+/// TableState: what was done of an action table while it is verified, and what is wrong with it.
+///
+/// The rules share it: Passes, Messages and Updates each hold a reference to the one of their
+/// Verification, and count on in it.
 
 namespace tandem::detail {
 
-/// A message is known by its edge: those of one edge are sent and taken in ascending order.
-class Channels {
- public:
-  constexpr Channels(StageMapView const& map, int microbatches, int depth)
-      : map_{map},
-        capacity_{capacity(map, microbatches, depth)},
-        memory_{std::int64_t{2} * map.links * (std::int64_t{capacity_} + 2) + 2 * map.edges},
-        message_{memory_.data()},
-        sent_{message_ + 2 * map.links * capacity_},
-        gone_{sent_ + 2 * map.links},
-        taken_{gone_ + 2 * map.links} {}
+/// What became of an action.
+enum class Step : std::uint8_t { done, waiting, failed };
 
-  constexpr int of(int edge, bool forward) const {
-    return 2 * map_.edge[edge].link + (forward ? 0 : 1);
-  }
-  constexpr bool empty(int channel) const { return sent_[channel] == gone_[channel]; }
-  constexpr bool full(int channel) const { return sent_[channel] - gone_[channel] == capacity_; }
-
-  /// The edge of the next message. @pre not empty
-  constexpr int next(int channel) const {
-    return message_[channel * capacity_ + gone_[channel] % capacity_];
-  }
-  constexpr void send(int channel, int edge) {
-    message_[channel * capacity_ + sent_[channel]++ % capacity_] = edge;
-  }
-  constexpr void take(int channel) {
-    ++taken_[2 * next(channel) + channel % 2];
-    ++gone_[channel];
-  }
-  /// Messages of an edge that were taken.
-  constexpr int taken(int edge, bool forward) const { return taken_[2 * edge + (forward ? 0 : 1)]; }
-
- private:
-  // Places of a ring. A message of an edge goes out once for each microbatch of a copy; which link
-  // has the most edges is counted only where rings would be large, as they are in no constant.
-  static constexpr int capacity(StageMapView const& map, int microbatches, int depth) {
-    std::int64_t most = std::int64_t{microbatches} * map.edges;
-    if (std::min<std::int64_t>(depth, most) * map.links > 65'536) {
-      Scratch<int> edges{map.links};
-      int busiest = 0;
-      for (int e = 0; e < map.edges; ++e) {
-        busiest = map.crosses(e) ? std::max(busiest, ++edges[map.edge[e].link]) : busiest;
-      }
-      most = std::int64_t{microbatches / map.copies} * busiest;
-    }
-    return std::max(1, static_cast<int>(std::min<std::int64_t>(depth, most)));
-  }
-
-  StageMapView map_;
-  int capacity_;
-  Scratch<int> memory_;
-  int* message_;  // the edges of those in flight, a ring for each channel
-  int* sent_;
-  int* gone_;
-  int* taken_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/schedule/verify/passes.hpp
-
-/// @file
-/// PassVerification: the rules of verify() for a device's passes, which wait for nothing: what a
-/// pass needs was done before in its own row, or the row is wrong.
-
-// ---- tandem/schedule/verify/verdict.hpp
-
-/// @file
-/// Verdict: what is wrong with an action table, and where; verify_message.hpp has the sentence.
-
-namespace tandem {
-
-enum class Flaw : std::uint8_t {
-  none,
-  unsound_map,           ///< stages or edges that cannot be, or rows of other devices
-  uneven_copies,         ///< the copies of the model cannot have equal runs of the microbatches
-  foreign_action,        ///< neither a pass nor a message of synchronous training
-  unknown_stage,         ///< `action` is of a stage that the map does not have
-  wrong_device,          ///< `action` stands in the row of `rank`, its stage is on `other_rank`
-  unknown_microbatch,    ///< `action` is of none of its copy's microbatches
-  missing,               ///< `action` is nowhere in its row; `other` needs it, if it has an index
-  doubled,               ///< `action` was done before
-  out_of_order,          ///< `action` stands before `other`, of an earlier microbatch
-  retired_out_of_order,  ///< the same, of the backward (or W) that ends a microbatch
-  before_its_input,      ///< `action` stands before `other`, whose result it needs
-  nothing_to_send,       ///< all that `action` could send stays on its device
-  nothing_to_receive,    ///< all that `action` could receive is made on its device
-  unmatched_send,        ///< `action` sends, and `other` of `other_rank`, its receive, is not there
-  unmatched_receive,     ///< `action` receives, and `other` of `other_rank` is not there
-  out_of_fifo_order,     ///< `action` receives, but the next of its link is from `other`
-  foreign_update,        ///< as foreign_action, in a table with updates
-  wrong_version,         ///< `action` reads another version of the weights than `count`, its own
-  version_to_come,       ///< … one that its stage, after `count` updates, does not have yet
-  version_gone,          ///< … one that its stage, after `count` updates, has overwritten
-  exchanged_otherwise,   ///< where `action` stands, `other_rank` exchanges `other`
-  deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
-};
-
-struct Verdict {
-  Flaw flaw = Flaw::none;
-  int rank = 0;
-  int position = 0;  ///< of `action` in its row; where it is missing, of what needs it, or the end
-  Action action = {};
-  Action other = {.index = -1};
-  int other_rank = -1;
-  Action waiting = {};  ///< of a deadlock: what `other_rank` waits at
-  int first = 0;        ///< of what the flaw is about, the numbers allowed: stages, microbatches
-  int count = 0;
-  int depth = 1;
-
-  /// Whether the table is valid.
-  constexpr explicit operator bool() const { return flaw == Flaw::none; }
-};
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
+/// Since a stage's actions of one kind stand in ascending order of microbatches, one counter of
+/// each kind says all that was done.
 template <class Table>
-class PassVerification {
- protected:
-  constexpr PassVerification(Table const& table, StageMapView const& map, int microbatches,
-                             int depth)
-      : table_{table},
-        map_{map},
-        share_{microbatches / map.copies},
-        depth_{depth},
-        edges_{map},
+struct TableState {
+  constexpr TableState(Table const& rows, StageMapView const& stages, int microbatches,
+                       int in_flight)
+      : table{rows},
+        map{stages},
+        share{microbatches / map.copies},
+        depth{in_flight},
+        edges{map},
         memory_{7 * map.stages + map.devices},
-        forwarded_{memory_.data()},
-        backed_{forwarded_ + map.stages},
-        retired_{backed_ + map.stages},
-        moved_{retired_ + map.stages},
-        position_{moved_ + 4 * map.stages} {
+        forwarded{memory_.data()},
+        backed{forwarded + map.stages},
+        retired{backed + map.stages},
+        moved_{retired + map.stages},
+        position{moved_ + 4 * map.stages} {
     for (int s = 0; s < map.stages; ++s) {
       int const first = first_microbatch(s);
-      forwarded_[s] = backed_[s] = retired_[s] = first;
+      forwarded[s] = backed[s] = retired[s] = first;
       for (int k = 0; k < 4; ++k) {
         moved_[4 * s + k] = first;
       }
@@ -19504,18 +20714,24 @@ class PassVerification {
   }
 
   constexpr int first_microbatch(int stage) const {
-    return map_.copies == 1 ? 0 : stage / map_.parts() * share_;
+    return map.copies == 1 ? 0 : stage / map.parts() * share;
   }
 
-  enum class Step { done, waiting, failed };
+  /// The next microbatch that the stage sends or receives.
+  constexpr int& moved(ActionKind kind, int stage) {
+    return moved_[4 * stage + static_cast<int>(kind) - static_cast<int>(ActionKind::send_forward)];
+  }
+
+  /// What a device stands at. @pre its row has not ended
+  constexpr Action action_of(int device) const { return row_of(table, device)[position[device]]; }
 
   constexpr Step fail(Flaw flaw, int device, Action action, Action other = {.index = -1}) {
-    verdict_.flaw = flaw;
-    verdict_.rank = device;
-    verdict_.position = position_[device];
-    verdict_.action = action;
-    verdict_.other = other;
-    verdict_.depth = depth_;
+    verdict.flaw = flaw;
+    verdict.rank = device;
+    verdict.position = position[device];
+    verdict.action = action;
+    verdict.other = other;
+    verdict.depth = depth;
     return Step::failed;
   }
 
@@ -19523,10 +20739,10 @@ class PassVerification {
     return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = action.index};
   }
 
-  // Whether it stands there, of whatever version, which it takes on.
-  constexpr bool in_row(int device, int from, Action& wanted) const {
-    ActionSpan const row = row_of(table_, device);
-    for (int i = from; i < row.size; ++i) {
+  /// Whether it is still to come in a row, of whatever version, which it takes on.
+  constexpr bool to_come(int device, Action& wanted) const {
+    ActionSpan const row = row_of(table, device);
+    for (int i = position[device]; i < row.size; ++i) {
       if (row[i].kind == wanted.kind && row[i].stage == wanted.stage &&
           row[i].index == wanted.index) {
         wanted.version = row[i].version;
@@ -19536,111 +20752,63 @@ class PassVerification {
     return false;
   }
 
-  // The counter does not stand at the action's microbatch.
+  /// The counter does not stand at the action's microbatch.
   constexpr Step not_its_turn(int d, Action action, int next, ActionKind kind) {
     if (action.index < next) {
       return fail(Flaw::doubled, d, action);
     }
     Action earlier = same(action, kind, action.stage);
     earlier.index = next;
-    Action split = earlier;  // a backward may stand there in two parts
-    split.kind = kind == ActionKind::backward ? ActionKind::input_gradient : kind;
-    if (!in_row(d, position_[d], earlier)) {
-      if (!in_row(d, position_[d], split)) {
-        return fail(Flaw::missing, d, earlier, action);
-      }
-      earlier = split;
+    if (!find_either(d, earlier)) {
+      return fail(Flaw::missing, d, earlier, action);
     }
     bool const ends = action.kind == ActionKind::backward || kind == ActionKind::weight_gradient;
     return fail(ends ? Flaw::retired_out_of_order : Flaw::out_of_order, d, action, earlier);
   }
 
-  // What the action needs was not done before.
+  /// What the action needs, of the same microbatch, was not done before.
   constexpr Step lacks(int d, Action action, ActionKind kind, int stage) {
     Action needed = same(action, kind, stage);
-    Action split = needed;
-    split.kind = kind == ActionKind::backward ? ActionKind::input_gradient : kind;
-    if (!in_row(d, position_[d], needed)) {
-      if (!in_row(d, position_[d], split)) {
-        return fail(Flaw::missing, d, needed, action);
-      }
-      needed = split;
-    }
-    return fail(Flaw::before_its_input, d, action, needed);
+    return find_either(d, needed) ? fail(Flaw::before_its_input, d, action, needed)
+                                  : fail(Flaw::missing, d, needed, action);
   }
 
-  // The next microbatch that the stage sends or receives.
-  constexpr int& moved(ActionKind kind, int stage) {
-    return moved_[4 * stage + static_cast<int>(kind) - static_cast<int>(ActionKind::send_forward)];
+ private:
+  // A backward may stand there in two parts, of which it then becomes the first.
+  constexpr bool find_either(int d, Action& wanted) const {
+    if (to_come(d, wanted)) {
+      return true;
+    }
+    Action split = wanted;
+    split.kind = ActionKind::input_gradient;
+    if (wanted.kind != ActionKind::backward || !to_come(d, split)) {
+      return false;
+    }
+    wanted = split;
+    return true;
   }
 
-  constexpr Step forward(int d, Action const& action) {
-    int const s = action.stage;
-    if (forwarded_[s] != action.index) {
-      return not_its_turn(d, action, forwarded_[s], ActionKind::forward);
-    }
-    if (edges_.crossing_in[s] >= 0 && moved(ActionKind::receive_forward, s) <= action.index) {
-      return lacks(d, action, ActionKind::receive_forward, s);
-    }
-    for (int e = edges_.local_in[s]; e >= 0; e = edges_.next_in[e]) {
-      if (forwarded_[map_.edge[e].from] <= action.index) {
-        return lacks(d, action, ActionKind::forward, map_.edge[e].from);
-      }
-    }
-    ++forwarded_[s];
-    return Step::done;
-  }
+ public:
+  Table const& table;
+  StageMapView map;
+  int share;  ///< microbatches of a copy
+  int depth;
+  StageEdges edges;
 
-  constexpr Step backward(int d, Action const& action) {
-    int const s = action.stage;
-    if (backed_[s] != action.index) {
-      return not_its_turn(d, action, backed_[s], action.kind);
-    }
-    if (action.kind == ActionKind::backward && retired_[s] != action.index) {
-      return not_its_turn(d, action, retired_[s], ActionKind::weight_gradient);
-    }
-    if (forwarded_[s] <= action.index) {
-      return lacks(d, action, ActionKind::forward, s);
-    }
-    if (edges_.crossing_out[s] >= 0 && moved(ActionKind::receive_backward, s) <= action.index) {
-      return lacks(d, action, ActionKind::receive_backward, s);
-    }
-    for (int e = edges_.local_out[s]; e >= 0; e = edges_.next_out[e]) {
-      if (backed_[map_.edge[e].to] <= action.index) {
-        return lacks(d, action, ActionKind::backward, map_.edge[e].to);
-      }
-    }
-    ++backed_[s];
-    if (action.kind == ActionKind::backward) {
-      ++retired_[s];
-    }
-    return Step::done;
-  }
-
-  constexpr Step weight_gradient(int d, Action const& action) {
-    int const s = action.stage;
-    if (retired_[s] != action.index) {
-      return not_its_turn(d, action, retired_[s], ActionKind::weight_gradient);
-    }
-    if (backed_[s] <= action.index) {
-      return lacks(d, action, ActionKind::input_gradient, s);
-    }
-    ++retired_[s];
-    return Step::done;
-  }
-
-  Table const& table_;
-  StageMapView map_;
-  int share_;  // microbatches of a copy
-  int depth_;
-  StageEdges edges_;
+ private:
   Scratch<int> memory_;
-  int* forwarded_;  // of each stage, the next microbatch to go forward
-  int* backed_;     // … to go backward, by B or I
-  int* retired_;    // … to end, by B or W
-  int* moved_;      // … to send and receive, forward and backward
-  int* position_;   // of each device in its row
-  Verdict verdict_;
+
+ public:
+  int* forwarded;  ///< of each stage, the next microbatch to go forward
+  int* backed;     ///< … to go backward, by B or I
+  int* retired;    ///< … to end, by B or W
+
+ private:
+  int* moved_;  // … to send and receive, forward and backward
+
+ public:
+  int* position;  ///< of each device in its row
+  Verdict verdict;
 };
 
 }  // namespace tandem::detail
@@ -19648,43 +20816,26 @@ class PassVerification {
 namespace tandem::detail {
 
 template <class Table>
-class MessageVerification : protected PassVerification<Table> {
- protected:
-  using Base = PassVerification<Table>;
-  using Base::backed_;
-  using Base::depth_;
-  using Base::edges_;
-  using Base::fail;
-  using Base::forwarded_;
-  using Base::map_;
-  using Base::position_;
-  using Base::table_;
-  using typename Base::Step;
-
-  static constexpr bool has_updates = false;
-
-  constexpr MessageVerification(Table const& table, StageMapView const& map, int microbatches,
-                                int depth)
-      : Base{table, map, microbatches, depth},
-        channels_{map, microbatches, depth},
-        waits_{4 * map.devices, -1},
+class Messages {
+ public:
+  constexpr Messages(TableState<Table>& state, int microbatches)
+      : at_{state},
+        channels_{state.map, microbatches, state.depth},
+        waits_{4 * state.map.devices, -1},
         part_{waits_.data()},
-        waits_for_{part_ + map.devices},
-        offered_{waits_for_ + map.devices},
-        queue_{offered_ + map.devices} {}
-
-  constexpr int first_out(int stage, bool forward) const {
-    return forward ? edges_.crossing_out[stage] : edges_.crossing_in[stage];
-  }
-  constexpr int next_out(int edge, bool forward) const {
-    return forward ? edges_.next_out[edge] : edges_.next_in[edge];
+        waits_for_{part_ + state.map.devices},
+        offered_{waits_for_ + state.map.devices},
+        queue_{offered_ + state.map.devices} {
+    for (int d = 0; d < state.map.devices; ++d) {
+      queue_[queued_++] = d;
+    }
   }
 
-  // The device at the other end of an edge, seen from its lower stage or from its higher one.
-  constexpr int far_end(int edge, bool from_lower) const {
-    return map_.device[from_lower ? map_.edge[edge].to : map_.edge[edge].from];
-  }
+  /// The next device that can go on, or -1.
+  constexpr int next() { return taken_ < queued_ ? queue_[taken_++ % at_.map.devices] : -1; }
 
+  /// The device cannot go on until it is woken by the same number: a channel, or one above all
+  /// channels, for what is no message.
   constexpr Step wait(int d, int channel) {
     waits_for_[d] = channel;
     return Step::waiting;
@@ -19692,90 +20843,83 @@ class MessageVerification : protected PassVerification<Table> {
   constexpr void wake(int d, int channel) {
     if (waits_for_[d] == channel) {
       waits_for_[d] = -1;
-      queue_[queued_++ % map_.devices] = d;
+      queue_[queued_++ % at_.map.devices] = d;
     }
   }
 
   constexpr Step send(int d, Action const& action, bool forward) {
     int const s = action.stage;
-    int& moved = this->moved(action.kind, s);
-    if (part_[d] < 0) {
+    int& moved = at_.moved(action.kind, s);
+    int& part = part_[d];
+    int& offered = offered_[d];
+    if (part < 0) {
       if (moved != action.index) {
-        return this->not_its_turn(d, action, moved, action.kind);
+        return at_.not_its_turn(d, action, moved, action.kind);
       }
-      if (first_out(s, forward) < 0) {
-        return fail(Flaw::nothing_to_send, d, action);
+      int const first = first_out(s, forward);
+      if (first < 0) {
+        return at_.fail(Flaw::nothing_to_send, d, action);
       }
-      if ((forward ? forwarded_ : backed_)[s] <= action.index) {
-        return this->lacks(d, action, forward ? ActionKind::forward : ActionKind::backward, s);
+      if ((forward ? at_.forwarded : at_.backed)[s] <= action.index) {
+        return at_.lacks(d, action, forward ? ActionKind::forward : ActionKind::backward, s);
       }
-      part_[d] = first_out(s, forward);
+      part = first;
     }
-    for (; part_[d] >= 0; part_[d] = next_out(part_[d], forward)) {
-      int const channel = channels_.of(part_[d], forward);
-      if (offered_[d] < 0) {
+    for (; part >= 0; part = next_out(part, forward)) {
+      int const channel = channels_.of(part, forward);
+      if (offered < 0) {
         if (channels_.full(channel)) {
           return wait(d, channel);
         }
-        channels_.send(channel, part_[d]);
-        wake(far_end(part_[d], forward), channel);
-        offered_[d] = depth_ == 0 ? part_[d] : -1;
+        channels_.send(channel, part);
+        wake(far_end(part, forward), channel);
+        offered = at_.depth == 0 ? part : -1;
       }
-      if (offered_[d] >= 0 && !channels_.empty(channel)) {
+      if (offered >= 0 && !channels_.empty(channel)) {
         return wait(d, channel);
       }
-      offered_[d] = -1;
+      offered = -1;
     }
     moved = action.index + 1;
     return Step::done;
   }
 
   constexpr Step receive(int d, Action const& action, bool forward) {
-    int& moved = this->moved(action.kind, action.stage);
-    if (part_[d] < 0) {
+    int& moved = at_.moved(action.kind, action.stage);
+    int& part = part_[d];
+    if (part < 0) {
       if (moved != action.index) {
-        return this->not_its_turn(d, action, moved, action.kind);
+        return at_.not_its_turn(d, action, moved, action.kind);
       }
-      part_[d] = first_out(action.stage, !forward);
-      if (part_[d] < 0) {
-        return fail(Flaw::nothing_to_receive, d, action);
+      part = first_out(action.stage, !forward);
+      if (part < 0) {
+        return at_.fail(Flaw::nothing_to_receive, d, action);
       }
     }
-    for (; part_[d] >= 0; part_[d] = next_out(part_[d], !forward)) {
-      int const channel = channels_.of(part_[d], forward);
+    for (; part >= 0; part = next_out(part, !forward)) {
+      int const channel = channels_.of(part, forward);
       if (channels_.empty(channel)) {
         return wait(d, channel);
       }
-      if (channels_.next(channel) != part_[d]) {
-        return fail(Flaw::out_of_fifo_order, d, action, next_message(channel, true));
+      if (channels_.next(channel) != part) {
+        return at_.fail(Flaw::out_of_fifo_order, d, action, next_message(channel, true));
       }
       channels_.take(channel);
-      wake(far_end(part_[d], !forward), channel);
+      wake(far_end(part, !forward), channel);
     }
     moved = action.index + 1;
     return Step::done;
   }
 
-  // The action that sent, or that will receive, the next message in flight.
-  constexpr Action next_message(int channel, bool sender) const {
-    int const e = channels_.next(channel);
-    bool const forward = channel % 2 == 0;
-    StageEdge const edge = map_.edge[e];
-    return {.kind = forward ? (sender ? ActionKind::send_forward : ActionKind::receive_forward)
-                            : (sender ? ActionKind::send_backward : ActionKind::receive_backward),
-            .stage = forward == sender ? edge.from : edge.to,
-            .index = this->first_microbatch(edge.from) + channels_.taken(e, forward)};
-  }
-
-  // What the action of a device that waits is waiting for.
+  /// What the action of a device that waits is waiting for.
   constexpr Action awaited(int d) const {
-    Action const action = row_of(table_, d)[position_[d]];
+    Action const action = at_.action_of(d);
     bool const forward =
         action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
     if (sends(action)) {
       return next_message(channels_.of(part_[d], forward), false);
     }
-    StageEdge const edge = map_.edge[part_[d]];
+    StageEdge const edge = at_.map.edge[part_[d]];
     return {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
             .stage = forward ? edge.from : edge.to,
             .index = action.index};
@@ -19785,6 +20929,31 @@ class MessageVerification : protected PassVerification<Table> {
     return action.kind == ActionKind::send_forward || action.kind == ActionKind::send_backward;
   }
 
+ private:
+  constexpr int first_out(int stage, bool forward) const {
+    return forward ? at_.edges.crossing_out[stage] : at_.edges.crossing_in[stage];
+  }
+  constexpr int next_out(int edge, bool forward) const {
+    return forward ? at_.edges.next_out[edge] : at_.edges.next_in[edge];
+  }
+
+  // The device at the other end of an edge, seen from its lower stage or from its higher one.
+  constexpr int far_end(int edge, bool from_lower) const {
+    return at_.map.device[from_lower ? at_.map.edge[edge].to : at_.map.edge[edge].from];
+  }
+
+  // The action that sent, or that will receive, the next message in flight.
+  constexpr Action next_message(int channel, bool sender) const {
+    int const e = channels_.next(channel);
+    bool const forward = channel % 2 == 0;
+    StageEdge const edge = at_.map.edge[e];
+    return {.kind = forward ? (sender ? ActionKind::send_forward : ActionKind::receive_forward)
+                            : (sender ? ActionKind::send_backward : ActionKind::receive_backward),
+            .stage = forward == sender ? edge.from : edge.to,
+            .index = at_.first_microbatch(edge.from) + channels_.taken(e, forward)};
+  }
+
+  TableState<Table>& at_;
   Channels channels_;
   Scratch<int> waits_;
   int* part_;       // of each device, the edge that its message waits at, or -1
@@ -19792,6 +20961,103 @@ class MessageVerification : protected PassVerification<Table> {
   int* offered_;    // at depth 0: the edge whose message lies there to be taken, or -1
   int* queue_;      // a ring of the devices that can go on, each at most once
   int queued_ = 0;  // all that ever were
+  int taken_ = 0;   // … that next() gave
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/schedule/verify/passes.hpp
+
+/// @file
+/// Passes: the rules of verify() for a device's passes, which wait for nothing: what a pass needs
+/// was done before in its own row, or the row is wrong.
+
+namespace tandem::detail {
+
+template <class Table>
+class Passes {
+ public:
+  constexpr explicit Passes(TableState<Table>& state) : at_{state} {}
+
+  constexpr Step forward(int d, Action const& action) {
+    int const s = action.stage;
+    if (at_.forwarded[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.forwarded[s], ActionKind::forward);
+    }
+    if (at_.edges.crossing_in[s] >= 0 &&
+        at_.moved(ActionKind::receive_forward, s) <= action.index) {
+      return at_.lacks(d, action, ActionKind::receive_forward, s);
+    }
+    for (int e = at_.edges.local_in[s]; e >= 0; e = at_.edges.next_in[e]) {
+      if (at_.forwarded[at_.map.edge[e].from] <= action.index) {
+        return at_.lacks(d, action, ActionKind::forward, at_.map.edge[e].from);
+      }
+    }
+    ++at_.forwarded[s];
+    return Step::done;
+  }
+
+  /// B, or I.
+  constexpr Step backward(int d, Action const& action) {
+    int const s = action.stage;
+    if (at_.backed[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.backed[s], action.kind);
+    }
+    if (action.kind == ActionKind::backward && at_.retired[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
+    }
+    if (at_.forwarded[s] <= action.index) {
+      return at_.lacks(d, action, ActionKind::forward, s);
+    }
+    if (at_.edges.crossing_out[s] >= 0 &&
+        at_.moved(ActionKind::receive_backward, s) <= action.index) {
+      return at_.lacks(d, action, ActionKind::receive_backward, s);
+    }
+    for (int e = at_.edges.local_out[s]; e >= 0; e = at_.edges.next_out[e]) {
+      if (at_.backed[at_.map.edge[e].to] <= action.index) {
+        return at_.lacks(d, action, ActionKind::backward, at_.map.edge[e].to);
+      }
+    }
+    ++at_.backed[s];
+    if (action.kind == ActionKind::backward) {
+      ++at_.retired[s];
+    }
+    return Step::done;
+  }
+
+  constexpr Step weight_gradient(int d, Action const& action) {
+    int const s = action.stage;
+    if (at_.retired[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
+    }
+    if (at_.backed[s] <= action.index) {
+      return at_.lacks(d, action, ActionKind::input_gradient, s);
+    }
+    ++at_.retired[s];
+    return Step::done;
+  }
+
+  /// All rows have ended: were all microbatches passed through all stages?
+  constexpr Step finish() {
+    for (int s = 0; s < at_.map.stages; ++s) {
+      int const end = at_.first_microbatch(s) + at_.share;
+      auto const stage = static_cast<std::int16_t>(s);
+      int const d = at_.map.device[s];
+      if (at_.forwarded[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::forward, 0, stage, at_.forwarded[s]});
+      }
+      if (at_.backed[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::backward, 0, stage, at_.backed[s]});
+      }
+      if (at_.retired[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::weight_gradient, 0, stage, at_.retired[s]});
+      }
+    }
+    return Step::done;
+  }
+
+ private:
+  TableState<Table>& at_;
 };
 
 }  // namespace tandem::detail
@@ -19800,160 +21066,142 @@ namespace tandem {
 
 namespace detail {
 
-/// @tparam Rules  those of synchronous training, or of a table with updates
-template <class Table, class Rules = MessageVerification<Table>>
-class Verification : Rules {
-  using Base = Rules;
-  using typename Base::Step;
+/// Of a table that has no updates: one of synchronous training, without what ends its step.
+template <class Table>
+class NoUpdates {
+ public:
+  static constexpr Flaw foreign = Flaw::foreign_action;
 
+  constexpr NoUpdates(TableState<Table>&, Messages<Table> const& messages) : messages_{messages} {}
+
+  constexpr bool admits(Action const& action) const {
+    return action.kind <= ActionKind::receive_backward && action.version == 0;
+  }
+  constexpr Step run(int, Action const&) const { return Step::done; }  // admits() refused it
+  constexpr Step read_weights(int, Action const&) const { return Step::done; }
+  constexpr Action awaited(int d) const { return messages_.awaited(d); }
+  constexpr Step finish() const { return Step::done; }
+
+ private:
+  Messages<Table> const& messages_;
+};
+
+/// @tparam Rules  what a table may have besides passes and messages: NoUpdates or Updates
+template <class Table, class Rules = NoUpdates<Table>>
+class Verification {
  public:
   template <class... Extra>
   constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
                          Extra const&... extra)
-      : Base{table, map, microbatches, depth, extra...} {}
+      : at_{table, map, microbatches, depth},
+        passes_{at_},
+        messages_{at_, microbatches},
+        rules_{at_, messages_, extra...} {}
+  Verification(Verification const&) = delete;  // its parts refer to each other
+  Verification& operator=(Verification const&) = delete;
 
   constexpr Verdict run() {
-    for (int d = 0; d < map_.devices; ++d) {
-      queue_[queued_++] = d;
-    }
-    for (int next = 0; next < queued_; ++next) {
-      int const d = queue_[next % map_.devices];
-      ActionSpan const row = row_of(table_, d);
-      for (int& at = position_[d]; at < row.size; ++at) {
+    for (int d = messages_.next(); d >= 0; d = messages_.next()) {
+      ActionSpan const row = row_of(at_.table, d);
+      for (int& at = at_.position[d]; at < row.size; ++at) {
         Step const step = advance(d, row.data[at]);
         if (step == Step::failed) {
-          return verdict_;
+          return at_.verdict;
         }
         if (step == Step::waiting) {
           break;
         }
       }
     }
-    for (int d = 0; d < map_.devices; ++d) {
-      if (position_[d] < row_of(table_, d).size) {
+    for (int d = 0; d < at_.map.devices; ++d) {
+      if (!has_ended(d)) {
         return stuck();
       }
     }
-    return complete();
+    if (passes_.finish() == Step::done) {
+      rules_.finish();
+    }
+    return at_.verdict;
   }
 
  private:
-  using Base::awaited;
-  using Base::backed_;
-  using Base::fail;
-  using Base::forwarded_;
-  using Base::in_row;
-  using Base::map_;
-  using Base::position_;
-  using Base::queue_;
-  using Base::queued_;
-  using Base::retired_;
-  using Base::sends;
-  using Base::table_;
-  using Base::verdict_;
+  constexpr bool has_ended(int d) const { return at_.position[d] == row_of(at_.table, d).size; }
 
   constexpr Step advance(int d, Action const& action) {
-    if constexpr (Rules::has_updates) {
-      if (!this->admits(action)) {
-        return fail(Flaw::foreign_update, d, action);
-      }
-    } else if (action.kind > ActionKind::receive_backward || action.version != 0) {
-      return fail(Flaw::foreign_action, d, action);
+    if (!rules_.admits(action)) {
+      return at_.fail(Rules::foreign, d, action);
     }
     int const s = action.stage;
-    if (s < 0 || s >= map_.stages) {
-      verdict_.count = map_.stages;
-      return fail(Flaw::unknown_stage, d, action);
+    if (s < 0 || s >= at_.map.stages) {
+      at_.verdict.count = at_.map.stages;
+      return at_.fail(Flaw::unknown_stage, d, action);
     }
-    if (map_.device[s] != d) {
-      verdict_.other_rank = map_.device[s];
-      return fail(Flaw::wrong_device, d, action);
+    if (at_.map.device[s] != d) {
+      at_.verdict.other_rank = at_.map.device[s];
+      return at_.fail(Flaw::wrong_device, d, action);
     }
-    if constexpr (Rules::has_updates) {
-      if (action.kind >= ActionKind::update) {
-        return action.kind == ActionKind::update ? this->update(d, action)
-                                                 : this->exchange(d, action);
-      }
+    if (action.kind >= ActionKind::update) {
+      return rules_.run(d, action);
     }
-    int const first = this->first_microbatch(s);
-    if (action.index < first || action.index >= first + this->share_) {
-      verdict_.first = first;
-      verdict_.count = this->share_;
-      return fail(Flaw::unknown_microbatch, d, action);
+    int const first = at_.first_microbatch(s);
+    if (action.index < first || action.index >= first + at_.share) {
+      at_.verdict.first = first;
+      at_.verdict.count = at_.share;
+      return at_.fail(Flaw::unknown_microbatch, d, action);
     }
-    if constexpr (Rules::has_updates) {
-      Step const step = pass_or_message(d, action);
-      return step == Step::done ? this->read_weights(d, action) : step;
-    } else {
-      return pass_or_message(d, action);
+    switch (action.kind) {
+      case ActionKind::forward:
+        return with_weights(d, action, passes_.forward(d, action));
+      case ActionKind::weight_gradient:
+        return passes_.weight_gradient(d, action);
+      case ActionKind::send_forward:
+        return messages_.send(d, action, true);
+      case ActionKind::receive_forward:
+        return messages_.receive(d, action, true);
+      case ActionKind::send_backward:
+        return messages_.send(d, action, false);
+      case ActionKind::receive_backward:
+        return messages_.receive(d, action, false);
+      default:
+        return with_weights(d, action, passes_.backward(d, action));
     }
   }
 
-  constexpr Step pass_or_message(int d, Action const& action) {
-    switch (action.kind) {
-      case ActionKind::forward:
-        return this->forward(d, action);
-      case ActionKind::weight_gradient:
-        return this->weight_gradient(d, action);
-      case ActionKind::send_forward:
-        return this->send(d, action, true);
-      case ActionKind::receive_forward:
-        return this->receive(d, action, true);
-      case ActionKind::send_backward:
-        return this->send(d, action, false);
-      case ActionKind::receive_backward:
-        return this->receive(d, action, false);
-      default:
-        return this->backward(d, action);
-    }
+  constexpr Step with_weights(int d, Action const& action, Step pass) {
+    return pass == Step::done ? rules_.read_weights(d, action) : pass;
   }
 
   constexpr Verdict stuck() {
     int at = 0;
-    for (int d = 0; d < map_.devices; ++d) {
-      if (position_[d] == row_of(table_, d).size) {
+    for (int d = 0; d < at_.map.devices; ++d) {
+      if (has_ended(d)) {
         continue;
       }
       at = d;
-      Action wanted = awaited(d);
-      int const peer = map_.device[wanted.stage];
-      if (!in_row(peer, position_[peer], wanted)) {
-        Action const action = row_of(table_, d)[position_[d]];
-        fail(sends(action) ? Flaw::unmatched_send : Flaw::unmatched_receive, d, action, wanted);
-        verdict_.other_rank = peer;
-        return verdict_;
+      Action wanted = rules_.awaited(d);
+      int const peer = at_.map.device[wanted.stage];
+      if (!at_.to_come(peer, wanted)) {
+        Action const action = at_.action_of(d);
+        bool const sends = Messages<Table>::sends(action);
+        at_.fail(sends ? Flaw::unmatched_send : Flaw::unmatched_receive, d, action, wanted);
+        at_.verdict.other_rank = peer;
+        return at_.verdict;
       }
     }
-    for (int d = 0; d < map_.devices; ++d) {  // each waits for another: on to those in a circle
-      at = map_.device[awaited(at).stage];
+    for (int d = 0; d < at_.map.devices; ++d) {  // each waits for another: on to those in a circle
+      at = at_.map.device[rules_.awaited(at).stage];
     }
-    Action const wanted = awaited(at);
-    fail(Flaw::deadlock, at, row_of(table_, at)[position_[at]], wanted);
-    verdict_.other_rank = map_.device[wanted.stage];
-    verdict_.waiting = row_of(table_, verdict_.other_rank)[position_[verdict_.other_rank]];
-    return verdict_;
+    Action const wanted = rules_.awaited(at);
+    at_.fail(Flaw::deadlock, at, at_.action_of(at), wanted);
+    at_.verdict.other_rank = at_.map.device[wanted.stage];
+    at_.verdict.waiting = at_.action_of(at_.verdict.other_rank);
+    return at_.verdict;
   }
 
-  // All rows have ended: were all microbatches passed through all stages?
-  constexpr Verdict complete() {
-    for (int s = 0; s < map_.stages && verdict_; ++s) {
-      int const end = this->first_microbatch(s) + this->share_;
-      auto const stage = static_cast<std::int16_t>(s);
-      if (forwarded_[s] < end) {
-        fail(Flaw::missing, map_.device[s], {ActionKind::forward, 0, stage, forwarded_[s]});
-      } else if (backed_[s] < end) {
-        fail(Flaw::missing, map_.device[s], {ActionKind::backward, 0, stage, backed_[s]});
-      } else if (retired_[s] < end) {
-        fail(Flaw::missing, map_.device[s], {ActionKind::weight_gradient, 0, stage, retired_[s]});
-      }
-    }
-    if constexpr (Rules::has_updates) {
-      if (verdict_) {
-        this->complete_updates();
-      }
-    }
-    return verdict_;
-  }
+  TableState<Table> at_;
+  Passes<Table> passes_;
+  Messages<Table> messages_;
+  Rules rules_;
 };
 
 }  // namespace detail
@@ -20520,8 +21768,8 @@ namespace detail {
 struct NoModel : OneDeviceModel<1> {
   using Model = OneDeviceModel<1>;
   static constexpr int ranks = 1;
-  template <int, class...>
-  static constexpr Batching batching_for{};
+  template <int Replicas, class...>
+  static constexpr Batching batching_for{.replicas = Replicas};
   static constexpr Batching batching{};
 };
 
@@ -20772,7 +22020,8 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
   using Model = Inner;
   static constexpr int devices = Inner::devices;
   static constexpr int copies = Inner::copies;
-  static constexpr int ranks = N * Inner::ranks;
+  static constexpr Mesh mesh = Mesh{Axis::data, N} * Inner::mesh;
+  static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Inner::checkpoint;
   template <int Replicas, class... More>
   static constexpr Batching batching_for =
@@ -20851,7 +22100,8 @@ struct ModelParallel<Arguments...>
                               detail::gather_batching<1, Arguments...>().microbatches> {
   using Model = detail::SequentialModel<typename detail::Cutting<Arguments...>::type,
                                         detail::gather_batching<1, Arguments...>().microbatches>;
-  static constexpr int ranks = Model::devices;
+  static constexpr Mesh mesh{Axis::model, Model::devices};
+  static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
   /// In so many replicas, with options of the strategy around it.
   template <int Replicas, class... More>
@@ -20869,6 +22119,31 @@ struct ModelParallel<Arguments...>
 /// @file
 /// Pipeline: one model cut over several devices that work on different microbatches at a time.
 
+// ---- tandem/schedule/orders/all.hpp
+
+/// @file
+/// The list of all schedules, which are found by their names in it: a new one is included and named
+/// here, and has the rest in its own file.
+
+// ---- tandem/schedule/orders/asynchronous_schedule.hpp
+
+/// @file
+/// AsynchronousSchedule: a pipeline that is never emptied between steps.
+
+namespace tandem {
+
+/// - `name`: as files and messages write it
+/// - `fits(devices, microbatches)`: whether it is defined for these
+/// - `asynchrony(devices, microbatches)`: how it trains
+template <class S>
+concept AsynchronousSchedule = requires(int devices, int microbatches) {
+  { S::name } -> std::convertible_to<char const*>;
+  { S::fits(devices, microbatches) } -> std::same_as<bool>;
+  { S::asynchrony(devices, microbatches) } -> std::same_as<Asynchrony>;
+};
+
+}  // namespace tandem
+
 // ---- tandem/schedule/orders/chimera.hpp
 
 /// @file
@@ -20880,7 +22155,7 @@ struct ModelParallel<Arguments...>
 /// PipelineSchedule: in which order each device runs the passes of its stages.
 ///
 /// A schedule is a type that generates compute actions only, for any number of devices and
-/// microbatches; lower_table.hpp adds the messages, verify.hpp checks the result. In the orders
+/// microbatches; table/lower.hpp adds the messages, verify/ checks the result. In the orders
 /// below, p is the number of devices, m of microbatches, r a device.
 
 namespace tandem {
@@ -20922,8 +22197,7 @@ struct ScheduleFits {
   static constexpr bool value = true;
   static_assert(S::fits(Devices, Microbatches),
                 "schedule_table<S, Devices, Microbatches>(): the schedule has no order for these "
-                "numbers; Interleaved takes a multiple of Devices as Microbatches, Chimera takes "
-                "an even number of both");
+                "numbers; see its fits(), which says for which it has");
 };
 
 }  // namespace detail
@@ -20950,6 +22224,37 @@ constexpr auto schedule_table() {
   }
   return table;
 }
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/words.hpp
+
+/// @file
+/// ScheduleWords: what is said of a schedule, and by what; each schedule has its own beside its
+/// order.
+
+namespace tandem {
+
+/// A schedule has them as `words` if it is to be found by its name; all.hpp lists those.
+///
+/// It may besides have, for Pipeline's error, its own sentence in
+/// `template <int Parts, int Count, bool Fits> struct Takes`: a static_assert of Fits, beside a
+/// `value` that is true.
+struct ScheduleWords {
+  /// As a strategy's type begins, with {count} for the microbatches and {chunks} for the stages a
+  /// device. Without {count}, the planner tries one microbatch of each copy of the model.
+  char const* type;
+  /// What it takes, behind "give".
+  char const* devices = "1 or more";
+  char const* microbatches = "1 microbatch or more";
+  int least_devices = 1;
+  int multiple_of_devices = 1;  ///< what their number is a multiple of
+  int tried_chunks = 1;         ///< stages a device with which the planner tries it
+
+  [[nodiscard]] constexpr bool runs_on(int number) const {
+    return number >= least_devices && number % multiple_of_devices == 0;
+  }
+};
 
 }  // namespace tandem
 
@@ -21060,6 +22365,11 @@ class ChimeraMerge {
 /// Source: Li and Hoefler, arXiv:2107.06925
 struct Chimera {
   static constexpr char const* name = "chimera";
+  static constexpr ScheduleWords words{.type = "Pipeline<Chimera, {count}, ",
+                                       .devices = "an even number",
+                                       .microbatches = "an even number of microbatches, 2 or more",
+                                       .least_devices = 2,
+                                       .multiple_of_devices = 2};
   static constexpr int chunks = 1;
   static constexpr int copies = 2;
   static constexpr bool splits_backward = false;
@@ -21071,6 +22381,116 @@ struct Chimera {
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
     detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
+  }
+
+  template <int Parts, int Count, bool Fits>
+  struct Takes {
+    static constexpr bool value = true;
+    static_assert(
+        Fits,
+        "Pipeline<Chimera, Count, ...>: the parts of the model and Count must be even, 2 or more");
+  };
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/cross_model.hpp
+
+/// @file
+/// CrossModel: two models that lie on the devices in opposite directions, one wave of each at a
+/// time.
+
+namespace tandem {
+
+/// Chimera's order, for odd numbers of devices, too: there the middle device has the same stage of
+/// both models and serves them as they come, the first model before the second.
+///
+/// With two microbatches, one a model, an even number of devices takes sum(F_s + B_s) for both,
+/// which model parallelism takes for one, however unequal the stages are; an odd number max(F, B)
+/// of the middle stage more, where no stage is longer than all behind it. One microbatch of each of
+/// its two stages is live on a device.
+/// @pre    devices >= 2, microbatches even
+/// Source: Xu and Bai 2023, cross model parallelism
+struct CrossModel {
+  static constexpr char const* name = "cross_model";
+  static constexpr ScheduleWords words{.type = "CrossModelParallel<AverageGradients, ",
+                                       .devices = "2 or more",
+                                       .microbatches = "an even number of microbatches, 2 or more",
+                                       .least_devices = 2};
+  static constexpr int chunks = 1;
+  static constexpr int copies = 2;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 2 && microbatches >= 2 && microbatches % 2 == 0;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/delayed_gradient.hpp
+
+/// @file
+/// DelayedGradient: decoupled parallel backpropagation with delayed gradients (DDG).
+
+namespace tandem {
+
+/// Stage k of p applies at t the gradient of microbatch t - (p - 1 - k), through the activations
+/// and the weights that its forward pass had:
+///
+///   w_k(t + 1) = update(w_k(t), gradient of stage k for microbatch t - (p - 1 - k))
+///
+/// Numbered by microbatches instead of iterations that is PipeDream's equation, and the tables are
+/// equal. DDG keeps the graphs of old microbatches where PipeDream keeps weights.
+/// Staleness: p - 1 - k updates. Memory: p - k versions of a stage's weights, as many microbatches.
+/// Source: Huo et al., ICML 2018, arXiv:1804.10574
+struct DelayedGradient {
+  static constexpr char const* name = "delayed_gradient";
+  static constexpr ScheduleWords words{.type = "Pipeline<DelayedGradient, {count}, ",
+                                       .microbatches = "1 microbatch"};
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/features_replay.hpp
+
+/// @file
+/// FeaturesReplay: backward passes on features that are computed again, with the current weights.
+
+namespace tandem {
+
+/// PipeDream's order of passes with one version of the weights. A stage keeps only what enters it;
+/// B(g) computes the forward pass of its old input h again with the weights of now, and takes the
+/// gradient there with the error that came back, which is of older weights:
+///
+///   w_k(t + 1) = update(w_k(t), gradient at (h_k(g), w_k(t)), for the error of stage k + 1)
+///
+/// Staleness: inputs and errors, of up to p - 1 - k updates; the weights are current. Memory: one
+/// version of the weights, the inputs of p - k microbatches, the activations of one. Cost: one more
+/// forward pass.
+/// Source: Huo et al., NeurIPS 2018, arXiv:1807.04511
+struct FeaturesReplay {
+  static constexpr char const* name = "features_replay";
+  static constexpr ScheduleWords words{.type = "Pipeline<FeaturesReplay, {count}, ",
+                                       .microbatches = "1 microbatch"};
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::replayed};
   }
 };
 
@@ -21089,6 +22509,7 @@ namespace tandem {
 /// Source: Huang et al., arXiv:1811.06965
 struct GPipe {
   static constexpr char const* name = "gpipe";
+  static constexpr ScheduleWords words{.type = "Pipeline<GPipe, {count}, "};
   static constexpr int chunks = 1;
   static constexpr int copies = 1;
   static constexpr bool splits_backward = false;
@@ -21164,6 +22585,9 @@ constexpr void generate_interleaved(int devices, int microbatches, int chunks, S
 template <int Chunks>
 struct Interleaved {
   static constexpr char const* name = "interleaved";
+  static constexpr ScheduleWords words{.type = "Pipeline<Interleaved<{chunks}>, {count}, ",
+                                       .microbatches = "a multiple of the devices",
+                                       .tried_chunks = 2};
   static constexpr int chunks = Chunks >= 1 ? Chunks : 1;
   static constexpr int copies = 1;
   static constexpr bool splits_backward = false;
@@ -21174,10 +22598,23 @@ struct Interleaved {
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    detail::generate_interleaved(devices, microbatches, chunks, sink);
+    generate(devices, microbatches, chunks, sink);
+  }
+  /// Of any number of chunks.
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, int any, Sink& sink) {
+    detail::generate_interleaved(devices, microbatches, any, sink);
   }
 
   static_assert(detail::ChunksIsSound<Chunks>::value);
+
+  template <int Parts, int Count, bool Fits>
+  struct Takes {
+    static constexpr bool value = true;
+    static_assert(Fits,
+                  "Pipeline<Interleaved<v>, Count, ...>: Count must be a multiple of the devices, "
+                  "which are the parts of the model / v");
+  };
 };
 
 }  // namespace tandem
@@ -21196,6 +22633,7 @@ namespace tandem {
 /// Source: Narayanan et al., arXiv:2006.09503 (PipeDream-Flush); Fan et al., DAPPLE
 struct OneFOneB {
   static constexpr char const* name = "one_f_one_b";
+  static constexpr ScheduleWords words{.type = "Pipeline<OneFOneB, {count}, "};
   static constexpr int chunks = 1;
   static constexpr int copies = 1;
   static constexpr bool splits_backward = false;
@@ -21223,6 +22661,200 @@ struct OneFOneB {
 
 }  // namespace tandem
 
+// ---- tandem/schedule/orders/pipedream.hpp
+
+/// @file
+/// PipeDream: one forward, one backward, and an update after each; weights are stashed.
+
+namespace tandem {
+
+/// Stage k of p goes forward d = p - 1 - k microbatches ahead of its backwards. F(g) reads the
+/// current weights and B(g) the same ones, which the stage kept:
+///
+///   w_k(t + 1) = update(w_k(t), gradient at (w_0(t - p + 1), w_1(t - p + 2), ..., w_{p-1}(t)))
+///
+///   device 0 | F0 F1 F2 B0 F3 B1 F4 B2 ...     (an update behind each B)
+///   device 1 |    F0 F1 B0 F2 B1 F3 B2 ...
+///   device 2 |       F0 B0 F1 B1 F2 B2 ...
+///
+/// Idle: never, once it is filled. Staleness: d updates. Memory: p - k versions of a stage's
+/// weights and as many microbatches live.
+/// Source: Harlap et al. 2018, arXiv:1806.03377; Narayanan et al., SOSP 2019
+struct PipeDream {
+  static constexpr char const* name = "pipedream";
+  static constexpr ScheduleWords words{.type = "Pipeline<PipeDream, {count}, ",
+                                       .microbatches = "1 microbatch"};
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
+  }
+};
+
+/// PipeDream with vertical sync: for each microbatch all stages read the version that the first one
+/// has when it enters, and so the gradient is one of a model that there was:
+///
+///   w(t + 1) = update(w(t), gradient at w(t - p + 1))
+///
+/// Staleness: p - 1 updates on every stage. Memory: p versions of each stage's weights.
+/// Source: Harlap et al. 2018, arXiv:1806.03377, section 3.4
+struct PipeDreamVerticalSync {
+  static constexpr char const* name = "pipedream_vertical_sync";
+  static constexpr ScheduleWords words{.type = "Pipeline<PipeDreamVerticalSync, {count}, ",
+                                       .microbatches = "1 microbatch"};
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::vertical};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/pipedream_2bw.hpp
+
+/// @file
+/// PipeDream2BW: gradients of several microbatches are added before an update; two versions.
+
+namespace tandem {
+
+/// PipeDream's order of passes, but a step has m >= p microbatches. All of step t read the weights
+/// of the step before the last whole one, on every stage:
+///
+///   w(t + 1) = update(w(t), gradient at w(t - 1))
+///
+/// Idle: never, once it is filled. Staleness: one update. Memory: 2 versions of the weights, p - k
+/// microbatches live.
+/// Source: Narayanan et al., ICML 2021, arXiv:2006.09503
+struct PipeDream2BW {
+  static constexpr char const* name = "pipedream_2bw";
+  static constexpr ScheduleWords words{.type = "Pipeline<PipeDream2BW, {count}, ",
+                                       .microbatches = "as many microbatches as devices, or more"};
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= devices;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {
+        .devices = devices, .microbatches = microbatches, .weights = WeightRule::double_buffered};
+  }
+
+  template <int Parts, int Count, bool Fits>
+  struct Takes {
+    static constexpr bool value = true;
+    static_assert(Fits,
+                  "Pipeline<PipeDream2BW, Count, ...>: Count must be the parts of the model or "
+                  "more, so that two versions of the weights suffice");
+  };
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/pipelined_model.hpp
+
+/// @file
+/// PipelinedModel: pipelined model parallelism with delayed errors and recomputation (PMP).
+
+namespace tandem {
+
+/// As FeaturesReplay, but each stage goes forward d = 2 (p - 1 - k) microbatches ahead: in a time
+/// slot every device does one forward and one backward pass, and none waits for what another does
+/// in that slot.
+///
+///   w_k(t + 1) = update(w_k(t), gradient at (h_k(g), w_k(t)), for the error of stage k + 1)
+///
+/// Staleness: inputs and errors, of up to 2 (p - 1 - k) updates. Memory: one version of the
+/// weights, the inputs of 2 (p - 1 - k) + 1 microbatches, the activations of one. Cost: one more
+/// forward pass. Source: Xu, Huo and Huang, CVPR 2020, arXiv:1909.02625 (layer-wise staleness; here
+/// one forward and one backward a slot)
+struct PipelinedModel {
+  static constexpr char const* name = "pmp";
+  static constexpr ScheduleWords words{.type = "Pipeline<PipelinedModel, {count}, ",
+                                       .microbatches = "1 microbatch"};
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices,
+            .microbatches = microbatches,
+            .weights = WeightRule::replayed,
+            .delays = 2};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/sequential.hpp
+
+/// @file
+/// SequentialStages: model parallelism without a pipeline, one microbatch after another.
+/// (Sequential is a word of network types.)
+
+namespace tandem {
+
+/// Each device: F0 B0 F1 B1 …
+///
+/// While one device works the others wait: (p - 1) / p of the time. One microbatch is live.
+struct SequentialStages {
+  static constexpr char const* name = "sequential";
+  static constexpr ScheduleWords words{.type = "ModelParallel<"};
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      for (int i = 0; i < microbatches; ++i) {
+        sink(r, detail::pass(ActionKind::forward, r, i));
+        sink(r, detail::pass(ActionKind::backward, r, i));
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/weight_prediction.hpp
+
+/// @file
+/// WeightPrediction: forward passes with the weights that the backward pass is expected to have.
+
+namespace tandem {
+
+/// PipeDream's order of passes with one version of the weights. F(g) of stage k reads a prediction,
+/// from the current weights w and the optimizer's momentum v, over the d = p - 1 - k updates until
+/// B(g), which reads the current weights:
+///
+///   F: w - learning rate * d * v;   w_k(t + 1) = update(w_k(t), gradient at w_k(t))
+///
+/// Staleness: that of the prediction's error. Memory: the weights and one buffer for what is
+/// predicted, p - k microbatches live.
+/// Source: Chen et al. 2018, SpecTrain, arXiv:1809.02839
+struct WeightPrediction {
+  static constexpr char const* name = "weight_prediction";
+  static constexpr ScheduleWords words{.type = "Pipeline<WeightPrediction, {count}, ",
+                                       .microbatches = "1 microbatch"};
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::predicted};
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/schedule/orders/zero_bubble_h1.hpp
 
 /// @file
@@ -21238,6 +22870,7 @@ namespace tandem {
 /// Source: Qi et al., arXiv:2401.10241 (H1)
 struct ZeroBubbleH1 {
   static constexpr char const* name = "zero_bubble_h1";
+  static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleH1, {count}, "};
   static constexpr int chunks = 1;
   static constexpr int copies = 1;
   static constexpr bool splits_backward = true;
@@ -21272,29 +22905,98 @@ struct ZeroBubbleH1 {
 
 }  // namespace tandem
 
+namespace tandem {
+
+namespace detail {
+
+template <class... S>
+struct ScheduleList {};
+
+/// In the order in which they are named, and tried by the planner. Interleaved stands for those of
+/// any number of chunks.
+using AllSchedules =
+    ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, Chimera,
+                 CrossModel, PipeDream, PipeDreamVerticalSync, PipeDream2BW, DelayedGradient,
+                 WeightPrediction, FeaturesReplay, PipelinedModel>;
+
+/// Has an order for any number of chunks: generate() with it behind the microbatches.
+template <class S>
+concept TakesChunks = requires(int number, NoSink& sink) {
+  { S::generate(number, number, number, sink) } -> std::same_as<void>;
+};
+
+/// A schedule as a value.
+struct NamedSchedule {
+  std::string_view name;
+  ScheduleWords words;
+  int copies = 1;  ///< of the model
+  bool takes_chunks = false;
+  bool is_asynchronous = false;
+  bool (*fits)(int devices, int microbatches);
+  Asynchrony (*asynchrony)(int devices, int microbatches);  ///< off where it is synchronous
+};
+
+constexpr Asynchrony synchronous(int, int) { return {}; }
+
+template <class S>
+  requires(PipelineSchedule<S> || AsynchronousSchedule<S>)
+constexpr NamedSchedule as_value() {
+  if constexpr (AsynchronousSchedule<S>) {
+    return {.name = S::name,
+            .words = S::words,
+            .is_asynchronous = true,
+            .fits = &S::fits,
+            .asynchrony = &S::asynchrony};
+  } else {
+    return {.name = S::name,
+            .words = S::words,
+            .copies = S::copies,
+            .takes_chunks = TakesChunks<S>,
+            .fits = &S::fits,
+            .asynchrony = &synchronous};
+  }
+}
+
+template <class List>
+struct ScheduleValues;
+template <class... S>
+struct ScheduleValues<ScheduleList<S...>> {
+  static constexpr NamedSchedule value[] = {as_value<S>()...};
+};
+
+/// What AllSchedules lists.
+inline constexpr auto const& all_schedules = ScheduleValues<AllSchedules>::value;
+
+/// Null where there is none of that name.
+constexpr NamedSchedule const* find_schedule(std::string_view name) {
+  for (NamedSchedule const& one : all_schedules) {
+    if (one.name == name) {
+      return &one;
+    }
+  }
+  return nullptr;
+}
+
+/// Off where the name is that of a synchronous schedule, or of none.
+constexpr Asynchrony asynchrony_named(std::string_view name, int devices, int microbatches) {
+  NamedSchedule const* const found = find_schedule(name);
+  return found != nullptr ? found->asynchrony(devices, microbatches) : Asynchrony{};
+}
+
+/// Whether it has two copies of the model.
+constexpr bool has_two_copies(std::string_view name) {
+  NamedSchedule const* const found = find_schedule(name);
+  return found != nullptr && found->copies == 2;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
 // ---- tandem/strategy/types/pipeline_checks.hpp
 
 /// @file
 /// The sentences for arguments of Pipeline that do not go together.
-
-// ---- tandem/schedule/orders/asynchronous_schedule.hpp
-
-/// @file
-/// AsynchronousSchedule: a pipeline that is never emptied between steps.
-
-namespace tandem {
-
-/// - `name`: as files and messages write it
-/// - `fits(devices, microbatches)`: whether it is defined for these
-/// - `asynchrony(devices, microbatches)`: how it trains
-template <class S>
-concept AsynchronousSchedule = requires(int devices, int microbatches) {
-  { S::name } -> std::convertible_to<char const*>;
-  { S::fits(devices, microbatches) } -> std::same_as<bool>;
-  { S::asynchrony(devices, microbatches) } -> std::same_as<Asynchrony>;
-};
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -21392,44 +23094,62 @@ struct PipelineArgumentsAreSound {
                 "leave Checkpoint out");
 };
 
-// Each schedule's own rule; both numbers are printed.
+// The rule of a schedule that has no sentence of its own; the numbers are printed.
+template <int Parts, int Count, bool Fits>
+struct ScheduleTakesIt {
+  static constexpr bool value = true;
+  static_assert(Fits,
+                "Pipeline<Schedule, Count, ...>: the schedule has no order for so many parts and "
+                "microbatches; see its fits()");
+};
+
+template <int Parts, int Count, bool Fits>
+struct LateScheduleTakesIt {
+  static constexpr bool value = true;
+  static_assert(Fits,
+                "Pipeline<asynchronous schedule, Count, ...>: it updates behind every microbatch; "
+                "give Count 1, or take PipeDream2BW");
+};
+
+template <class Schedule, int Parts, int Count, bool Fits>
+concept HasOwnSentence = requires {
+  typename Schedule::template Takes<Parts, Count, Fits>;
+};
+
+// Bases, not functions, so that the sentence is clang's only error.
+template <class Schedule, int Parts, int Count, bool Fits>
+struct TakesIt : ScheduleTakesIt<Parts, Count, Fits> {};
+template <AsynchronousSchedule Schedule, int Parts, int Count, bool Fits>
+struct TakesIt<Schedule, Parts, Count, Fits> : LateScheduleTakesIt<Parts, Count, Fits> {};
+
+template <class Schedule, int Parts, int Count, bool Fits>
+struct TakesInItsWords : TakesIt<Schedule, Parts, Count, Fits> {};
+template <class Schedule, int Parts, int Count, bool Fits>
+  requires HasOwnSentence<Schedule, Parts, Count, Fits>
+struct TakesInItsWords<Schedule, Parts, Count, Fits>
+    : Schedule::template Takes<Parts, Count, Fits> {
+};
+
 template <class Schedule, int Parts, int Count>
 struct ScheduleTakes {
   static constexpr bool value = true;
 };
 template <PipelineSchedule Schedule, int Parts, int Count>
   requires(Parts >= 1 && Count >= 1)
-struct ScheduleTakes<Schedule, Parts, Count> {
-  static constexpr bool value = true;
-  static constexpr std::string_view name = Schedule::name;
+struct ScheduleTakes<Schedule, Parts, Count>
+    : TakesInItsWords<Schedule, Parts, Count,
+                      Parts % Schedule::chunks != 0 ||
+                          Schedule::fits(Parts / Schedule::chunks, Count)> {
   static constexpr bool whole = Parts % Schedule::chunks == 0;
-  static constexpr bool fits = !whole || Schedule::fits(Parts / Schedule::chunks, Count);
   static_assert(whole,
                 "Pipeline<Interleaved<v>, Count, ...>: the parts of the model must be a multiple "
                 "of v; give v Splits a device");
-  static_assert(name != "interleaved" || fits,
-                "Pipeline<Interleaved<v>, Count, ...>: Count must be a multiple of the devices, "
-                "which are the parts of the model / v");
-  static_assert(name != "chimera" || fits,
-                "Pipeline<Chimera, Count, ...>: the parts of the model and Count must be even, 2 "
-                "or more");
-  static_assert(name == "interleaved" || name == "chimera" || fits,
-                "Pipeline<Schedule, Count, ...>: the schedule has no order for so many parts and "
-                "microbatches; see its fits()");
 };
 
 template <AsynchronousSchedule Schedule, int Parts, int Count>
   requires(Parts >= 1 && Count >= 1)
-struct ScheduleTakes<Schedule, Parts, Count> {
-  static constexpr bool value = true;
-  static constexpr bool adds_up = Schedule::fits(Parts, Parts + 1);  // microbatches to one update
-  static constexpr bool fits = Schedule::fits(Parts, Count);
-  static_assert(adds_up || fits,
-                "Pipeline<asynchronous schedule, Count, ...>: it updates behind every microbatch; "
-                "give Count 1, or take PipeDream2BW");
-  static_assert(!adds_up || fits,
-                "Pipeline<PipeDream2BW, Count, ...>: Count must be the parts of the model or more, "
-                "so that two versions of the weights suffice");
+struct ScheduleTakes<Schedule, Parts, Count>
+    : TakesInItsWords<Schedule, Parts, Count, Schedule::fits(Parts, Count)> {
   static_assert(Parts <= 127,
                 "Pipeline<asynchronous schedule, Count, ...>: give 127 parts or fewer, so that "
                 "versions of weights can be counted");
@@ -21503,7 +23223,8 @@ template <class Schedule, int Count, class... Arguments>
       : detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type> {
     using Model =
         detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type>;
-    static constexpr int ranks = Model::devices;
+    static constexpr Mesh mesh{Axis::model, Model::devices};
+    static constexpr int ranks = mesh.size();
     static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
     /// In so many replicas, with options of the strategy around it.
     template <int Replicas, class... More>
@@ -21576,7 +23297,7 @@ struct StatisticsAreSound {
 
 }  // namespace detail
 
-/// What each rank does, known to the compiler. Rank r is device r % devices of replica r / devices.
+/// What each rank does, known to the compiler. The mesh says which device of which replica it is.
 /// @tparam ElementBytes  of a parameter
 /// @tparam R             what the backend wants of the graph
 template <class Net, class S, int ElementBytes, Rewrites R = Rewrites{}>
@@ -21590,8 +23311,14 @@ struct Program {
   static constexpr CheckpointRule checkpoint = S::checkpoint;
   static constexpr Averaging averaging = detail::averaging_of<S>();
   static constexpr Asynchrony asynchrony = detail::asynchrony_of<S>();
-  static constexpr int ranks = S::ranks;
-  static constexpr int devices = S::devices;  ///< of one replica of the model
+  static constexpr Mesh mesh = S::mesh;
+  static constexpr int ranks = mesh.size();
+  static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
+  static_assert(ranks == S::ranks && devices == S::devices &&
+                    batching.replicas == mesh.extent(Axis::data),
+                "Program<Net, S>: S::mesh must have S::ranks ranks, S::devices of them along "
+                "Axis::model and S::batching.replicas along Axis::data; write S::ranks as "
+                "mesh.size()");
   static constexpr auto const& network = tandem::graph<Net>;
   static constexpr auto const& partition = Cut::partition;
   static constexpr auto const& map = Cut::map;
@@ -21713,10 +23440,11 @@ constexpr void generate_asynchronous(Asynchrony const& asynchrony, int steps, Si
 template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
 struct AsynchronousFits {
   static constexpr bool value = true;
-  static_assert(S::fits(Devices, Microbatches) && Steps >= 1 && Steps <= most_unrolled_steps,
-                "asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order "
-                "for these numbers; give 1 device or more, 1 to 255 steps, and one microbatch, or "
-                "for PipeDream2BW as many as devices or more");
+  static_assert(
+      S::fits(Devices, Microbatches) && Steps >= 1 && Steps <= most_unrolled_steps,
+      "asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order "
+      "for these numbers; give 1 to 255 steps, and devices and microbatches that its fits() "
+      "takes");
 };
 
 }  // namespace detail
@@ -21751,206 +23479,6 @@ ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
 
 }  // namespace tandem
 
-// ---- tandem/schedule/orders/delayed_gradient.hpp
-
-/// @file
-/// DelayedGradient: decoupled parallel backpropagation with delayed gradients (DDG).
-
-namespace tandem {
-
-/// Stage k of p applies at t the gradient of microbatch t - (p - 1 - k), through the activations
-/// and the weights that its forward pass had:
-///
-///   w_k(t + 1) = update(w_k(t), gradient of stage k for microbatch t - (p - 1 - k))
-///
-/// Numbered by microbatches instead of iterations that is PipeDream's equation, and the tables are
-/// equal. DDG keeps the graphs of old microbatches where PipeDream keeps weights.
-/// Staleness: p - 1 - k updates. Memory: p - k versions of a stage's weights, as many microbatches.
-/// Source: Huo et al., ICML 2018, arXiv:1804.10574
-struct DelayedGradient {
-  static constexpr char const* name = "delayed_gradient";
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/schedule/orders/features_replay.hpp
-
-/// @file
-/// FeaturesReplay: backward passes on features that are computed again, with the current weights.
-
-namespace tandem {
-
-/// PipeDream's order of passes with one version of the weights. A stage keeps only what enters it;
-/// B(g) computes the forward pass of its old input h again with the weights of now, and takes the
-/// gradient there with the error that came back, which is of older weights:
-///
-///   w_k(t + 1) = update(w_k(t), gradient at (h_k(g), w_k(t)), for the error of stage k + 1)
-///
-/// Staleness: inputs and errors, of up to p - 1 - k updates; the weights are current. Memory: one
-/// version of the weights, the inputs of p - k microbatches, the activations of one. Cost: one more
-/// forward pass.
-/// Source: Huo et al., NeurIPS 2018, arXiv:1807.04511
-struct FeaturesReplay {
-  static constexpr char const* name = "features_replay";
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::replayed};
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/schedule/orders/pipedream.hpp
-
-/// @file
-/// PipeDream: one forward, one backward, and an update after each; weights are stashed.
-
-namespace tandem {
-
-/// Stage k of p goes forward d = p - 1 - k microbatches ahead of its backwards. F(g) reads the
-/// current weights and B(g) the same ones, which the stage kept:
-///
-///   w_k(t + 1) = update(w_k(t), gradient at (w_0(t - p + 1), w_1(t - p + 2), ..., w_{p-1}(t)))
-///
-///   device 0 | F0 F1 F2 B0 F3 B1 F4 B2 ...     (an update behind each B)
-///   device 1 |    F0 F1 B0 F2 B1 F3 B2 ...
-///   device 2 |       F0 B0 F1 B1 F2 B2 ...
-///
-/// Idle: never, once it is filled. Staleness: d updates. Memory: p - k versions of a stage's
-/// weights and as many microbatches live.
-/// Source: Harlap et al. 2018, arXiv:1806.03377; Narayanan et al., SOSP 2019
-struct PipeDream {
-  static constexpr char const* name = "pipedream";
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
-  }
-};
-
-/// PipeDream with vertical sync: for each microbatch all stages read the version that the first one
-/// has when it enters, and so the gradient is one of a model that there was:
-///
-///   w(t + 1) = update(w(t), gradient at w(t - p + 1))
-///
-/// Staleness: p - 1 updates on every stage. Memory: p versions of each stage's weights.
-/// Source: Harlap et al. 2018, arXiv:1806.03377, section 3.4
-struct PipeDreamVerticalSync {
-  static constexpr char const* name = "pipedream_vertical_sync";
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::vertical};
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/schedule/orders/pipedream_2bw.hpp
-
-/// @file
-/// PipeDream2BW: gradients of several microbatches are added before an update; two versions.
-
-namespace tandem {
-
-/// PipeDream's order of passes, but a step has m >= p microbatches. All of step t read the weights
-/// of the step before the last whole one, on every stage:
-///
-///   w(t + 1) = update(w(t), gradient at w(t - 1))
-///
-/// Idle: never, once it is filled. Staleness: one update. Memory: 2 versions of the weights, p - k
-/// microbatches live.
-/// Source: Narayanan et al., ICML 2021, arXiv:2006.09503
-struct PipeDream2BW {
-  static constexpr char const* name = "pipedream_2bw";
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= devices;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {
-        .devices = devices, .microbatches = microbatches, .weights = WeightRule::double_buffered};
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/schedule/orders/pipelined_model.hpp
-
-/// @file
-/// PipelinedModel: pipelined model parallelism with delayed errors and recomputation (PMP).
-
-namespace tandem {
-
-/// As FeaturesReplay, but each stage goes forward d = 2 (p - 1 - k) microbatches ahead: in a time
-/// slot every device does one forward and one backward pass, and none waits for what another does
-/// in that slot.
-///
-///   w_k(t + 1) = update(w_k(t), gradient at (h_k(g), w_k(t)), for the error of stage k + 1)
-///
-/// Staleness: inputs and errors, of up to 2 (p - 1 - k) updates. Memory: one version of the
-/// weights, the inputs of 2 (p - 1 - k) + 1 microbatches, the activations of one. Cost: one more
-/// forward pass. Source: Xu, Huo and Huang, CVPR 2020, arXiv:1909.02625 (layer-wise staleness; here
-/// one forward and one backward a slot)
-struct PipelinedModel {
-  static constexpr char const* name = "pmp";
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices,
-            .microbatches = microbatches,
-            .weights = WeightRule::replayed,
-            .delays = 2};
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/schedule/orders/weight_prediction.hpp
-
-/// @file
-/// WeightPrediction: forward passes with the weights that the backward pass is expected to have.
-
-namespace tandem {
-
-/// PipeDream's order of passes with one version of the weights. F(g) of stage k reads a prediction,
-/// from the current weights w and the optimizer's momentum v, over the d = p - 1 - k updates until
-/// B(g), which reads the current weights:
-///
-///   F: w - learning rate * d * v;   w_k(t + 1) = update(w_k(t), gradient at w_k(t))
-///
-/// Staleness: that of the prediction's error. Memory: the weights and one buffer for what is
-/// predicted, p - k microbatches live.
-/// Source: Chen et al. 2018, SpecTrain, arXiv:1809.02839
-struct WeightPrediction {
-  static constexpr char const* name = "weight_prediction";
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::predicted};
-  }
-};
-
-}  // namespace tandem
-
 // ---- tandem/schedule/verify/updates.hpp
 
 /// @file
@@ -21963,34 +23491,24 @@ namespace detail {
 
 /// The rules for U, X and versions. Asynchronous where `asynchrony` is on; else of one step.
 template <class Table>
-class UpdateRules : protected MessageVerification<Table> {
- protected:
-  using Base = MessageVerification<Table>;
-  using Base::backed_;
-  using Base::fail;
-  using Base::in_row;
-  using Base::map_;
-  using Base::position_;
-  using Base::retired_;
-  using Base::table_;
-  using Base::verdict_;
-  using typename Base::Step;
+class Updates {
+ public:
+  static constexpr Flaw foreign = Flaw::foreign_update;
 
-  static constexpr bool has_updates = true;
-
-  constexpr UpdateRules(Table const& table, StageMapView const& map, int microbatches, int depth,
-                        Asynchrony const& asynchrony, Averaging const& averaging)
-      : Base{table, map, microbatches, depth},
+  constexpr Updates(TableState<Table>& state, Messages<Table>& messages,
+                    Asynchrony const& asynchrony, Averaging const& averaging)
+      : at_{state},
+        messages_{messages},
         asynchrony_{asynchrony},
         averaging_{averaging},
-        period_{asynchrony.on() ? asynchrony.microbatches : this->share_},
-        done_{2 * map.stages},
+        period_{asynchrony.on() ? asynchrony.microbatches : state.share},
+        done_{2 * state.map.stages},
         updated_{done_.data()},
-        exchanged_{updated_ + map.stages} {}
+        exchanged_{updated_ + state.map.stages} {}
 
   constexpr bool admits(Action const& action) const {
     if (action.kind == ActionKind::update || action.kind == ActionKind::exchange) {
-      bool const exchanges = averaging_.keeps_two() && map_.copies == 2;
+      bool const exchanges = averaging_.keeps_two() && at_.map.copies == 2;
       return action.version == 0 && action.index == 0 &&
              (action.kind == ActionKind::update || exchanges);
     }
@@ -21999,7 +23517,11 @@ class UpdateRules : protected MessageVerification<Table> {
            (action.version == 0 || (asynchrony_.on() && reads));
   }
 
-  // A pass that is in its place: are these its weights, and are they there?
+  constexpr Step run(int d, Action const& action) {
+    return action.kind == ActionKind::update ? update(d, action) : exchange(d, action);
+  }
+
+  /// A pass that is in its place: are these its weights, and are they there?
   constexpr Step read_weights(int d, Action const& action) {
     bool const forward = action.kind == ActionKind::forward;
     if (!asynchrony_.on() || (!forward && action.kind != ActionKind::backward)) {
@@ -22014,36 +23536,65 @@ class UpdateRules : protected MessageVerification<Table> {
                                          : asynchrony_.backward_version(s, action.index);
     std::int64_t const named = version > 0 ? version : 0;
     if (action.version != named) {
-      verdict_.count = static_cast<int>(named);
-      return fail(Flaw::wrong_version, d, action);
+      at_.verdict.count = static_cast<int>(named);
+      return at_.fail(Flaw::wrong_version, d, action);
     }
     std::int64_t const in_slot = had - (had - version) % asynchrony_.versions(s);
     if (version <= had && in_slot <= named) {
       return Step::done;
     }
-    verdict_.count = static_cast<int>(had);
-    return fail(version > had ? Flaw::version_to_come : Flaw::version_gone, d, action);
+    at_.verdict.count = static_cast<int>(had);
+    return at_.fail(version > had ? Flaw::version_to_come : Flaw::version_gone, d, action);
   }
 
+  /// What the action of a device that waits is waiting for.
+  constexpr Action awaited(int d) const {
+    Action const action = at_.action_of(d);
+    return action.kind == ActionKind::exchange
+               ? Action{ActionKind::update, 0, static_cast<std::int16_t>(twin(action.stage)), 0}
+               : messages_.awaited(d);
+  }
+
+  /// All rows have ended, and all passes stand there: do all updates and exchanges?
+  constexpr Step finish() {
+    for (int s = 0; s < at_.map.stages; ++s) {
+      auto const stage = static_cast<std::int16_t>(s);
+      Action const average{ActionKind::exchange, 0, stage, 0};
+      if (updated_[s] * period_ < at_.retired[s] - at_.first_microbatch(s)) {
+        return at_.fail(Flaw::missing, at_.map.device[s], {ActionKind::update, 0, stage, 0});
+      }
+      if (admits(average) && exchanged_[s] == 0) {
+        return at_.fail(Flaw::missing, at_.map.device[s], average);
+      }
+    }
+    for (int d = 0; averaging_.keeps_two() && d < at_.map.devices; ++d) {
+      if (compare_exchanges(d) == Step::failed) {
+        return Step::failed;
+      }
+    }
+    return Step::done;
+  }
+
+ private:
   constexpr Step update(int d, Action const& action) {
     int const s = action.stage;
-    int const last = this->first_microbatch(s) + (updated_[s] + 1) * period_ - 1;
-    if (retired_[s] <= last) {
+    int const last = at_.first_microbatch(s) + (updated_[s] + 1) * period_ - 1;
+    if (at_.retired[s] <= last) {
       Action needed{ActionKind::backward, 0, action.stage, last};
       Action split{ActionKind::weight_gradient, 0, action.stage, last};
-      bool const there = in_row(d, position_[d], needed);
+      bool const there = at_.to_come(d, needed);
       if (!there && updated_[s] > 0) {
-        return fail(Flaw::doubled, d, action);
+        return at_.fail(Flaw::doubled, d, action);
       }
-      return lacks_action(d, action, !there && in_row(d, position_[d], split) ? split : needed);
+      return lacks_action(d, action, !there && at_.to_come(d, split) ? split : needed);
     }
     Action const average{ActionKind::exchange, 0, action.stage, 0};
     if (admits(average) && averaging_.overlapped && exchanged_[s] == 0) {
       return lacks_action(d, action, average);
     }
     ++updated_[s];
-    if (map_.copies == 2) {
-      this->wake(map_.device[twin(s)], awaits_update(s));
+    if (at_.map.copies == 2) {
+      messages_.wake(at_.map.device[twin(s)], awaits_update(s));
     }
     return Step::done;
   }
@@ -22051,14 +23602,14 @@ class UpdateRules : protected MessageVerification<Table> {
   constexpr Step exchange(int d, Action const& action) {
     int const s = action.stage;
     if (exchanged_[s] > 0) {
-      return fail(Flaw::doubled, d, action);
+      return at_.fail(Flaw::doubled, d, action);
     }
     for (int const needed : {s, twin(s)}) {
       if (averaging_.overlapped || updated_[needed] > 0) {
         continue;
       }
-      if (map_.device[needed] != d) {
-        return this->wait(d, awaits_update(needed));
+      if (at_.map.device[needed] != d) {
+        return messages_.wait(d, awaits_update(needed));
       }
       return lacks_action(d, action, {ActionKind::update, 0, static_cast<std::int16_t>(needed), 0});
     }
@@ -22066,43 +23617,19 @@ class UpdateRules : protected MessageVerification<Table> {
     return Step::done;
   }
 
-  // What the action of a device that waits is waiting for.
-  constexpr Action awaited(int d) const {
-    Action const action = row_of(table_, d)[position_[d]];
-    return action.kind == ActionKind::exchange
-               ? Action{ActionKind::update, 0, static_cast<std::int16_t>(twin(action.stage)), 0}
-               : Base::awaited(d);
-  }
-
-  constexpr void complete_updates() {
-    for (int s = 0; s < map_.stages && verdict_; ++s) {
-      auto const stage = static_cast<std::int16_t>(s);
-      Action const average{ActionKind::exchange, 0, stage, 0};
-      if (updated_[s] * period_ < retired_[s] - this->first_microbatch(s)) {
-        fail(Flaw::missing, map_.device[s], {ActionKind::update, 0, stage, 0});
-      } else if (admits(average) && exchanged_[s] == 0) {
-        fail(Flaw::missing, map_.device[s], average);
-      }
-    }
-    for (int d = 0; averaging_.keeps_two() && d < map_.devices && verdict_; ++d) {
-      compare_exchanges(d);
-    }
-  }
-
- private:
-  constexpr int twin(int stage) const { return (stage + map_.parts()) % map_.stages; }
+  constexpr int twin(int stage) const { return (stage + at_.map.parts()) % at_.map.stages; }
   // In place of a channel.
-  constexpr int awaits_update(int stage) const { return 2 * map_.links + stage; }
+  constexpr int awaits_update(int stage) const { return 2 * at_.map.links + stage; }
 
   constexpr Step lacks_action(int d, Action const& action, Action needed) {
-    return in_row(d, position_[d], needed) ? fail(Flaw::before_its_input, d, action, needed)
-                                           : fail(Flaw::missing, d, needed, action);
+    return at_.to_come(d, needed) ? at_.fail(Flaw::before_its_input, d, action, needed)
+                                  : at_.fail(Flaw::missing, d, needed, action);
   }
 
   // The index-th exchange of a device with another one; `end` if there is none.
   constexpr Action exchange_with(int d, int other, int index) const {
-    for (Action const& action : row_of(table_, d)) {
-      if (action.kind == ActionKind::exchange && map_.device[twin(action.stage)] == other &&
+    for (Action const& action : row_of(at_.table, d)) {
+      if (action.kind == ActionKind::exchange && at_.map.device[twin(action.stage)] == other &&
           index-- == 0) {
         return action;
       }
@@ -22111,8 +23638,8 @@ class UpdateRules : protected MessageVerification<Table> {
   }
 
   // Two devices await each other's stages one by one, so in one order.
-  constexpr void compare_exchanges(int d) {
-    for (int other = d + 1; other < map_.devices; ++other) {
+  constexpr Step compare_exchanges(int d) {
+    for (int other = d + 1; other < at_.map.devices; ++other) {
       for (int i = 0;; ++i) {
         Action const here = exchange_with(d, other, i);
         Action const there = exchange_with(other, d, i);
@@ -22120,14 +23647,16 @@ class UpdateRules : protected MessageVerification<Table> {
           break;
         }
         if (twin(here.stage) != there.stage) {
-          fail(Flaw::exchanged_otherwise, d, here, there);
-          verdict_.other_rank = other;
-          return;
+          at_.verdict.other_rank = other;
+          return at_.fail(Flaw::exchanged_otherwise, d, here, there);
         }
       }
     }
+    return Step::done;
   }
 
+  TableState<Table>& at_;
+  Messages<Table>& messages_;
   Asynchrony asynchrony_;
   Averaging averaging_;
   int period_;  // microbatches of a step, of one copy
@@ -22154,8 +23683,8 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
   if (!is_sound(map) || map.devices != devices_of(table) || map.copies != 1) {
     return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
   }
-  return detail::Verification<Table, detail::UpdateRules<Table>>{table, map,        microbatches,
-                                                                 depth, asynchrony, Averaging{}}
+  return detail::Verification<Table, detail::Updates<Table>>{table, map,        microbatches,
+                                                             depth, asynchrony, Averaging{}}
       .run();
 }
 
@@ -22175,8 +23704,8 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
   if (microbatches % map.copies != 0) {
     return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
   }
-  return detail::Verification<Table, detail::UpdateRules<Table>>{table, map,          microbatches,
-                                                                 depth, Asynchrony{}, averaging}
+  return detail::Verification<Table, detail::Updates<Table>>{table, map,          microbatches,
+                                                             depth, Asynchrony{}, averaging}
       .run();
 }
 
@@ -22220,7 +23749,8 @@ struct Pipeline<Schedule, Count, Arguments...>
     : detail::AsynchronousModel<Schedule, Count, typename detail::Cutting<Arguments...>::type> {
   using Model =
       detail::AsynchronousModel<Schedule, Count, typename detail::Cutting<Arguments...>::type>;
-  static constexpr int ranks = Model::devices;
+  static constexpr Mesh mesh{Axis::model, Model::devices};
+  static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Model::asynchrony.weights == WeightRule::replayed
                                                    ? CheckpointRule{CheckpointRule::boundaries}
                                                    : detail::checkpoint_of<Arguments...>();
@@ -22234,41 +23764,6 @@ struct Pipeline<Schedule, Count, Arguments...>
 /// @file
 /// CrossModelParallel: two models on the same devices in opposite directions, kept together by an
 /// averaging rule.
-
-// ---- tandem/schedule/orders/cross_model.hpp
-
-/// @file
-/// CrossModel: two models that lie on the devices in opposite directions, one wave of each at a
-/// time.
-
-namespace tandem {
-
-/// Chimera's order, for odd numbers of devices, too: there the middle device has the same stage of
-/// both models and serves them as they come, the first model before the second.
-///
-/// With two microbatches, one a model, an even number of devices takes sum(F_s + B_s) for both,
-/// which model parallelism takes for one, however unequal the stages are; an odd number max(F, B)
-/// of the middle stage more, where no stage is longer than all behind it. One microbatch of each of
-/// its two stages is live on a device.
-/// @pre    devices >= 2, microbatches even
-/// Source: Xu and Bai 2023, cross model parallelism
-struct CrossModel {
-  static constexpr char const* name = "cross_model";
-  static constexpr int chunks = 1;
-  static constexpr int copies = 2;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 2 && microbatches >= 2 && microbatches % 2 == 0;
-  }
-
-  template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    detail::ChimeraMerge<Sink>{devices, microbatches / 2, sink}.run();
-  }
-};
-
-}  // namespace tandem
 
 // ---- tandem/strategy/types/cross_model_checks.hpp
 
@@ -22346,7 +23841,8 @@ struct CrossPipeline<Count, Rule, Arguments...>
   using Model =
       detail::PipelineModel<CrossModel, Count, typename detail::Cutting<Arguments...>::type>;
   static constexpr Averaging averaging = Rule::averaging;
-  static constexpr int ranks = Model::devices;
+  static constexpr Mesh mesh{Axis::model, Model::devices};
+  static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Arguments...>();
   /// In so many replicas, with options of the strategy around it.
   template <int Replicas, class... More>
@@ -22929,7 +24425,8 @@ inline void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-/// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more.
+/// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more; what a
+/// terminal obeys, U+007F to U+009F too, is escaped.
 /// @pre text is UTF-8
 inline std::string json_quoted(std::string_view text) {
   constexpr std::size_t most = 64;
@@ -22940,8 +24437,19 @@ inline std::string json_quoted(std::string_view text) {
       --end;  // not inside a sequence
     }
   }
+  std::string quoted;
+  append_json_string(quoted, text.substr(0, end));
   std::string out;
-  append_json_string(out, text.substr(0, end));
+  for (std::size_t i = 0; i < quoted.size(); ++i) {
+    bool const two_bytes = quoted[i] == '\xC2' && static_cast<unsigned char>(quoted[i + 1]) < 0xA0;
+    if (two_bytes || quoted[i] == '\x7F') {
+      i += two_bytes ? 1 : 0;
+      out += std::string{"\\u00"} + "789"[(static_cast<unsigned char>(quoted[i]) >> 4) - 7] +
+             "0123456789abcdef"[quoted[i] & 0xF];
+    } else {
+      out += quoted[i];
+    }
+  }
   return end < text.size() ? out + "..." : out;
 }
 
@@ -23304,7 +24812,7 @@ template <class = void>  // compiled where it is called, not by every include
 ///
 /// The header is `{"__metadata__": {key: text, …}, name: {"dtype": "F32", "shape": [2, 3],
 /// "data_offsets": [begin, end]}, …}`; the offsets count from the first byte of the data. Whether
-/// the tensors cover the data is checked in safetensors_reader.hpp.
+/// the tensors cover the data is checked in reader.hpp.
 
 // ---- tandem/io/json/reader.hpp
 
@@ -23790,7 +25298,7 @@ class Safetensors {
 /// The bytes go to a temporary file in the same folder, which commit() flushes to the disk and
 /// renames. A process that dies before that leaves the previous file as it was, and the temporary
 /// file beside it, which the next AtomicFile of this path removes. Links, permissions and owner of
-/// what is there stay (atomic_target.hpp); another hard link to it keeps the old content.
+/// what is there stay (target.hpp); another hard link to it keeps the old content.
 
 // ---- tandem/io/atomic/leftovers.hpp
 
@@ -24600,7 +26108,7 @@ void check_all_known(Safetensors const& file, std::string const& path,
         std::ranges::any_of(position_fields,
                             [&](PositionField const& field) { return tensor.name == field.name; });
     if (!known) {
-      throw FileError{path, "tensor '" + tensor.name +
+      throw FileError{path, "tensor '" + printable(tensor.name) +
                                 "' is not of this network and optimizer; load_weights() reads the "
                                 "parameters alone"};
     }
@@ -24623,7 +26131,8 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
   Safetensors const& file = loaded.file;
   std::string const* const writer = file.find_metadata("optimizer");
   if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
-    throw FileError{path, "the optimizer was " + *writer + ", but this trainer has " + optimizer +
+    throw FileError{path, "the optimizer was " + detail::printable(*writer) +
+                              ", but this trainer has " + optimizer +
                               "; load_weights() reads the parameters alone"};
   }
   bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
@@ -24741,9 +26250,11 @@ constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouc
 
 /// Whether no rank of the first replica, which is the one that is saved, has begun to change its
 /// parameters in the last step.
+/// @param replica  which of the process's @p ranks it is
 template <class Ranks>
-bool all_untouched(Ranks const& ranks, int devices) {
-  for (std::size_t local = 0; local < static_cast<std::size_t>(devices); ++local) {
+bool all_untouched(Ranks const& ranks, MeshGroup const& replica) {
+  for (int device = 0; device < replica.count; ++device) {
+    auto const local = static_cast<std::size_t>(replica[device]);
     if (local >= ranks.size() || !ranks[local] || !ranks[local]->untouched()) {
       return false;
     }
@@ -24814,9 +26325,10 @@ class Replicas {
 
   /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
   [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
+    MeshGroup const ranks = Program::mesh.group(local, Axis::model);  // of those of this process
     return gather(
-        Program::network.parameters, Program::devices,
-        [&](int device) { return of_rank(local * Program::devices + device); }, copy);
+        Program::network.parameters, ranks.count,
+        [&](int device) { return of_rank(ranks[device]); }, copy);
   }
 
   /// Of the first replica: of both models if they may differ.
@@ -25014,10 +26526,10 @@ int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
 /// The rank that has the result of a microbatch, counted over all replicas.
 template <class Program>
 int rank_of_result(int microbatch, Batching const& batching) {
-  int const replica = microbatch / batching.microbatches;
-  int const copy = microbatch % batching.microbatches * Program::map.copies / batching.microbatches;
+  int const copy = batching.copy_of(microbatch, Program::map.copies);
   int const result = Program::partition.part[Program::network.nodes - 1];
-  return replica * Program::devices + Program::map.device[copy * Program::map.parts() + result];
+  return Program::mesh.rank({.data = batching.replica_of(microbatch),
+                             .model = Program::map.device[copy * Program::map.parts() + result]});
 }
 
 /// What train() and step() throw when a loss is not finite.
@@ -25388,17 +26900,58 @@ TrainerOptions checked(TrainerOptions options) {
 
 }  // namespace tandem
 
-// ---- tandem/train/options/default_metric.hpp
+// ---- tandem/train/options/check_types.hpp
 
 /// @file
-/// DefaultMetric: what a trainer counts unless it is told otherwise.
+/// The sentences for a backend or a transport that a Trainer cannot run on, and what it is compiled
+/// with instead, so that such a sentence is the only error.
+
+// ---- tandem/comm/transport.hpp
+
+/// @file
+/// RankTransport: how the ranks of this process get their communicators, and end each other's
+/// waiting.
 
 namespace tandem {
 
-/// Accuracy where targets are labels, nothing otherwise.
-template <class LossType>
-using DefaultMetric =
-    std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;
+/// A transport for a number of ranks, which a template `Transport<Ranks>` names; a process makes
+/// one from its TransportOptions, and it outlives the ranks. `rank` is always the rank among those
+/// of all processes, `local` among those of this one.
+///
+/// first_rank(), local_ranks(): the ranks that live here are local_ranks() from first_rank() on;
+///           they agree with what the other processes say.
+/// device_of(local): which of the devices that this process sees is that rank's.
+/// communicator(rank): its end of the group of all ranks. Called by the rank's thread, all of them
+///           in one order.
+/// communicator(rank, group): its end of options.groups[group], which numbers its members anew; for
+///           members only. A strategy of one rank has no groups.
+/// progress(rank): a word where the rank notes what it is doing, for the transport's messages; null
+///           where they say nothing of it.
+/// abort(rank, reason): makes every rank that waits for others, in any group and process, throw,
+/// now
+///           or later. By any thread.
+/// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
+/// more
+///           when the device has come: throws if the wait is in vain. By the rank's thread.
+/// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
+///           which are doubles; what else a strategy asks of it is in
+///           engine/links/concepts.hpp.
+/// Cost:     progress() and poll() are called in every step, all others at the start or the end.
+template <class T>
+concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptions> &&
+    std::move_constructible<typename T::Communicator> &&
+    AllReduces<typename T::Communicator, double, Sum> &&
+    requires(T& transport, T const& same, int rank, std::string_view reason,
+             std::chrono::steady_clock::duration waited) {
+  { same.first_rank() } -> std::same_as<int>;
+  { same.local_ranks() } -> std::same_as<int>;
+  { same.device_of(rank) } -> std::same_as<int>;
+  { transport.communicator(rank) } -> std::same_as<typename T::Communicator>;
+  { transport.communicator(rank, rank) } -> std::same_as<typename T::Communicator>;
+  { transport.progress(rank) } -> std::same_as<std::atomic<std::uint64_t>*>;
+  transport.abort(rank, reason);
+  transport.poll(rank, waited);
+};
 
 }  // namespace tandem
 
@@ -25410,550 +26963,11 @@ using DefaultMetric =
 namespace tandem {
 
 /// Threads of this process, for devices that share the host's memory. GPUs have theirs in
-/// train/cuda/default_transport.hpp.
+/// train/options/cuda/.
 template <class Backend>
 struct DefaultTransport {
   template <int Ranks>
   using type = ThreadsTransport<Ranks>;
-};
-
-/// Whether a backend is all there.
-template <class Backend>
-struct BackendIsIncluded {
-  static constexpr bool value = true;
-  static_assert(
-      requires { sizeof(typename Backend::Device); },
-      "Trainer<Net, Strategy, Cuda>: include <tandem/cuda.cuh> and compile this file "
-      "with nvcc");
-};
-
-#if !defined(TANDEM_ONEDNN)
-template <class Precision>
-struct BackendIsIncluded<BasicHost<OneDnn, Precision>> {
-  static constexpr bool value = true;
-  static_assert(sizeof(Precision) == 0,
-                "BasicHost<OneDnn>: compile with -DTANDEM_ONEDNN=1 and link dnnl, or take "
-                "BasicHost<Portable>");
-};
-#endif
-
-}  // namespace tandem
-
-// ---- tandem/train/options/loader_options.hpp
-
-/// @file
-/// In which order a trainer reads a dataset, from its options.
-
-namespace tandem {
-
-/// How long the program's thread waits for its ranks and its data.
-inline StallLimit stall_limit(TrainerOptions const& options) {
-  return {.timeout = options.timeout, .on_stall = options.on_stall};
-}
-
-/// What is left of an epoch from sample @p first of its order on.
-inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
-                                    std::int64_t first) {
-  return {.batch = options.batch,
-          .seed = options.seed,
-          .epoch = epoch,
-          .shuffle = options.shuffle,
-          .drop_last = options.drop_last,
-          .first = first,
-          .limit = stall_limit(options)};
-}
-
-/// The dataset's own order, without augmentation.
-inline LoaderOptions evaluation_order(TrainerOptions const& options) {
-  return {
-      .batch = options.batch, .shuffle = false, .augment = false, .limit = stall_limit(options)};
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/progress.hpp
-
-/// @file
-/// Progress: what training prints while it runs, on standard error.
-
-namespace tandem {
-
-/// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
-struct Progress {
-  bool silent = false;
-
-  static constexpr Progress none() { return {.silent = true}; }
-};
-
-/// Prints one epoch's progress; the caller says when a step is done.
-class ProgressLine {
- public:
-  ProgressLine(Progress const& progress, Epoch epoch, std::int64_t samples)
-      : silent_{progress.silent},
-        live_{!progress.silent && isatty(STDERR_FILENO) == 1},
-        epoch_{epoch},
-        samples_{samples},
-        last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
-
-  /// At most ten times a second, on a terminal only.
-  void step(EpochResult const& so_far) {
-    auto const now = std::chrono::steady_clock::now();
-    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
-      last_ = now;
-      print(so_far, "\r", "\033[K");
-    }
-  }
-
-  void finish(EpochResult const& result) {
-    if (!silent_) {
-      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
-    }
-  }
-
- private:
-  void print(EpochResult const& r, char const* before, char const* after) const {
-    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
-    if (epoch_.total > 0) {
-      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
-    }
-    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f  accuracy %.4f  %.0f samples/s%s",
-                 static_cast<long long>(r.samples), static_cast<long long>(samples_), r.loss,
-                 r.accuracy, r.samples_per_second(), after);
-    std::fflush(stderr);
-  }
-
-  bool silent_;
-  bool live_;
-  Epoch epoch_;
-  std::int64_t samples_;
-  std::chrono::steady_clock::time_point last_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/imported_table.hpp
-
-/// @file
-/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
-
-// ---- tandem/schedule/verify/sentence.hpp
-
-/// @file
-/// A Verdict as a sentence.
-
-namespace tandem {
-
-namespace detail {
-
-/// What a flaw is called; what stands in braces is a number or an action of the verdict.
-constexpr std::string_view sentence_of(Flaw flaw) {
-  switch (flaw) {
-    case Flaw::none:
-      return "the action table is valid";
-    case Flaw::unsound_map:
-      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
-             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
-             "those of a link from one device to one other";
-    case Flaw::uneven_copies:
-      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
-             "multiple of the copies";
-    case Flaw::foreign_action:
-      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
-             "updates out of the table";
-    case Flaw::foreign_update:
-      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
-             "out, exchanges where no weights are averaged, and versions of anything but passes";
-    case Flaw::unknown_stage:
-      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
-    case Flaw::wrong_device:
-      return "{action} belongs to {peer}, which has its stage";
-    case Flaw::unknown_microbatch:
-      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
-    case Flaw::missing:
-      return "{action} is missing{before}";
-    case Flaw::doubled:
-      return "{action} stands there although it was done before";
-    case Flaw::out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
-             "order";
-    case Flaw::retired_out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must be retired in "
-             "ascending order";
-    case Flaw::before_its_input:
-      return "{action} stands before {other}, which it needs";
-    case Flaw::nothing_to_send:
-      return "{action} has nothing to send: no other device needs what it names";
-    case Flaw::nothing_to_receive:
-      return "{action} has nothing to receive: no other device makes what it names";
-    case Flaw::unmatched_send:
-      return "{action} waits for a free place, but {peer} has no {other} that would make one";
-    case Flaw::unmatched_receive:
-      return "{action} waits for a message, but {peer} has no {other} that would send it";
-    case Flaw::out_of_fifo_order:
-      return "{action} is not the next message of its link, which is that of {other}; receive in "
-             "the order of the sends";
-    case Flaw::wrong_version:
-      return "{action} must read version {count} of the weights; so the schedule says";
-    case Flaw::version_to_come:
-      return "{action} reads weights that are not there yet: its stage has had {updates}";
-    case Flaw::version_gone:
-      return "{action} reads weights that are overwritten: its stage has had {updates}";
-    case Flaw::exchanged_otherwise:
-      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
-             "one order";
-    case Flaw::deadlock:
-      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
-             "in flight for each link and direction";
-  }
-  return "{action}";
-}
-
-inline std::string counted(int count, char const* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-/// What stands for @p name in a sentence.
-template <class = void>  // compiled where it is called, not by every include
-std::string value_of(std::string_view name, Verdict const& v) {
-  if (name == "action" || name == "other" || name == "waiting") {
-    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
-  }
-  if (name == "before") {
-    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
-  }
-  if (name == "peer") {
-    return "rank " + std::to_string(v.other_rank);
-  }
-  if (name == "updates" || name == "depth") {
-    return name == "depth" ? counted(v.depth, "message") : counted(v.count, "update");
-  }
-  return std::to_string(name == "rank"      ? v.rank
-                        : name == "first"   ? v.first
-                        : name == "last"    ? v.first + v.count - 1
-                        : name == "count-1" ? v.count - 1
-                                            : v.count);
-}
-
-}  // namespace detail
-
-/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
-template <class = void>  // compiled where it is called, not by every include
-std::string to_string(Verdict const& v) {
-  std::string_view rest = detail::sentence_of(v.flaw);
-  std::string sentence;
-  if (rest.substr(0, 8) == "{action}") {
-    sentence = "rank " + std::to_string(v.rank) + ": ";
-  }
-  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
-    auto const close = rest.find('}');
-    sentence.append(rest.substr(0, open));
-    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
-    rest.remove_prefix(close + 1);
-  }
-  return sentence.append(rest);
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Rows with messages, and how many microbatches they are for; empty where there are none.
-struct ImportedTable {
-  ActionRows rows{};
-  int microbatches = 0;
-};
-
-namespace detail {
-
-template <class = void>  // compiled once, and where it is called
-void check_leaves(Batching const& batching, int microbatches) {
-  if (batching.reproducible && batching.leaves == batching.microbatches &&
-      (microbatches & (microbatches - 1)) != 0) {
-    throw ContractError{
-        "TrainerOptions: .rows has " + std::to_string(microbatches) +
-        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
-  }
-  if (batching.reproducible && batching.leaves != batching.microbatches &&
-      microbatches % batching.leaves != 0) {
-    throw ContractError{"TrainerOptions: .rows has " + std::to_string(microbatches) +
-                        " microbatches, which cannot be dealt to " +
-                        std::to_string(batching.leaves) + " leaves; take a multiple"};
-  }
-}
-
-/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
-template <class = void>
-ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
-  std::size_t const passes = rows.front().size();
-  bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
-  for (std::size_t i = 0; fits && i < passes; ++i) {
-    ActionKind const kind = i % 2 == 0 ? ActionKind::forward : ActionKind::backward;
-    fits = rows.front()[i] == Action{.kind = kind, .index = static_cast<int>(i / 2)};
-  }
-  if (!fits) {
-    throw ContractError{
-        "TrainerOptions: .rows of a strategy that does not cut the network is one row, 0F0 0B0 0F1 "
-        "0B1 and so on, for as many microbatches as wanted"};
-  }
-  check_leaves(batching, static_cast<int>(passes / 2));
-  return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
-}
-
-/// The gradients that stages send have one memory each, for all microbatches.
-template <class = void>
-void check_sends(std::vector<Action> const& row) {
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
-      Action const pass = row[before];
-      if (pass.stage == row[i].stage && pass.index > row[i].index &&
-          (pass.kind == ActionKind::backward || pass.kind == ActionKind::input_gradient)) {
-        throw ContractError{"TrainerOptions: .rows has " + to_string(row[i]) + " behind " +
-                            to_string(pass) +
-                            ", which computes the next gradient where that one is sent from; put "
-                            "it before that"};
-      }
-    }
-  }
-}
-
-/// import_table() where a replica has several devices.
-template <class = void>  // compiled once, and where it is called
-ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
-                          bool splits_backward) {
-  ImportedTable table;
-  if (devices_of(rows) != map.devices) {
-    throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
-                        " rows, but a replica of the strategy has " + std::to_string(map.devices) +
-                        " devices; give a row for each"};
-  }
-  bool lowered = false;
-  bool splits = false;
-  std::int64_t actions = 0;
-  int last = -1;
-  for (auto const& row : rows) {
-    actions += static_cast<std::int64_t>(row.size());
-    for (Action const& action : row) {
-      last = std::max(last, action.index);
-      splits = splits || action.kind == ActionKind::weight_gradient;
-      lowered = lowered || (action.kind >= ActionKind::send_forward &&
-                            action.kind <= ActionKind::receive_backward);
-    }
-  }
-  if (last >= actions) {  // each microbatch has an action or more
-    throw ContractError{"TrainerOptions: .rows has a microbatch " + std::to_string(last) +
-                        ", but only " + std::to_string(actions) +
-                        " actions; number microbatches from 0 on"};
-  }
-  table.microbatches = last + 1;
-  if (splits && !splits_backward) {
-    throw ContractError{
-        "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
-        "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
-  }
-  table.rows = lowered ? rows : lower(rows, map);
-  Verdict const verdict = verify(table.rows, map, std::max(table.microbatches, 1));
-  if (!verdict) {
-    throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
-  }
-  for (auto const& row : table.rows) {
-    check_sends(row);
-  }
-  check_leaves(batching, table.microbatches);
-  return table;
-}
-
-}  // namespace detail
-
-/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
-/// @p Program.
-/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
-template <class Program>
-ImportedTable import_table(ActionRows const& rows) {
-  if (rows.empty()) {
-    return {};
-  }
-  if constexpr (Program::devices == 1) {
-    return detail::import_passes(rows, Program::batching);
-  } else {
-    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
-  }
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/make_rank_options.hpp
-
-/// @file
-/// What the ranks of a trainer are made for, from its options.
-
-namespace tandem {
-
-/// @param table  outlives the ranks' construction
-/// @throws ContractError  the batch has fewer samples than there are microbatches
-template <class Program>
-RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
-  Batching const batching = batching_with<Program>(table.microbatches);
-  check_microbatches(options.batch, batching);
-  return {.largest_microbatch = largest_microbatch(options.batch, batching),
-          .device = {.threads = options.threads_per_device},
-          .optimizer = options.optimizer,
-          .groups = options.groups,
-          .rows = table.microbatches > 0 ? &table.rows : nullptr,
-          .microbatches = table.microbatches,
-          .record = options.record};
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/stand_in.hpp
-
-/// @file
-/// StandIn: which of two models an evaluation computes with.
-
-namespace tandem {
-
-/// For as long as it lives both copies of each stage have the weights of one model, or the average;
-/// nothing where a strategy trains one model.
-/// @tparam Two  the strategy trains two that may differ
-template <class Workers, bool Two>
-class [[nodiscard]] StandIn {
- public:
-  using RankType = typename Workers::RankType;
-
-  /// @param workers  outlives this
-  StandIn(Workers& workers, WhichModel which) : workers_{workers} {
-    if constexpr (Two) {
-      try {
-        workers_.run([&](RankType& rank) { rank.stand_in(which); }, WorkKind::computes);
-      } catch (...) {
-        restore();
-        throw;
-      }
-    }
-  }
-  StandIn(StandIn const&) = delete;
-  StandIn& operator=(StandIn const&) = delete;
-  ~StandIn() {
-    if constexpr (Two) {
-      restore();
-    }
-  }
-
- private:
-  void restore() noexcept {
-    workers_.try_run([](RankType& rank) { rank.restore(); }, WorkKind::restores);
-  }
-
-  Workers& workers_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/step_queue.hpp
-
-/// @file
-/// StepQueue: training steps that have been handed to the ranks and whose results are still to
-/// come.
-
-namespace tandem {
-
-/// Keeps a TrainingPosition true to what has been trained: it counts a step when it is queued, and
-/// goes back to before the first that failed.
-template <class Workers>
-class StepQueue {
- public:
-  using RankType = typename Workers::RankType;
-  using Batch = typename RankType::Batch;
-  /// Steps that may wait: one more, and a device would have to keep a third batch.
-  static constexpr std::size_t most = Workers::steps_in_flight;
-
-  StepQueue() { before_.reserve(most); }
-
-  [[nodiscard]] bool empty() const { return before_.empty(); }
-  [[nodiscard]] bool full() const { return before_.size() == most; }
-
-  /// Queues one step on every rank. @pre !full()
-  /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
-  void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            Batch const& batch, bool traced = false) {
-    StepState const state{.seed = options.seed,
-                          .step = position.step,
-                          .learning_rate = learning_rate_at(options, position.step),
-                          .clip_norm = options.clip_norm};
-    workers.queue(state, batch, traced);
-    before_.push_back(position);
-    ++position.step;
-  }
-
-  /// The result of the oldest step. @pre !empty()
-  /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
-  StepResult pop(Workers& workers, TrainingPosition& position) {
-    StepResult const result = workers.collect();
-    if (result.non_finite >= 0) {
-      position = before_.front();
-      before_.clear();
-      throw non_finite_loss(position.step, result.non_finite,
-                            workers.rank_of_loss(result.non_finite));
-    }
-    before_.erase(before_.begin());
-    return result;
-  }
-
-  /// Collects what is still queued, for when another error is on its way already.
-  void drain(Workers& workers, TrainingPosition& position) noexcept {
-    try {
-      while (!empty()) {
-        pop(workers, position);
-      }
-    } catch (...) {
-      before_.clear();
-    }
-  }
-
- private:
-  std::vector<TrainingPosition> before_;  // of before each step
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/trace.hpp
-
-/// @file
-/// Trace: one step's actions and collectives on a time line, for chrome://tracing and Perfetto.
-
-namespace tandem {
-
-/// What Trainer::trace_step() gives back; a process a rank, a thread a lane.
-struct Trace {
-  std::vector<TraceEvent> events{};
-
-  /// The Trace Event Format's JSON object form, with complete events.
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string json() const {
-    std::string text = "{\"traceEvents\": [";
-    char const* separator = "\n";
-    for (TraceEvent const& event : events) {
-      bool const computes = event.lane == Lane::compute;
-      text.append(separator).append("{\"name\": ");
-      detail::append_json_string(text, event.name);
-      text.append(", \"cat\": ").append(computes ? "\"compute\"" : "\"communication\"");
-      text.append(", \"ph\": \"X\", \"pid\": ").append(std::to_string(event.rank));
-      text.append(", \"tid\": ").append(computes ? "0" : "1");
-      text.append(", \"ts\": ").append(std::to_string(event.begin_us));
-      text.append(", \"dur\": ").append(std::to_string(event.end_us - event.begin_us)).append("}");
-      separator = ",\n";
-    }
-    return text + "\n]}\n";
-  }
-
-  /// @throws FileError  @p path cannot be written
-  template <class = void>
-  void write(std::string const& path) const {
-    std::string const text = json();
-    AtomicFile file{path};
-    file.write(std::as_bytes(std::span{text}));
-    file.commit();
-  }
 };
 
 }  // namespace tandem
@@ -26491,6 +27505,8 @@ namespace tandem {
 /// it version v of the weights, after v updates, is in the place of v.
 /// @tparam Program  a DeviceProgram
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
+      Carries<Communicator, Backend, typename Program::Program>
 class AsynchronousRank final
     : public StreamedRank<typename Backend::Master, typename LossType::Target>,
       public AsynchronousPasses<Program, Backend, LossType, MetricType, Communicator> {
@@ -26542,8 +27558,9 @@ class AsynchronousRank final
       }
     }
     if constexpr (Whole::ranks > 1) {
-      at({.kind = ActionKind::reduce_loss, .stage = static_cast<std::int16_t>(stage.id)});
+      at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
       gradients_.reduce_sums(device_, sums_.all());
+      at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
       gradients_.await_sums(device_);
     }
     links_.await_all(device_);
@@ -26573,7 +27590,7 @@ class AsynchronousRank final
   }
   void watch_with(Watch watch) override { watch_ = watch; }
   void settle() override {
-    device_.settle();
+    device_.settle(device_.communication);
     links_.settle(device_);
   }
 
@@ -27057,8 +28074,8 @@ class RankThreads {
     detail::wait_looking(
         lock, end_, watch_.limit(), [this] { return running_ == 0; }, [this] { look(); });
     if (error_ != nullptr) {
-      rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_),
-              std::exchange(error_, nullptr));
+      std::exception_ptr const error = std::exchange(error_, nullptr);  // words may lack memory
+      rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_), error);
     }
   }
 
@@ -27297,12 +28314,55 @@ StreamSizes stream_sizes(RankOptions const& options, int steps, StallLimit const
 
 }  // namespace tandem
 
+// ---- tandem/train/ranks/trace.hpp
+
+/// @file
+/// Trace: one step's actions and collectives on a time line, for chrome://tracing and Perfetto.
+
+namespace tandem {
+
+/// What Trainer::trace_step() gives back; a process a rank, a thread a lane.
+struct Trace {
+  std::vector<TraceEvent> events{};
+
+  /// The Trace Event Format's JSON object form, with complete events.
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] std::string json() const {
+    std::string text = "{\"traceEvents\": [";
+    char const* separator = "\n";
+    for (TraceEvent const& event : events) {
+      bool const computes = event.lane == Lane::compute;
+      text.append(separator).append("{\"name\": ");
+      detail::append_json_string(text, event.name);
+      text.append(", \"cat\": ").append(computes ? "\"compute\"" : "\"communication\"");
+      text.append(", \"ph\": \"X\", \"pid\": ").append(std::to_string(event.rank));
+      text.append(", \"tid\": ").append(computes ? "0" : "1");
+      text.append(", \"ts\": ").append(std::to_string(event.begin_us));
+      text.append(", \"dur\": ").append(std::to_string(event.end_us - event.begin_us)).append("}");
+      separator = ",\n";
+    }
+    return text + "\n]}\n";
+  }
+
+  /// @throws FileError  @p path cannot be written
+  template <class = void>
+  void write(std::string const& path) const {
+    std::string const text = json();
+    AtomicFile file{path};
+    file.write(std::as_bytes(std::span{text}));
+    file.commit();
+  }
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
 /// further work, but for reading parameters that were not being changed (work_kind.hpp).
 template <class Program, class Backend, class LossType, class MetricType,
           template <int> class Transport>
+  requires RankTransport<Transport<Program::ranks>>
 class WorkerGroup {
  public:
   static constexpr int ranks = Program::ranks;
@@ -27340,7 +28400,8 @@ class WorkerGroup {
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
                  words_.reader()} {
     expects(
-        transport_.local_ranks() % Program::devices == 0,
+        Program::mesh.has_whole_groups(Axis::model, transport_.first_rank(),
+                                       transport_.local_ranks()),
         "a process must have all devices of a replica, since it reads and writes the whole model: "
         "start fewer processes, so that the ranks of each are a multiple of the devices of the "
         "model");
@@ -27511,7 +28572,8 @@ class WorkerGroup {
       f();
     } catch (...) {
       settle();
-      state_ = after_failure(before, kind, all_untouched(ranks_, Program::devices));
+      state_ =
+          after_failure(before, kind, all_untouched(ranks_, Program::mesh.group(0, Axis::model)));
       throw;
     }
     state_ = before;
@@ -27532,11 +28594,10 @@ class WorkerGroup {
       return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
                                                : transport_.communicator(options.rank, group);
     };
+    int const device = Program::mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
-      (void)((options.rank % Program::devices == D &&
-              (made = std::make_unique<RankOf<D>>(options, connect), true)) ||
-             ...);
+      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
     }
     (std::make_integer_sequence<int, Program::devices>{});
     return made;
@@ -27570,6 +28631,614 @@ class WorkerGroup {
 
 }  // namespace tandem
 
+namespace tandem::detail {
+
+/// Whether the kernels of a backend are there. Those of BasicHost<OneDnn> are without the macro.
+template <class B>
+inline constexpr bool has_kernels = true;
+#if !defined(TANDEM_ONEDNN)
+template <class Precision>
+inline constexpr bool has_kernels<BasicHost<OneDnn, Precision>> = false;
+#endif
+
+template <class B>
+concept Computes = has_kernels<B> && ComputeBackend<B> && HasVerbs<B>;
+template <class T, class B, class Program>
+concept Connects = Computes<B> && RankTransport<T> && Carries<typename T::Communicator, B, Program>;
+
+template <class C, class B>
+concept OnStreamsOf = std::same_as<typename C::Stream, typename B::Stream>;
+
+/// Whether B names a Device that is nowhere defined.
+template <class B>
+concept NamesDevice = requires {
+  typename B::Device;
+}
+&&!Complete<typename B::Device>;
+
+// Each assert is of one concept, so that compilers go on to say what of it is missing.
+template <class B>
+struct BackendFits {
+  static constexpr bool value = true;
+  static_assert(ComputeBackend<B>,
+                "Trainer<Net, Strategy, Backend>: this type is no backend, or its Device or Buffer "
+                "lacks what the concept ComputeBackend of tandem/runtime/concepts.hpp asks of it; "
+                "take Host or Cuda");
+};
+template <class B>
+  requires NamesDevice<B>
+struct BackendFits<B> {
+  static constexpr bool value = true;
+  static_assert(Complete<typename B::Device>,
+                "Trainer<Net, Strategy, Cuda>: include <tandem/cuda.cuh> and compile this file "
+                "with nvcc");
+};
+template <class B>
+  requires ComputeBackend<B>
+struct BackendFits<B> {
+  static constexpr bool value = true;
+  static_assert(has_kernels<B>,
+                "BasicHost<OneDnn>: compile with -DTANDEM_ONEDNN=1 and link dnnl, or take "
+                "BasicHost<Portable>");
+  static_assert(HasVerbs<B>,
+                "Trainer<Net, Strategy, Backend>: specialise tandem::Verbs for this backend, with "
+                "all that the concept HasVerbs of tandem/ops/concepts.hpp asks of it");
+};
+
+/// @tparam T  a transport of as many ranks as Program has
+template <class T, class B, class Program>
+struct TransportFits {
+  static constexpr bool value = true;
+  static_assert(RankTransport<T>,
+                "Trainer<..., Transport>: this template is no transport, or its Communicator lacks "
+                "what the concept RankTransport of tandem/comm/transport.hpp asks of it; take "
+                "ThreadsTransport, or leave it out");
+};
+template <class T, class B, class Program>
+  requires(!Computes<B>)  // which has been said
+struct TransportFits<T, B, Program> {
+  static constexpr bool value = true;
+};
+template <class T, class B, class Program>
+  requires Computes<B> && RankTransport<T>
+struct TransportFits<T, B, Program> {
+  static constexpr bool value = true;
+  static_assert(OnStreamsOf<typename T::Communicator, B>,
+                "Trainer<..., Backend, ..., Transport>: this transport's communicators queue on "
+                "another kind of stream than the backend's device has; take ThreadsTransport for "
+                "Host, VirtualTransport or NcclTransport for Cuda");
+};
+template <class T, class B, class Program>
+  requires Computes<B> && RankTransport<T> && OnStreamsOf<typename T::Communicator, B>
+struct TransportFits<T, B, Program> {
+  static constexpr bool value = true;
+  static_assert(Carries<typename T::Communicator, B, Program>,
+                "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
+                "what the strategy asks: all_reduce of gradients for several copies of the model, "
+                "send and receive of activations for a model on several devices");
+};
+
+/// What runs in place of a backend that is refused: the same program, and nothing that is computed.
+template <class B>
+using UsedBackend = std::conditional_t<Computes<B>, B, Null>;
+
+template <bool Fits, class Program, class B, class L, class M, template <int> class T>
+struct SelectWorkers {
+  using type = WorkerGroup<Program, B, L, M, T>;
+};
+template <class Program, class B, class L, class M, template <int> class T>
+struct SelectWorkers<false, Program, B, L, M, T> {
+  using type = WorkerGroup<Program, B, L, M, DefaultTransport<B>::template type>;
+};
+
+/// The same for a transport, which is there no more than its backend is.
+/// @tparam B  the backend as the user named it
+template <class Program, class B, class L, class M, template <int> class T>
+using UsedWorkers = typename SelectWorkers<Connects<T<Program::ranks>, B, Program>, Program,
+                                           UsedBackend<B>, L, M, T>::type;
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/options/default_metric.hpp
+
+/// @file
+/// DefaultMetric: what a trainer counts unless it is told otherwise.
+
+namespace tandem {
+
+/// Accuracy where targets are labels, nothing otherwise.
+template <class LossType>
+using DefaultMetric =
+    std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;
+
+}  // namespace tandem
+
+// ---- tandem/train/options/loader_options.hpp
+
+/// @file
+/// In which order a trainer reads a dataset, from its options.
+
+namespace tandem {
+
+/// How long the program's thread waits for its ranks and its data.
+inline StallLimit stall_limit(TrainerOptions const& options) {
+  return {.timeout = options.timeout, .on_stall = options.on_stall};
+}
+
+/// What is left of an epoch from sample @p first of its order on.
+inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                    std::int64_t first) {
+  return {.batch = options.batch,
+          .seed = options.seed,
+          .epoch = epoch,
+          .shuffle = options.shuffle,
+          .drop_last = options.drop_last,
+          .first = first,
+          .limit = stall_limit(options)};
+}
+
+/// The dataset's own order, without augmentation.
+inline LoaderOptions evaluation_order(TrainerOptions const& options) {
+  return {
+      .batch = options.batch, .shuffle = false, .augment = false, .limit = stall_limit(options)};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/progress.hpp
+
+/// @file
+/// Progress: what training prints while it runs, on standard error.
+
+namespace tandem {
+
+/// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
+struct Progress {
+  bool silent = false;
+
+  static constexpr Progress none() { return {.silent = true}; }
+};
+
+/// Prints one epoch's progress; the caller says when a step is done.
+class ProgressLine {
+ public:
+  ProgressLine(Progress const& progress, Epoch epoch, std::int64_t samples)
+      : silent_{progress.silent},
+        live_{!progress.silent && isatty(STDERR_FILENO) == 1},
+        epoch_{epoch},
+        samples_{samples},
+        last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
+
+  /// At most ten times a second, on a terminal only.
+  void step(EpochResult const& so_far) {
+    auto const now = std::chrono::steady_clock::now();
+    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
+      last_ = now;
+      print(so_far, "\r", "\033[K");
+    }
+  }
+
+  void finish(EpochResult const& result) {
+    if (!silent_) {
+      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
+    }
+  }
+
+ private:
+  void print(EpochResult const& r, char const* before, char const* after) const {
+    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
+    if (epoch_.total > 0) {
+      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
+    }
+    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f  accuracy %.4f  %.0f samples/s%s",
+                 static_cast<long long>(r.samples), static_cast<long long>(samples_), r.loss,
+                 r.accuracy, r.samples_per_second(), after);
+    std::fflush(stderr);
+  }
+
+  bool silent_;
+  bool live_;
+  Epoch epoch_;
+  std::int64_t samples_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/imported_table.hpp
+
+/// @file
+/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
+
+// ---- tandem/schedule/verify/sentence.hpp
+
+/// @file
+/// A Verdict as a sentence.
+
+namespace tandem {
+
+namespace detail {
+
+/// What a flaw is called; what stands in braces is a number or an action of the verdict.
+constexpr std::string_view sentence_of(Flaw flaw) {
+  switch (flaw) {
+    case Flaw::none:
+      return "the action table is valid";
+    case Flaw::unsound_map:
+      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
+             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
+             "those of a link from one device to one other";
+    case Flaw::uneven_copies:
+      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
+             "multiple of the copies";
+    case Flaw::foreign_action:
+      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
+             "updates out of the table";
+    case Flaw::foreign_update:
+      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
+             "out, exchanges where no weights are averaged, and versions of anything but passes";
+    case Flaw::unknown_stage:
+      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
+    case Flaw::wrong_device:
+      return "{action} belongs to {peer}, which has its stage";
+    case Flaw::unknown_microbatch:
+      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
+    case Flaw::missing:
+      return "{action} is missing{before}";
+    case Flaw::doubled:
+      return "{action} stands there although it was done before";
+    case Flaw::out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
+             "order";
+    case Flaw::retired_out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must be retired in "
+             "ascending order";
+    case Flaw::before_its_input:
+      return "{action} stands before {other}, which it needs";
+    case Flaw::nothing_to_send:
+      return "{action} has nothing to send: no other device needs what it names";
+    case Flaw::nothing_to_receive:
+      return "{action} has nothing to receive: no other device makes what it names";
+    case Flaw::unmatched_send:
+      return "{action} waits for a free place, but {peer} has no {other} that would make one";
+    case Flaw::unmatched_receive:
+      return "{action} waits for a message, but {peer} has no {other} that would send it";
+    case Flaw::out_of_fifo_order:
+      return "{action} is not the next message of its link, which is that of {other}; receive in "
+             "the order of the sends";
+    case Flaw::wrong_version:
+      return "{action} must read version {count} of the weights; so the schedule says";
+    case Flaw::version_to_come:
+      return "{action} reads weights that are not there yet: its stage has had {updates}";
+    case Flaw::version_gone:
+      return "{action} reads weights that are overwritten: its stage has had {updates}";
+    case Flaw::exchanged_otherwise:
+      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
+             "one order";
+    case Flaw::unsound_rules:
+      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
+             "another "
+             "copy has not; give for each device the stages of its own";
+    case Flaw::foreign_tail:
+      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
+             "all a rank has, and the update of one model, with its lowest stage";
+    case Flaw::reduced_out_of_order:
+      return "{action} stands before {other}; await a rank's buckets in ascending order";
+    case Flaw::deadlock:
+      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
+             "in flight for each link and direction";
+  }
+  return "{action}";
+}
+
+inline std::string counted(int count, char const* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// What stands for @p name in a sentence.
+template <class = void>  // compiled where it is called, not by every include
+std::string value_of(std::string_view name, Verdict const& v) {
+  if (name == "action" || name == "other" || name == "waiting") {
+    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
+  }
+  if (name == "before") {
+    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
+  }
+  if (name == "peer") {
+    return "rank " + std::to_string(v.other_rank);
+  }
+  if (name == "updates" || name == "depth") {
+    return name == "depth" ? counted(v.depth, "message") : counted(v.count, "update");
+  }
+  return std::to_string(name == "rank"      ? v.rank
+                        : name == "first"   ? v.first
+                        : name == "last"    ? v.first + v.count - 1
+                        : name == "count-1" ? v.count - 1
+                                            : v.count);
+}
+
+}  // namespace detail
+
+/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
+template <class = void>  // compiled where it is called, not by every include
+std::string to_string(Verdict const& v) {
+  std::string_view rest = detail::sentence_of(v.flaw);
+  std::string sentence;
+  if (rest.substr(0, 8) == "{action}") {
+    sentence = "rank " + std::to_string(v.rank) + ": ";
+  }
+  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
+    auto const close = rest.find('}');
+    sentence.append(rest.substr(0, open));
+    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
+    rest.remove_prefix(close + 1);
+  }
+  return sentence.append(rest);
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Rows with messages, and how many microbatches they are for; empty where there are none.
+struct ImportedTable {
+  ActionRows rows{};
+  int microbatches = 0;
+};
+
+namespace detail {
+
+template <class = void>  // compiled once, and where it is called
+void check_leaves(Batching const& batching, int microbatches) {
+  if (batching.reproducible && batching.leaves == batching.microbatches &&
+      (microbatches & (microbatches - 1)) != 0) {
+    throw ContractError{
+        "TrainerOptions: .rows has " + std::to_string(microbatches) +
+        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
+  }
+  if (batching.reproducible && batching.leaves != batching.microbatches &&
+      microbatches % batching.leaves != 0) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(microbatches) +
+                        " microbatches, which cannot be dealt to " +
+                        std::to_string(batching.leaves) + " leaves; take a multiple"};
+  }
+}
+
+/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
+template <class = void>
+ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+  std::size_t const passes = rows.front().size();
+  bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
+  for (std::size_t i = 0; fits && i < passes; ++i) {
+    ActionKind const kind = i % 2 == 0 ? ActionKind::forward : ActionKind::backward;
+    fits = rows.front()[i] == Action{.kind = kind, .index = static_cast<int>(i / 2)};
+  }
+  if (!fits) {
+    throw ContractError{
+        "TrainerOptions: .rows of a strategy that does not cut the network is one row, 0F0 0B0 0F1 "
+        "0B1 and so on, for as many microbatches as wanted"};
+  }
+  check_leaves(batching, static_cast<int>(passes / 2));
+  return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
+}
+
+/// The gradients that stages send have one memory each, for all microbatches.
+template <class = void>
+void check_sends(std::vector<Action> const& row) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
+      Action const pass = row[before];
+      if (pass.stage == row[i].stage && pass.index > row[i].index &&
+          (pass.kind == ActionKind::backward || pass.kind == ActionKind::input_gradient)) {
+        throw ContractError{"TrainerOptions: .rows has " + to_string(row[i]) + " behind " +
+                            to_string(pass) +
+                            ", which computes the next gradient where that one is sent from; put "
+                            "it before that"};
+      }
+    }
+  }
+}
+
+/// import_table() where a replica has several devices.
+template <class = void>  // compiled once, and where it is called
+ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
+                          bool splits_backward) {
+  ImportedTable table;
+  if (devices_of(rows) != map.devices) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
+                        " rows, but a replica of the strategy has " + std::to_string(map.devices) +
+                        " devices; give a row for each"};
+  }
+  bool lowered = false;
+  bool splits = false;
+  std::int64_t actions = 0;
+  int last = -1;
+  for (auto const& row : rows) {
+    actions += static_cast<std::int64_t>(row.size());
+    for (Action const& action : row) {
+      last = std::max(last, action.index);
+      splits = splits || action.kind == ActionKind::weight_gradient;
+      lowered = lowered || (action.kind >= ActionKind::send_forward &&
+                            action.kind <= ActionKind::receive_backward);
+    }
+  }
+  if (last >= actions) {  // each microbatch has an action or more
+    throw ContractError{"TrainerOptions: .rows has a microbatch " + std::to_string(last) +
+                        ", but only " + std::to_string(actions) +
+                        " actions; number microbatches from 0 on"};
+  }
+  table.microbatches = last + 1;
+  if (splits && !splits_backward) {
+    throw ContractError{
+        "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
+        "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
+  }
+  table.rows = lowered ? rows : lower(rows, map);
+  Verdict const verdict = verify(table.rows, map, std::max(table.microbatches, 1));
+  if (!verdict) {
+    throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
+  }
+  for (auto const& row : table.rows) {
+    check_sends(row);
+  }
+  check_leaves(batching, table.microbatches);
+  return table;
+}
+
+}  // namespace detail
+
+/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
+/// @p Program.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
+template <class Program>
+ImportedTable import_table(ActionRows const& rows) {
+  if (rows.empty()) {
+    return {};
+  }
+  if constexpr (Program::devices == 1) {
+    return detail::import_passes(rows, Program::batching);
+  } else {
+    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/make_rank_options.hpp
+
+/// @file
+/// What the ranks of a trainer are made for, from its options.
+
+namespace tandem {
+
+/// @param table  outlives the ranks' construction
+/// @throws ContractError  the batch has fewer samples than there are microbatches
+template <class Program>
+RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
+  Batching const batching = batching_with<Program>(table.microbatches);
+  check_microbatches(options.batch, batching);
+  return {.largest_microbatch = largest_microbatch(options.batch, batching),
+          .device = {.threads = options.threads_per_device},
+          .optimizer = options.optimizer,
+          .groups = options.groups,
+          .rows = table.microbatches > 0 ? &table.rows : nullptr,
+          .microbatches = table.microbatches,
+          .record = options.record};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/stand_in.hpp
+
+/// @file
+/// StandIn: which of two models an evaluation computes with.
+
+namespace tandem {
+
+/// For as long as it lives both copies of each stage have the weights of one model, or the average;
+/// nothing where a strategy trains one model.
+/// @tparam Two  the strategy trains two that may differ
+template <class Workers, bool Two>
+class [[nodiscard]] StandIn {
+ public:
+  using RankType = typename Workers::RankType;
+
+  /// @param workers  outlives this
+  StandIn(Workers& workers, WhichModel which) : workers_{workers} {
+    if constexpr (Two) {
+      try {
+        workers_.run([&](RankType& rank) { rank.stand_in(which); }, WorkKind::computes);
+      } catch (...) {
+        restore();
+        throw;
+      }
+    }
+  }
+  StandIn(StandIn const&) = delete;
+  StandIn& operator=(StandIn const&) = delete;
+  ~StandIn() {
+    if constexpr (Two) {
+      restore();
+    }
+  }
+
+ private:
+  void restore() noexcept {
+    workers_.try_run([](RankType& rank) { rank.restore(); }, WorkKind::restores);
+  }
+
+  Workers& workers_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/step_queue.hpp
+
+/// @file
+/// StepQueue: training steps that have been handed to the ranks and whose results are still to
+/// come.
+
+namespace tandem {
+
+/// Keeps a TrainingPosition true to what has been trained: it counts a step when it is queued, and
+/// goes back to before the first that failed.
+template <class Workers>
+class StepQueue {
+ public:
+  using RankType = typename Workers::RankType;
+  using Batch = typename RankType::Batch;
+  /// Steps that may wait: one more, and a device would have to keep a third batch.
+  static constexpr std::size_t most = Workers::steps_in_flight;
+
+  StepQueue() { before_.reserve(most); }
+
+  [[nodiscard]] bool empty() const { return before_.empty(); }
+  [[nodiscard]] bool full() const { return before_.size() == most; }
+
+  /// Queues one step on every rank. @pre !full()
+  /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
+  void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
+            Batch const& batch, bool traced = false) {
+    StepState const state{.seed = options.seed,
+                          .step = position.step,
+                          .learning_rate = learning_rate_at(options, position.step),
+                          .clip_norm = options.clip_norm};
+    workers.queue(state, batch, traced);
+    before_.push_back(position);
+    ++position.step;
+  }
+
+  /// The result of the oldest step. @pre !empty()
+  /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
+  StepResult pop(Workers& workers, TrainingPosition& position) {
+    StepResult const result = workers.collect();
+    if (result.non_finite >= 0) {
+      position = before_.front();
+      before_.clear();
+      throw non_finite_loss(position.step, result.non_finite,
+                            workers.rank_of_loss(result.non_finite));
+    }
+    before_.erase(before_.begin());
+    return result;
+  }
+
+  /// Collects what is still queued, for when another error is on its way already.
+  void drain(Workers& workers, TrainingPosition& position) noexcept {
+    try {
+      while (!empty()) {
+        pop(workers, position);
+      }
+    } catch (...) {
+      before_.clear();
+    }
+  }
+
+ private:
+  std::vector<TrainingPosition> before_;  // of before each step
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Trains Net under strategy S on Backend.
@@ -27580,19 +29249,23 @@ namespace tandem {
 ///
 /// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
 /// movable; used by one thread at a time. Another strategy, same microbatches: same numbers.
+/// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
+/// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
 template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntropy<>,
           Metric MetricType = DefaultMetric<LossType>,
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
-  static_assert(BackendIsIncluded<Backend>::value);
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
+  static_assert(detail::BackendFits<Backend>::value);
+  using Used = detail::UsedBackend<Backend>;
 
  public:
   /// Of parameters and of the data that the caller passes.
-  using T = typename Backend::Master;
+  using T = typename Used::Master;
   using Target = typename LossType::Target;
-  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Backend>()>;
-  using Workers = WorkerGroup<ProgramType, Backend, LossType, MetricType, Transport>;
+  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
+  static_assert(detail::TransportFits<Transport<ProgramType::ranks>, Backend, ProgramType>::value);
+  using Workers = detail::UsedWorkers<ProgramType, Backend, LossType, MetricType, Transport>;
   using RankType = typename Workers::RankType;
   static constexpr auto const& graph = ProgramType::network;
   static constexpr Shape input = graph.node[0].out;
