@@ -8,14 +8,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/engine/prepare/gradient_lives.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/action_table.hpp>
-#include <tandem/schedule/table/complete.hpp>
+#include <tandem/schedule/table/complete_row.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
+#include <tandem/schedule/table/row_order.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/table/step_rules.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -41,6 +43,8 @@ struct RankPlanTask {
   Averaging averaging{};
   std::span<LocalStage const> stages{};
   std::span<int const> bucket_stage{};  ///< of each bucket of gradients
+  /// row_order() where the model has two copies; a program without them does not compile it.
+  RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 };
 
 /// That of device @p Program::device. Code that runs once takes such values and not the type, or
@@ -48,13 +52,17 @@ struct RankPlanTask {
 template <class Program>
 RankPlanTask rank_plan_task() {
   using Whole = typename Program::Program;
-  return {.map = Whole::map,
-          .device = Program::device,
-          .replicas = Whole::batching.replicas,
-          .averaging = Whole::averaging,
-          .stages = Program::stages.stage,
-          .bucket_stage = {Program::layout.bucket_stage,
-                           static_cast<std::size_t>(Program::layout.buckets)}};
+  RankPlanTask task{.map = Whole::map,
+                    .device = Program::device,
+                    .replicas = Whole::batching.replicas,
+                    .averaging = Whole::averaging,
+                    .stages = Program::stages.stage,
+                    .bucket_stage = {Program::layout.bucket_stage,
+                                     static_cast<std::size_t>(Program::layout.buckets)}};
+  if constexpr (Whole::map.copies > 1) {
+    task.order = row_order<std::conditional_t<(Whole::map.copies > 1), ActionRows, void>>;
+  }
+  return task;
 }
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
@@ -86,7 +94,7 @@ RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
                         Batching const& batching) {
   std::vector<std::span<int const>> buckets;
   StepRules const rules = step_rules(task, buckets);
-  RowOrder const order = row_order(table, task.map, rules);
+  RowOrder const order = task.order != nullptr ? task.order(table, task.map, rules) : RowOrder{};
   RankPlan plan{.batching = batching, .reduces_early = order.reduces_early};
   auto training = [&plan](Action const& action) { plan.training.push_back(action); };
   complete_row(table, task.map, rules, order, task.device, training);
