@@ -9181,12 +9181,12 @@ class ValuePlanner {
 
 }  // namespace tandem
 
-// ---- tandem/schedule/table/complete.hpp
+// ---- tandem/schedule/table/complete_row.hpp
 
 /// @file
-/// complete(): the whole row of every device: its passes and messages, then the step's tail:
-/// reductions, updates and exchanges. The one place that knows where they stand: ranks run these
-/// rows, pictures draw them, verify() proves them.
+/// complete_row(): a device's passes and messages, then the step's tail: reductions, updates and
+/// exchanges. The one place that knows where they stand: ranks run these rows, pictures draw them,
+/// verify() proves them.
 
 // ---- tandem/schedule/table/row_ends.hpp
 
@@ -9426,6 +9426,221 @@ constexpr int first_stage(StageMapView const& map, int device) {
 }
 
 }  // namespace tandem
+
+namespace tandem {
+
+/// What a row of a model with two copies depends on besides itself: how the other rows go.
+struct RowOrder {
+  /// Whether the gradients of a part are reduced on the way, when its copies end.
+  bool reduces_early = true;
+  /// Whether each stage of two models is updated when it ends: all losses are known by then, and no
+  /// gradient of replicas is on its way.
+  bool updates_early = false;
+};
+
+namespace detail {
+
+/// Writes one row into sink(action).
+template <class Sink>
+class RowCompletion {
+ public:
+  constexpr RowCompletion(ActionSpan row, StageMapView const& map, StepRules const& rules,
+                          RowOrder order, int device, Sink& sink)
+      : row_{row},
+        map_{map},
+        rules_{rules},
+        order_{order},
+        device_{device},
+        first_stage_{first_stage(map, device)},
+        ends_{row, map},
+        updated_{map.stages},
+        sink_{sink} {}
+
+  constexpr void write() {
+    for (int i = 0; i < row_.size; ++i) {
+      sink_(row_.data[i]);
+      if (map_.devices == 1) {
+        if (ends_.last_forward() == i) {
+          begin_losses();
+        }
+      } else if (order_.updates_early) {
+        add_behind(i);
+      }
+    }
+    if (rules_.sums_gradients(map_)) {
+      rules_.each_bucket(map_, device_, [this](int stage, int bucket) {
+        add(ActionKind::reduce_gradient, stage, bucket);
+      });
+    }
+    await_losses();
+    if (rules_.sums_norm(map_)) {
+      add(ActionKind::reduce_norm, first_stage_);
+    }
+    if (rules_.keeps_two()) {
+      end_two_models();
+    } else {
+      add(ActionKind::update, first_stage_);
+    }
+  }
+
+ private:
+  constexpr void add(ActionKind kind, int stage, int index = 0) {
+    sink_(Action{.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
+  }
+
+  // What stands behind the i-th action: or, if that is a pass whose result is sent, behind the
+  // message, so that the receiver does not wait.
+  constexpr void add_behind(int i) {
+    Action const& action = row_.data[i];
+    if (is_compute(action.kind)) {
+      last_forward_ = ends_.last_forward() == i || last_forward_;
+      ended_ = ends_.ends_stage(row_, i) ? action.stage : ended_;
+    }
+    Action const* const next = i + 1 < row_.size ? row_.data + i + 1 : nullptr;
+    bool const sends =
+        next != nullptr && next->stage == action.stage &&
+        (next->kind == ActionKind::send_forward || next->kind == ActionKind::send_backward);
+    if (!sends && std::exchange(last_forward_, false)) {
+      begin_losses();
+    }
+    if (!sends && ended_ >= 0) {
+      await_losses();
+      update(std::exchange(ended_, -1));
+    }
+  }
+
+  constexpr void begin_losses() {
+    if (rules_.sums_losses(map_) && !std::exchange(began_losses_, true)) {
+      add(ActionKind::begin_loss, first_stage_);
+    }
+  }
+  constexpr void await_losses() {
+    begin_losses();
+    if (rules_.sums_losses(map_) && !std::exchange(awaited_losses_, true)) {
+      add(ActionKind::await_loss, first_stage_);
+    }
+  }
+
+  constexpr void update(int stage) {
+    if (rules_.averaging.overlapped) {
+      add(ActionKind::exchange, stage);
+    }
+    add(ActionKind::update, stage);
+    updated_[updates_++] = stage;
+  }
+
+  constexpr void end_two_models() {
+    for (int part = map_.parts() - 1; !order_.updates_early && part >= 0; --part) {
+      for (int s = part; s < map_.stages; s += map_.parts()) {
+        if (map_.device[s] == device_) {
+          update(s);
+        }
+      }
+    }
+    for (int i = 0; !rules_.averaging.overlapped && i < updates_; ++i) {
+      add(ActionKind::exchange, updated_[i]);
+    }
+  }
+
+  ActionSpan row_;
+  StageMapView const& map_;
+  StepRules const& rules_;
+  RowOrder order_;
+  int device_;
+  int first_stage_;
+  RowEnds ends_;
+  Scratch<int> updated_;  // stages, in the order of their updates
+  int updates_ = 0;
+  bool began_losses_ = false;
+  bool awaited_losses_ = false;
+  bool last_forward_ = false;  // was the last pass
+  int ended_ = -1;             // the stage of which the last pass was the last, or -1
+  Sink& sink_;
+};
+
+}  // namespace detail
+
+/// Calls sink(action) for the whole row of a device.
+/// @param table  lowered: passes and messages
+/// @param order  row_order() of the table
+template <class Table, class Sink>
+constexpr void complete_row(Table const& table, StageMapView const& map, StepRules const& rules,
+                            RowOrder order, int device, Sink& sink) {
+  detail::RowCompletion<Sink>{row_of(table, device), map, rules, order, device, sink}.write();
+}
+
+/// The same for an evaluation or a prediction: the forward passes, then the sum of the losses.
+template <class Table, class Sink>
+constexpr void complete_forward_row(Table const& table, StageMapView const& map,
+                                    StepRules const& rules, int device, Sink& sink) {
+  for (Action const& action : row_of(table, device)) {
+    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+        action.kind == ActionKind::receive_forward) {
+      sink(action);
+    }
+  }
+  for (ActionKind const kind : {ActionKind::begin_loss, ActionKind::await_loss}) {
+    if (rules.sums_losses(map)) {
+      sink(Action{.kind = kind, .stage = static_cast<std::int16_t>(first_stage(map, device))});
+    }
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/table/live_microbatches.hpp
+
+/// @file
+/// How many microbatches a stage must hold at once, which is what its activations cost.
+
+namespace tandem {
+
+/// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
+/// the end of B (W where backward is split), in the order of its device's row.
+///
+/// They are consecutive, so microbatch i may live in slot i modulo this number.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
+  int received = 0;
+  int forwarded = 0;
+  int retired = 0;
+  int most = 0;
+  for (Action const& action : row_of(table, map.device[stage])) {
+    if (action.stage != stage) {
+      continue;
+    }
+    received += action.kind == ActionKind::receive_forward ? 1 : 0;
+    forwarded += action.kind == ActionKind::forward ? 1 : 0;
+    most = std::max(most, std::max(received, forwarded) - retired);
+    retired +=
+        action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
+  }
+  return most;
+}
+
+/// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int deferred_microbatches(Table const& table, StageMapView const& map, int stage) {
+  int deferred = 0;
+  int most = 0;
+  for (Action const& action : row_of(table, map.device[stage])) {
+    if (action.stage == stage && action.kind == ActionKind::input_gradient) {
+      most = std::max(most, ++deferred);
+    } else if (action.stage == stage && action.kind == ActionKind::weight_gradient) {
+      --deferred;
+    }
+  }
+  return most;
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/table/row_order.hpp
+
+/// @file
+/// row_order(): whether the two copies of a model may be reduced, or updated, as they end.
 
 // ---- tandem/schedule/verify/step_run.hpp
 
@@ -10030,134 +10245,7 @@ class StepRun {
 
 namespace tandem {
 
-/// What a row of a model with two copies depends on besides itself: how the other rows go.
-struct RowOrder {
-  /// Whether the gradients of a part are reduced on the way, when its copies end.
-  bool reduces_early = true;
-  /// Whether each stage of two models is updated when it ends: all losses are known by then, and no
-  /// gradient of replicas is on its way.
-  bool updates_early = false;
-};
-
 namespace detail {
-
-/// Writes one row into sink(action).
-template <class Sink>
-class RowCompletion {
- public:
-  constexpr RowCompletion(ActionSpan row, StageMapView const& map, StepRules const& rules,
-                          RowOrder order, int device, Sink& sink)
-      : row_{row},
-        map_{map},
-        rules_{rules},
-        order_{order},
-        device_{device},
-        first_stage_{first_stage(map, device)},
-        ends_{row, map},
-        updated_{map.stages},
-        sink_{sink} {}
-
-  constexpr void write() {
-    for (int i = 0; i < row_.size; ++i) {
-      sink_(row_.data[i]);
-      if (map_.devices == 1) {
-        if (ends_.last_forward() == i) {
-          begin_losses();
-        }
-      } else if (order_.updates_early) {
-        add_behind(i);
-      }
-    }
-    if (rules_.sums_gradients(map_)) {
-      rules_.each_bucket(map_, device_, [this](int stage, int bucket) {
-        add(ActionKind::reduce_gradient, stage, bucket);
-      });
-    }
-    await_losses();
-    if (rules_.sums_norm(map_)) {
-      add(ActionKind::reduce_norm, first_stage_);
-    }
-    if (rules_.keeps_two()) {
-      end_two_models();
-    } else {
-      add(ActionKind::update, first_stage_);
-    }
-  }
-
- private:
-  constexpr void add(ActionKind kind, int stage, int index = 0) {
-    sink_(Action{.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
-  }
-
-  // What stands behind the i-th action: or, if that is a pass whose result is sent, behind the
-  // message, so that the receiver does not wait.
-  constexpr void add_behind(int i) {
-    Action const& action = row_.data[i];
-    if (is_compute(action.kind)) {
-      last_forward_ = ends_.last_forward() == i || last_forward_;
-      ended_ = ends_.ends_stage(row_, i) ? action.stage : ended_;
-    }
-    Action const* const next = i + 1 < row_.size ? row_.data + i + 1 : nullptr;
-    bool const sends =
-        next != nullptr && next->stage == action.stage &&
-        (next->kind == ActionKind::send_forward || next->kind == ActionKind::send_backward);
-    if (!sends && std::exchange(last_forward_, false)) {
-      begin_losses();
-    }
-    if (!sends && ended_ >= 0) {
-      await_losses();
-      update(std::exchange(ended_, -1));
-    }
-  }
-
-  constexpr void begin_losses() {
-    if (rules_.sums_losses(map_) && !std::exchange(began_losses_, true)) {
-      add(ActionKind::begin_loss, first_stage_);
-    }
-  }
-  constexpr void await_losses() {
-    begin_losses();
-    if (rules_.sums_losses(map_) && !std::exchange(awaited_losses_, true)) {
-      add(ActionKind::await_loss, first_stage_);
-    }
-  }
-
-  constexpr void update(int stage) {
-    if (rules_.averaging.overlapped) {
-      add(ActionKind::exchange, stage);
-    }
-    add(ActionKind::update, stage);
-    updated_[updates_++] = stage;
-  }
-
-  constexpr void end_two_models() {
-    for (int part = map_.parts() - 1; !order_.updates_early && part >= 0; --part) {
-      for (int s = part; s < map_.stages; s += map_.parts()) {
-        if (map_.device[s] == device_) {
-          update(s);
-        }
-      }
-    }
-    for (int i = 0; !rules_.averaging.overlapped && i < updates_; ++i) {
-      add(ActionKind::exchange, updated_[i]);
-    }
-  }
-
-  ActionSpan row_;
-  StageMapView const& map_;
-  StepRules const& rules_;
-  RowOrder order_;
-  int device_;
-  int first_stage_;
-  RowEnds ends_;
-  Scratch<int> updated_;  // stages, in the order of their updates
-  int updates_ = 0;
-  bool began_losses_ = false;
-  bool awaited_losses_ = false;
-  bool last_forward_ = false;  // was the last pass
-  int ended_ = -1;             // the stage of which the last pass was the last, or -1
-  Sink& sink_;
-};
 
 /// Whole rows, one behind the other.
 class CompletedRows {
@@ -10231,133 +10319,6 @@ constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRu
   return order;
 }
 
-/// Calls sink(action) for the whole row of a device.
-/// @param table  lowered: passes and messages
-/// @param order  row_order() of the table
-template <class Table, class Sink>
-constexpr void complete_row(Table const& table, StageMapView const& map, StepRules const& rules,
-                            RowOrder order, int device, Sink& sink) {
-  detail::RowCompletion<Sink>{row_of(table, device), map, rules, order, device, sink}.write();
-}
-
-/// The same for an evaluation or a prediction: the forward passes, then the sum of the losses.
-template <class Table, class Sink>
-constexpr void complete_forward_row(Table const& table, StageMapView const& map,
-                                    StepRules const& rules, int device, Sink& sink) {
-  for (Action const& action : row_of(table, device)) {
-    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
-        action.kind == ActionKind::receive_forward) {
-      sink(action);
-    }
-  }
-  for (ActionKind const kind : {ActionKind::begin_loss, ActionKind::await_loss}) {
-    if (rules.sums_losses(map)) {
-      sink(Action{.kind = kind, .stage = static_cast<std::int16_t>(first_stage(map, device))});
-    }
-  }
-}
-
-/// A training step on @p table, whole: each bucket is reduced once, then each device has one
-/// update, behind the sums of losses and norm. A device that has the whole model begins to sum the
-/// losses behind its last forward pass; others when their rows end, since they would wait for
-/// messages.
-///
-/// Where @p rules keep two models each stage has an update of its own, as soon as it can, behind
-/// which the exchange of its weights begins; X awaits it at the end, or, overlapped, before U.
-///
-/// Cost: linear in the actions.
-/// @param table  lowered, and passes verify()
-template <class = void>  // compiled where it is called, not by every include
-ActionRows complete(ActionRows const& table, StageMapView const& map, StepRules const& rules = {}) {
-  ActionRows rows(table.size());
-  RowOrder const order = row_order(table, map, rules);
-  for (int d = 0; d < devices_of(table); ++d) {
-    auto sink = [&row = rows[static_cast<std::size_t>(d)]](Action const& action) {
-      row.push_back(action);
-    };
-    complete_row(table, map, rules, order, d, sink);
-  }
-  return rows;
-}
-
-/// The longest row of complete(table, map, rules).
-template <class Table>
-constexpr int completed_length(Table const& table, StageMapView const& map,
-                               StepRules const& rules = {}) {
-  int longest = 0;
-  RowOrder const order = row_order(table, map, rules);
-  for (int d = 0; d < devices_of(table); ++d) {
-    int length = 0;
-    auto sink = [&length](Action const&) { ++length; };
-    complete_row(table, map, rules, order, d, sink);
-    longest = length > longest ? length : longest;
-  }
-  return longest;
-}
-
-/// The same as a constant.
-/// @tparam Completed  completed_length() of the same arguments, or more
-template <int Completed, int Devices, int Length>
-constexpr auto complete(ActionTable<Devices, Length> const& table, StageMapView const& map,
-                        StepRules const& rules = {}) {
-  ActionTable<Devices, Completed> rows;
-  RowOrder const order = row_order(table, map, rules);
-  for (int d = 0; d < Devices; ++d) {
-    auto sink = [&rows, d](Action const& action) { rows.add(d, action); };
-    complete_row(table, map, rules, order, d, sink);
-  }
-  return rows;
-}
-
-}  // namespace tandem
-
-// ---- tandem/schedule/table/live_microbatches.hpp
-
-/// @file
-/// How many microbatches a stage must hold at once, which is what its activations cost.
-
-namespace tandem {
-
-/// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
-/// the end of B (W where backward is split), in the order of its device's row.
-///
-/// They are consecutive, so microbatch i may live in slot i modulo this number.
-/// @pre the table passes verify()
-template <class Table>
-constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
-  int received = 0;
-  int forwarded = 0;
-  int retired = 0;
-  int most = 0;
-  for (Action const& action : row_of(table, map.device[stage])) {
-    if (action.stage != stage) {
-      continue;
-    }
-    received += action.kind == ActionKind::receive_forward ? 1 : 0;
-    forwarded += action.kind == ActionKind::forward ? 1 : 0;
-    most = std::max(most, std::max(received, forwarded) - retired);
-    retired +=
-        action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
-  }
-  return most;
-}
-
-/// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
-/// @pre the table passes verify()
-template <class Table>
-constexpr int deferred_microbatches(Table const& table, StageMapView const& map, int stage) {
-  int deferred = 0;
-  int most = 0;
-  for (Action const& action : row_of(table, map.device[stage])) {
-    if (action.stage == stage && action.kind == ActionKind::input_gradient) {
-      most = std::max(most, ++deferred);
-    } else if (action.stage == stage && action.kind == ActionKind::weight_gradient) {
-      --deferred;
-    }
-  }
-  return most;
-}
-
 }  // namespace tandem
 
 namespace tandem {
@@ -10380,6 +10341,8 @@ struct RankPlanTask {
   Averaging averaging{};
   std::span<LocalStage const> stages{};
   std::span<int const> bucket_stage{};  ///< of each bucket of gradients
+  /// row_order() where the model has two copies; a program without them does not compile it.
+  RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 };
 
 /// That of device @p Program::device. Code that runs once takes such values and not the type, or
@@ -10387,13 +10350,17 @@ struct RankPlanTask {
 template <class Program>
 RankPlanTask rank_plan_task() {
   using Whole = typename Program::Program;
-  return {.map = Whole::map,
-          .device = Program::device,
-          .replicas = Whole::batching.replicas,
-          .averaging = Whole::averaging,
-          .stages = Program::stages.stage,
-          .bucket_stage = {Program::layout.bucket_stage,
-                           static_cast<std::size_t>(Program::layout.buckets)}};
+  RankPlanTask task{.map = Whole::map,
+                    .device = Program::device,
+                    .replicas = Whole::batching.replicas,
+                    .averaging = Whole::averaging,
+                    .stages = Program::stages.stage,
+                    .bucket_stage = {Program::layout.bucket_stage,
+                                     static_cast<std::size_t>(Program::layout.buckets)}};
+  if constexpr (Whole::map.copies > 1) {
+    task.order = row_order<std::conditional_t<(Whole::map.copies > 1), ActionRows, void>>;
+  }
+  return task;
 }
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
@@ -10425,7 +10392,7 @@ RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
                         Batching const& batching) {
   std::vector<std::span<int const>> buckets;
   StepRules const rules = step_rules(task, buckets);
-  RowOrder const order = row_order(table, task.map, rules);
+  RowOrder const order = task.order != nullptr ? task.order(table, task.map, rules) : RowOrder{};
   RankPlan plan{.batching = batching, .reduces_early = order.reduces_early};
   auto training = [&plan](Action const& action) { plan.training.push_back(action); };
   complete_row(table, task.map, rules, order, task.device, training);

@@ -66,7 +66,7 @@ std::string answer_to(std::string const& address, Make const& make) {
   return hear(socket);
 }
 
-detail::Verdict verdict_of(std::string const& text) {
+detail::Admission verdict_of(std::string const& text) {
   detail::Answer answer;
   REQUIRE(text.size() == sizeof answer);  // and so without data
   REQUIRE(detail::parse_message(detail::bytes_of(std::string_view{text}), answer));
@@ -95,7 +95,7 @@ TEST_CASE("who knows all but the token learns nothing and takes no place") {
   for (int i = 0; i < 3; ++i) {
     CHECK(verdict_of(answer_to(meeting.address, [&world](auto const& challenge) {
             return forged(world, challenge);
-          })) == detail::Verdict::unproven);
+          })) == detail::Admission::unproven);
   }
   Child one{[&] { return meeting.meet(2, 1, "123456"); }};
   CHECK(one.result() == "secret");
@@ -110,7 +110,7 @@ TEST_CASE("a stranger's other number of processes does not end process 0") {
     World const world = meeting.world(processes, 1);
     CHECK(verdict_of(answer_to(meeting.address, [&world](auto const& challenge) {
             return forged(world, challenge);
-          })) == detail::Verdict::unproven);
+          })) == detail::Admission::unproven);
   }
   Child one{[&] { return meeting.meet(2, 1, "123456"); }};
   CHECK(one.result() == "secret");
@@ -128,7 +128,7 @@ TEST_CASE("a hello that was overheard is of no use at another connection") {
   detail::Hello hello = detail::make_hello(world, 6);
   hello.signature = detail::key_of(world, patience).sign(hello, challenge);
   CHECK(verdict_of(answer_to(meeting.address, [&hello](auto const&) { return hello; })) ==
-        detail::Verdict::unproven);
+        detail::Admission::unproven);
   send_text(first, text_of(hello));  // at its own connection it is the process's
   std::string answer(sizeof(detail::Answer) + 6, '\0');
   REQUIRE(::recv(first.get(), answer.data(), answer.size(), MSG_WAITALL) ==
@@ -256,7 +256,7 @@ TEST_CASE("a process that comes after twenty strangers is as welcome") {
     CHECK(hear(say(meeting.address, std::string(72, 'x'))).size() >= sizeof(detail::Challenge));
     CHECK(verdict_of(answer_to(meeting.address, [&world](auto const& challenge) {
             return forged(world, challenge);
-          })) == detail::Verdict::unproven);
+          })) == detail::Admission::unproven);
   }
   Child one{[&] { return meeting.meet(2, 1, "123456"); }};
   CHECK(one.result() == "secret");
@@ -297,8 +297,8 @@ TEST_CASE("what a false process 0 says is neither taken nor printed") {
   Watchdog const watchdog{"false process 0"};
   Meeting const meeting;
   detail::Answer welcome{.bytes = 6, .processes = 2};
-  detail::Answer refusal{.processes = 3, .verdict = detail::Verdict::other_processes};
-  detail::Answer odd{.bytes = ~std::uint64_t{0}, .verdict = static_cast<detail::Verdict>(99)};
+  detail::Answer refusal{.processes = 3, .verdict = detail::Admission::other_processes};
+  detail::Answer odd{.bytes = ~std::uint64_t{0}, .verdict = static_cast<detail::Admission>(99)};
   std::string const escape = "\x1b[2J\x1b]0;owned\a\r\n";
   std::string const challenge{text_of(detail::Challenge{})};
   for (std::string const& words :

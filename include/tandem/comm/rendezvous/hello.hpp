@@ -62,7 +62,7 @@ struct Hello {
 };
 
 /// Process 0's verdict on a hello.
-enum class Verdict : std::uint32_t {
+enum class Admission : std::uint32_t {
   welcome,          ///< the data follow
   other_processes,  ///< it was told another number of processes
   other_bytes,      ///< it wants another number of bytes
@@ -77,7 +77,7 @@ struct Answer {
   Nonce nonce{};  ///< made up for this answer; the data are hidden by it
   std::uint64_t bytes = 0;
   std::int32_t processes = 0;
-  Verdict verdict = Verdict::welcome;
+  Admission verdict = Admission::welcome;
   Digest signature{};  ///< of all before it, the hello's nonce and the hidden data
 };
 
@@ -185,9 +185,9 @@ inline std::string at_rendezvous(World const& world) {
 }
 
 /// Why @p hello cannot be welcome, as both sides say it.
-inline std::string fault_text(Verdict verdict, Hello const& hello, std::int32_t processes,
+inline std::string fault_text(Admission verdict, Hello const& hello, std::int32_t processes,
                               std::uint64_t bytes) {
-  if (verdict == Verdict::other_processes) {
+  if (verdict == Admission::other_processes) {
     return "process 0 was told that there are " + std::to_string(processes) +
            " processes, but process " + std::to_string(hello.process) + " that there are " +
            std::to_string(hello.processes);
@@ -212,12 +212,12 @@ inline bool take_answer(World const& world, RendezvousKey const& key, Hello cons
   }
   auto const hidden = answer.subspan(sizeof head);
   if (!key.proves(head, hello.nonce, hidden)) {
-    if (head.verdict == Verdict::unproven) {
+    if (head.verdict == Admission::unproven) {
       why = std::string{"what listens there does not share this process's token: "} + share_a_token;
     }
     return false;
   }
-  if (head.verdict != Verdict::welcome) {
+  if (head.verdict != Admission::welcome) {
     throw ContractError{at_rendezvous(world) +
                         fault_text(head.verdict, hello, head.processes, head.bytes)};
   }

@@ -39,16 +39,16 @@ class RollCall {
   /// is early for the next rendezvous, or there are two of its number. None, too, to one that is
   /// told() already: its thanks may be late, and this may be its next rendezvous.
   [[nodiscard]] Reply reply(Hello const& hello) {
-    Verdict verdict = Verdict::welcome;
+    Admission verdict = Admission::welcome;
     if (hello.processes != world_.processes || hello.process < 1 ||
         hello.process >= world_.processes) {
-      verdict = Verdict::other_processes;
+      verdict = Admission::other_processes;
     } else if (has_come(hello.process) || is_told_[static_cast<std::size_t>(hello.process)]) {
       return {};
     } else if (hello.bytes != data_.size()) {
-      verdict = Verdict::other_bytes;
+      verdict = Admission::other_bytes;
     }
-    if (verdict == Verdict::welcome) {
+    if (verdict == Admission::welcome) {
       return {signed_answer(verdict, hello), hello.process};
     }
     fault_ = fault_text(verdict, hello, world_.processes, data_.size());
@@ -58,7 +58,7 @@ class RollCall {
   /// The reply to one who has not.
   [[nodiscard]] Reply reply_to_stranger() {
     ++strangers_;
-    Answer const answer{.verdict = Verdict::unproven};
+    Answer const answer{.verdict = Admission::unproven};
     auto const bytes = bytes_of(answer);
     return {{bytes.begin(), bytes.end()}, 0};
   }
@@ -97,13 +97,13 @@ class RollCall {
   }
 
  private:
-  [[nodiscard]] std::vector<std::byte> signed_answer(Verdict verdict, Hello const& hello) const {
+  [[nodiscard]] std::vector<std::byte> signed_answer(Admission verdict, Hello const& hello) const {
     Answer head{.nonce = make_nonce(),
                 .bytes = data_.size(),
                 .processes = world_.processes,
                 .verdict = verdict};
     std::vector<std::byte> hidden;
-    if (verdict == Verdict::welcome) {
+    if (verdict == Admission::welcome) {
       hidden.assign(data_.begin(), data_.end());
       key_.hide(hidden, head.nonce);
     }
