@@ -23,6 +23,7 @@ struct Trap {
   static inline std::atomic<Pass> pass = Pass::none;
   static inline std::atomic<int> calls = 0;
   static inline std::atomic<int> milliseconds = 0;
+  static inline std::atomic<bool> const* until = nullptr;  ///< it waits for this, if not null
 
   /// @param late  how late the layer is; if not at all it throws
   static void set(int at_layer, Pass in_pass, int at_call, std::chrono::milliseconds late = {}) {
@@ -33,6 +34,9 @@ struct Trap {
   }
   static void step_on(int at_layer, Pass in_pass) {
     if (pass == in_pass && layer == at_layer && calls.fetch_sub(1) == 1) {
+      while (until != nullptr && !until->load()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      }
       if (milliseconds == 0) {
         throw std::runtime_error{"sprung"};
       }

@@ -24,6 +24,7 @@
 
 #include <tandem/tandem.hpp>
 
+#include <sanitizers.hpp>
 #include <tiny_network.hpp>
 #include <trap_network.hpp>
 
@@ -37,11 +38,11 @@ constexpr std::chrono::hours never{1};
 using One = Trainer<TrapNet, SingleDevice<Microbatches<2>>, Cpu>;
 constexpr Shape input = One::input;
 
+// Ranks that work must come within it where eleven programs share two cores, sanitizers and all.
+constexpr std::chrono::seconds limit{TANDEM_TEST_SANITIZED ? 2 : 1};
+
 TrainerOptions options() {
-  return {.batch = 8,
-          .shuffle = false,
-          .threads_per_device = 1,
-          .timeout = std::chrono::milliseconds{200}};
+  return {.batch = 8, .shuffle = false, .threads_per_device = 1, .timeout = limit};
 }
 Samples<float> const data{input, 3, 8};
 
@@ -64,16 +65,21 @@ void stall_in_step(int layer, Pass pass, int call) {
   });
 }
 
-/// Sample 20 never comes, or does when it is let go.
+/// Sample `at` never comes, or does when it is let go.
 struct Stuck {
   using Target = std::int32_t;
   std::atomic<bool>* let_go = nullptr;
+  int at = 20;
+  std::atomic<bool>* reached = nullptr;  ///< set when it is asked for
 
   [[nodiscard]] static std::int64_t size() { return 40; }
   [[nodiscard]] static Shape shape() { return input; }
   [[nodiscard]] static int targets() { return 1; }
   void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
-    while (index == 20 && (let_go == nullptr || !let_go->load())) {
+    if (index == at && reached != nullptr) {
+      *reached = true;
+    }
+    while (index == at && (let_go == nullptr || !let_go->load())) {
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
     std::ranges::fill(x, 0.5F);
@@ -133,9 +139,11 @@ TEST_SUITE("stalls") {
   }
   TEST_CASE("dataset behind an error" * doctest::skip()) {
     run_to_the_end([] {
+      std::atomic<bool> reached = false;  // the next batch, before the step of the first one fails
       One trainer{options()};
+      Trap::until = &reached;
       Trap::set(1, Pass::forward, 1);
-      trainer.train(Stuck{}, 0);
+      trainer.train(Stuck{.at = 8, .reached = &reached}, 0);
     });
   }
   TEST_CASE("hook that ends" * doctest::skip()) {
@@ -144,7 +152,7 @@ TEST_SUITE("stalls") {
       int status = 3;
       mine.on_stall = {.call = [](void* context, Stall const& stall) -> AfterStall {
                          std::printf("rank %d, %s", stall.rank,
-                                     stall.idle >= std::chrono::milliseconds{200} ? "late" : "no");
+                                     stall.idle >= limit ? "late" : "no");
                          std::fflush(stdout);
                          std::_Exit(*static_cast<int*>(context));
                        },
@@ -222,8 +230,9 @@ TEST_CASE("a rank or a dataset that never returns: the sentence, the hook, the e
        stall_exit_status,
        {"tandem: rank 0 does not return from a training step: it has stood at 0B1 (microbatch 1) "
         "for ",
-        ", and the time-out is 200 ms; where its work may take that long, set a larger "
-        "TrainerOptions::timeout, or 0 for no limit"}},
+        ", and the time-out is " + std::to_string(limit.count()) +
+            " s; where its work may take that long, set a larger TrainerOptions::timeout, or 0 for "
+            "no limit"}},
       {"data parallel",
        stall_exit_status,
        {" does not return from a training step: it has stood at 0F0 (microbatch 0) for ",
@@ -246,7 +255,7 @@ TEST_CASE("a rank or a dataset that never returns: the sentence, the hook, the e
        stall_exit_status,
        {"tandem: the dataset does not return from read(20), sample 20 of the epoch: it has been "
         "there for "}},
-      {"dataset behind an error", stall_exit_status, {"does not return from read(20)"}},
+      {"dataset behind an error", stall_exit_status, {"does not return from read(8)"}},
       {"hook that ends", 3, {"tandem: rank 0 does not return from", "rank 0, late"}},
       {"hook that waits", 0, {"does not return from read(20)", "steps: 5", "it returned"}},
   };
