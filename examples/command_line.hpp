@@ -19,6 +19,7 @@
 #include <CLI/CLI.hpp>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/printable.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/schedule/csv/reader.hpp>
 
@@ -145,7 +146,8 @@ inline int run(std::string const& name, std::string (*text_of)(std::vector<std::
 } catch (tandem::TableError const& error) {  // says the file, line and column
   std::fprintf(stderr, "%s\n", error.what());
   return 2;
-} catch (std::exception const& error) {
-  std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
+} catch (std::exception const& error) {  // may repeat a word of the command line
+  std::string const sentence = tandem::detail::printable(error.what(), 4096);
+  std::fprintf(stderr, "%s: %s\n", name.c_str(), sentence.c_str());
   return 2;
 }

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <tandem/core/printable.hpp>
+
 /// The number in @p text, a whole one if @p T is.
 /// @throws std::runtime_error  it is none, or not from @p least to @p most; @p who takes it
 template <class T>
@@ -28,7 +30,8 @@ T number_in(std::string_view text, T least, T most, std::string const& who) {
         range, sizeof range,
         std::floating_point<T> ? "a number from %g to %g" : "a whole number from %.0f to %.0f",
         first, last);
-    throw std::runtime_error{who + " takes " + range + ", not '" + std::string{text} + "'"};
+    throw std::runtime_error{who + " takes " + range + ", not '" + tandem::detail::printable(text) +
+                             "'"};
   }
   return static_cast<T>(number);
 }

@@ -62,6 +62,8 @@ class Flags(plan_cases.PlanTest):
         for flag in ("--place", "--late-gradients", "--help"):
             self.assertEqual(self.sentence(f"{flag}=x"), f"plan: {flag} takes no value; write {flag}")
         self.assertIn("there is no flag 'more'; --help lists them", self.sentence(*words, "more"))
+        self.assertIn("there is no flag '\\x1B[2J'", self.sentence(*words, "\x1b[2J"))  # no terminal obeys
+        self.assertIn("not '\\x1B8'", self.sentence(*words, "--batch-per-worker", "\x1b8"))
 
     def test_faults_are_one_sentence(self):
         graph = self.graph(2)
