@@ -5,6 +5,7 @@
 /// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
@@ -78,6 +79,11 @@ class RankMicrobatches {
   [[nodiscard]] std::int64_t end(int copy) const {
     Microbatch const& last = (*this)[first_of(copy + 1) - 1];
     return last.first + last.size;
+  }
+  /// The microbatches of one of the model's copies.
+  [[nodiscard]] std::span<Microbatch const> of_copy(int copy) const {
+    auto const count = static_cast<std::size_t>(batching_.microbatches / copies_);
+    return std::span{own_}.subspan(static_cast<std::size_t>(copy) * count, count);
   }
   /// Its index among the microbatches of all replicas.
   [[nodiscard]] int global(int m) const { return batching_.global(replica_, m); }

@@ -27,10 +27,10 @@ struct StagedBatch {
 namespace detail {
 
 template <class T, class P, class Target>
-TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::int64_t elements,
-                                     int channels, std::int64_t pixels, T* samples,
-                                     std::int64_t target_count, Target* targets) {
-  P const* const from = staged->samples;
+TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::int64_t begin,
+                                     std::int64_t elements, int channels, std::int64_t pixels,
+                                     T* samples, std::int64_t target_count, Target* targets) {
+  P const* const from = staged->samples + begin;
   Target const* const from_targets = staged->targets;
   std::int64_t const first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   std::int64_t const stride = std::int64_t{gridDim.x} * blockDim.x;
@@ -48,19 +48,20 @@ TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::
 
 }  // namespace detail
 
-/// samples = (T) staged->samples with its axes turned from (n, C, pixels) to (n, pixels, C);
-/// targets = staged->targets.
+/// samples = (T) staged->samples from element @p begin on, with its axes turned from (n, C, pixels)
+/// to (n, pixels, C); targets = staged->targets.
 ///
-/// Shapes: staged is one value in device memory; elements = n C pixels.
+/// Shapes: staged is one value in device memory; begin is a multiple of C pixels; elements =
+///         n C pixels.
 /// Cost:   reads and writes each element once; reads are coalesced for one channel, else `channels`
 ///         streams.
 template <class T, class P, class Target>
-void take_batch(Stream const& stream, StagedBatch<P, Target> const* staged, std::int64_t elements,
-                int channels, std::int64_t pixels, T* samples, std::int64_t target_count,
-                Target* targets) {
+void take_batch(Stream const& stream, StagedBatch<P, Target> const* staged, std::int64_t begin,
+                std::int64_t elements, int channels, std::int64_t pixels, T* samples,
+                std::int64_t target_count, Target* targets) {
   std::int64_t const most = elements > target_count ? elements : target_count;
   launch(detail::take_batch_kernel<T, P, Target>, blocks_for(most, 256, 8192), 256, stream, staged,
-         elements, channels, pixels, samples, target_count, targets);
+         begin, elements, channels, pixels, samples, target_count, targets);
 }
 
 }  // namespace tandem::cuda

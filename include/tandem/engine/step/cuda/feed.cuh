@@ -45,7 +45,9 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   Feed(Device& device, FeedSizes const& sizes)
       : sizes_{sizes},
         header_{device, sizeof(Header)},
-        samples_{device, taken_bytes(sizes) / sizeof(P) * sizeof(T)},
+        samples_{device, Program::has_input
+                             ? static_cast<std::size_t>(sizes.samples * input_stride) * sizeof(T)
+                             : 0},
         targets_{device, target_bytes(result_samples(sizes))},
         outputs_{device, output_bytes(result_samples(sizes))},
         slots_{Slot{device, taken_bytes(sizes), targets_.bytes(), outputs_.bytes()},
@@ -94,16 +96,21 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   [[nodiscard]] StepState const* state() const { return &header_.template as<Header>()->state; }
   [[nodiscard]] StepResult* result() { return &header_.template as<Header>()->result; }
 
-  void load(Device& device, RankMicrobatches const& /*own*/) {
-    cuda::take_batch(device.compute, &header_.template as<Header>()->batch, taken_.count * inputs,
-                     channels(in), inputs / channels(in), samples_.template as<T>(),
-                     has_targets_ ? result_.count * sizes_.targets_per_sample : 0,
-                     targets_.template as<Target>());
+  /// One kernel; where samples of odd size keep microbatches apart, one more for each of them.
+  void load(Device& device, RankMicrobatches const& own) {
+    std::int64_t const targets = has_targets_ ? result_.count * sizes_.targets_per_sample : 0;
+    if constexpr (input_stride == inputs) {
+      take(device, taken_.first, taken_.count, targets);
+    } else {
+      take(device, taken_.first, 0, targets);
+      for (Microbatch const& m : own.of_copy(input_copy)) {
+        take(device, m.first, taken_.count > 0 ? m.size : 0, 0);
+      }
+    }
   }
 
-  [[nodiscard]] T const* input(Microbatch const& m) const {
-    return samples_.template as<T>() + (m.first - taken_.first) * inputs;
-  }
+  /// The microbatch's samples, packed; begins at a multiple of 16 bytes.
+  [[nodiscard]] T const* input(Microbatch const& m) const { return input_from(m.first); }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
     return targets_.template as<Target>() + (m.first - result_.first) * sizes_.targets_per_sample;
   }
@@ -218,6 +225,27 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     P* caller_outputs = nullptr;
     std::size_t output_bytes = 0;
   };
+
+  // Each microbatch begins where its first sample would if all of them took this many elements, a
+  // multiple of 16 bytes, which cuDNN and cuBLASLt have been promised.
+  static constexpr std::int64_t input_stride = [] {
+    constexpr std::int64_t elements = 16 / sizeof(T);
+    return (inputs + elements - 1) / elements * elements;
+  }();
+
+  [[nodiscard]] T* input_from(std::int64_t sample) const {
+    return samples_.template as<T>() + (sample - taken_.first) * input_stride;
+  }
+
+  // Samples from one of the global batch on, and targets.
+  void take(Device& device, std::int64_t first, std::int64_t count, std::int64_t target_count) {
+    if (count > 0 || target_count > 0) {
+      cuda::take_batch(device.compute, &header_.template as<Header>()->batch,
+                       (first - taken_.first) * inputs, count * inputs, channels(in),
+                       inputs / channels(in), input_from(first), target_count,
+                       targets_.template as<Target>());
+    }
+  }
 
   static constexpr int channels(Shape shape) { return shape.rank == 3 ? shape[0] : 1; }
   static std::int64_t result_samples(FeedSizes const& sizes) {
