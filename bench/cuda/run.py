@@ -3,12 +3,13 @@
 """Runs the benchmarks of a GPU and prints tables; PyTorch runs beside them if python3 has it.
 
     bench/cuda/run.py BUILD_FOLDER RESULTS [--seconds 540] [--batch 128 ...] [--precision bf16 ...]
-                      [--rounds 9] [--without-peers]
+                      [--rounds 9] [--ready 150] [--without-peers]
 
 First the kernels, whose bandwidth is compared with a device copy in the same run, and what a launch costs.
-Then training steps of GoogLeNet: as many competitors as the GPU's memory holds are started, warmed up, and
-measured in turn, round by round; a line has the median and the spread over the rounds. Logs go to the folder
-RESULTS, figures to RESULTS.json after each table, so that what has been measured survives a time limit.
+Then training steps of GoogLeNet: the competitors of a precision and batch size, as many as the GPU's memory
+holds, are started, warmed up, and measured in turn, round by round; a line has the median and the spread over
+the rounds. Who is not ready in time is left out. Logs go to the folder RESULTS, figures to RESULTS.json after
+each table, so that what has been measured survives a time limit.
 """
 
 import argparse
@@ -69,11 +70,14 @@ class Competitor:
         self.process.stdout.close()
 
 
-def compete(competitors, rounds, deadline):
+def compete(competitors, rounds, patience, deadline):
     """Warms all up, then measures in turn; leaves each competitor's rounds in it."""
     ready = []
+    started = min(time.monotonic() + patience, deadline)
     for competitor in competitors:  # they start side by side, and none is measured before all are ready
-        competitor.about = competitor.read(deadline - time.monotonic())
+        competitor.about = competitor.read(started - time.monotonic())
+        if not competitor.about:
+            competitor.process.kill()
     for competitor in filter(lambda one: one.about, competitors):
         for _ in range(2):
             warm = competitor.round(deadline - time.monotonic())
@@ -115,10 +119,10 @@ def specifications(options, batch, precision, machine):
 
 
 def waves(options, machine, capacity):
-    """Competitors in groups that the GPU's memory holds at once; each has its precision's first of ours."""
+    """A precision's competitors, in groups that the GPU's memory holds at once; each has the first of ours."""
     for batch in options.batch:
-        wave, used = [], 0.0
         for precision in options.precision:
+            wave, used = [], 0.0
             need = CONTEXT + batch * SAMPLE_BYTES / (2 if precision == "bf16" else 1)
             names = list(specifications(options, batch, precision, machine))
             for place, name in enumerate(names):
@@ -127,7 +131,6 @@ def waves(options, machine, capacity):
                     wave, used = ([names[0]], need) if place > 0 else ([], 0.0)
                 wave.append(name)
                 used += need
-        if wave:
             yield batch, wave
 
 
@@ -147,7 +150,7 @@ def googlenet(options, machine, log, deadline):
     """Yields the rows of each wave."""
     for batch, wave in waves(options, machine, 0.9 * (options.memory or memory_of_gpu())):
         competitors = [Competitor(name, command, log) for name, command in wave]
-        compete(competitors, options.rounds, deadline)
+        compete(competitors, options.rounds, options.ready, deadline)
         rows = [row_of(competitor, batch) for competitor in competitors]
         ours = {row["name"].split()[-2]: row["step_s"] for row in reversed(rows)
                 if row["name"].startswith("tandem ") and row["step_s"]}
@@ -217,6 +220,7 @@ def main():
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024])
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--ready", type=float, default=150.0, help="seconds that a competitor has to start")
     parser.add_argument("--memory", type=float, default=0.0, help="the GPU's bytes, if nvidia-smi is wrong")
     parser.add_argument("--without-peers", action="store_true")
     options = parser.parse_args()

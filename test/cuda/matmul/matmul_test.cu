@@ -112,7 +112,12 @@ double error_of(RankDevice& device, MatmulShape const& s, double alpha = 1.0, do
   std::vector<double> const magnitude =
       product(s, magnitudes(in_double(a)), magnitudes(in_double(b)), magnitudes(in_double(before)),
               std::fabs(alpha), std::fabs(beta), magnitudes(in_double(bias)));
-  return worst(got, wanted, magnitude, product_error<Precision>(s.k));
+  // Kernels may add the product to what D held in D's own type.
+  std::vector<double> const added =
+      beta == 0.0 ? std::vector<double>{}
+                  : product(s, in_double(a), in_double(b), std::vector<double>(sizes.d), alpha, 0.0,
+                            {});
+  return worst(got, wanted, magnitude, product_error<Precision>(s.k), added);
 }
 
 /// Dense matrices of one group.

@@ -93,18 +93,21 @@ inline std::vector<double> magnitudes(std::vector<double> x) {
 }
 
 /// The largest |got - wanted| / bound, where bound = share * magnitude + one rounding to T of what
-/// is wanted; at most 1 if all is well, NaN or infinite if not.
+/// is wanted, and of @p rounded, what may be rounded on the way; at most 1 if all is well, NaN or
+/// infinite if not.
 template <class T>
 double worst(std::vector<T> const& got, std::vector<double> const& wanted,
-             std::vector<double> const& magnitude, double share) {
+             std::vector<double> const& magnitude, double share,
+             std::vector<double> const& rounded = {}) {
   if (got.size() != wanted.size() || got.size() != magnitude.size()) {
     return INFINITY;
   }
   double result = 0.0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     double const off = std::fabs(to_double(got[i]) - wanted[i]);
+    double const on_the_way = rounded.empty() ? 0.0 : std::fabs(rounded[i]);
     double const bound =
-        share * magnitude[i] + unit<T> * (std::fabs(wanted[i]) + share * magnitude[i]);
+        share * magnitude[i] + unit<T> * (std::fabs(wanted[i]) + on_the_way + share * magnitude[i]);
     if (std::isnan(off)) {
       return NAN;
     }

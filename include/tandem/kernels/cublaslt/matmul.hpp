@@ -27,7 +27,8 @@ inline constexpr std::int64_t matmul_workspace_limit = std::int64_t{32} << 20;
 
 /// D = alpha op(A) op(B) + beta D. T: type of A and B; Out: of D, the same or, for BFloat16, float.
 ///
-/// Sums are of type double for double and of type float for all others.
+/// Sums are of type double for double and of type float for all others. With beta 1 some kernels
+/// round the product to Out before they add it to D (seen on an H100, BFloat16, split sums).
 /// Cost:   groups m n k multiply-accumulates; bound by arithmetic unless some size is small.
 /// Order:  chosen by cuBLASLt for the shape and the device, the same at each run.
 template <class T, class Out = T>
