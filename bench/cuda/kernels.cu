@@ -6,8 +6,10 @@
 ///
 ///   bench_kernels [--small]      --small: a trial of the program itself, with sizes of no meaning
 ///
-/// Each measurement works on several sets of arrays in turn, so that none is still in the cache.
-/// Bytes are those of the arrays as often as the kernels must read or write them.
+/// Calls are recorded as a graph and replayed, as the engine does with a step, so that what the
+/// host does for a launch is not measured. Each measurement works on several sets of arrays in
+/// turn, so that none is still in the cache. Bytes are those of the arrays as often as the kernels
+/// must read or write them.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,19 +30,27 @@
 #include <tandem/kernels/cuda/relu.cuh>
 #include <tandem/kernels/cuda/sum_of_squares.cuh>
 #include <tandem/runtime/cuda/buffer.hpp>
+#include <tandem/runtime/cuda/graph.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 namespace tandem::bench {
 namespace {
 
-/// Seconds of one call of @p queue, whose argument counts the calls.
-double seconds_of(cuda::RankDevice& device, int calls, std::function<void(int)> const& queue) {
-  cuda::Event begin{device.device, cuda::Event::Timing::on};
-  cuda::Event end{device.device, cuda::Event::Timing::on};
-  device.compute.record(begin);
+/// @p calls calls of @p queue, whose argument counts them, recorded as the engine records a step.
+cuda::Graph recorded(cuda::RankDevice& device, int calls, std::function<void(int)> const& queue) {
+  cuda::Capture capture{device.compute};
   for (int call = 0; call < calls; ++call) {
     queue(call);
   }
+  return capture.finish();
+}
+
+/// Seconds of one of the calls.
+double seconds_of(cuda::RankDevice& device, int calls, cuda::Graph const& graph) {
+  cuda::Event begin{device.device, cuda::Event::Timing::on};
+  cuda::Event end{device.device, cuda::Event::Timing::on};
+  device.compute.record(begin);
+  graph.launch(device.compute);
   device.compute.record(end);
   end.wait();
   return static_cast<double>(elapsed(begin, end).count()) * 1e-3 / calls;
@@ -87,11 +97,15 @@ class Bench {
       cuda::check(cudaMemcpyAsync(arrays_.at<char>(call, 0), arrays_.at<char>(call, 1), size,
                                   cudaMemcpyDeviceToDevice, device_.compute.get()));
     };
+    int const calls = 2 * arrays_.sets;
+    queue(0);  // loads the kernels
+    cuda::Graph const copying = recorded(device_, calls, copy);
+    cuda::Graph const working = recorded(device_, calls, queue);
     std::vector<double> kernels;
     std::vector<double> copies;
     for (int round = -1; round < rounds_; ++round) {  // the first warms up
-      double const copied = seconds_of(device_, 2 * arrays_.sets, copy);
-      double const worked = seconds_of(device_, 2 * arrays_.sets, queue);
+      double const copied = seconds_of(device_, calls, copying);
+      double const worked = seconds_of(device_, calls, working);
       if (round >= 0) {
         copies.push_back(copied);
         kernels.push_back(worked);

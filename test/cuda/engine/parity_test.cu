@@ -51,6 +51,27 @@ TEST_CASE("a Flatten of several channels keeps their order") {
   check_double<SingleDevice<>, SingleDevice<>, PlainNet>();
 }
 
+/// Concats whose inputs are written into them: of batch norms and pools, of 16 bytes and not.
+struct PlacedNet : Network<Image<3, 8, 8>,
+                           Sequential<Conv2d<8, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>, ReLU,
+                                      Concat<Sequential<Conv2d<8, NoBias>, BatchNorm2d<>, ReLU>,
+                                             MaxPool2d<Kernel<3>, Stride<1>, Padding<1>>,
+                                             Sequential<Conv2d<3, NoBias>, BatchNorm2d<>, ReLU>>,
+                                      Concat<Sequential<Conv2d<4, NoBias>, BatchNorm2d<>>,
+                                             AvgPool2d<Kernel<3>, Stride<1>, Padding<1>>>,
+                                      GlobalAvgPool, Linear<5>>> {};
+
+TEST_CASE("what a Concat joins is written into it") {
+  constexpr auto const& graph = DeviceOf<OnGpu<SingleDevice<>, Fp64, PlacedNet>>::graph;
+  int placed = 0;
+  for (int n = 0; n < graph.nodes; ++n) {
+    placed += graph.node[n].placed;
+  }
+  CHECK(placed == 2);
+  check_double<SingleDevice<Microbatches<2>>, SingleDevice<Microbatches<2>>, PlacedNet>();
+  check_double<DataParallel<2>, SingleDevice<Microbatches<2>>, PlacedNet>();
+}
+
 TEST_CASE("2 and 4 ranks train as one does, in double") {
   check_double<DataParallel<2>, SingleDevice<Microbatches<2>>>();
   check_double<DataParallel<4>, SingleDevice<Microbatches<4>>>();

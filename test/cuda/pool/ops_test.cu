@@ -48,7 +48,7 @@ void check_op(std::vector<Shape> const& inputs, Shape out, bool exact = true) {
   OpNeeds const needs = cuda_op.needs();
   CHECK(needs.input == host_op.needs().input);
   CHECK(needs.output == host_op.needs().output);
-  CHECK(needs.saved_bytes == host_op.needs().saved_bytes);
+  CHECK(needs.saved_bytes <= host_op.needs().saved_bytes);  // a byte a cell, where Host has four
   CHECK(needs.scratch_bytes == 0);
 
   // Host: channels-first, in ComputeType.
@@ -75,7 +75,7 @@ void check_op(std::vector<Shape> const& inputs, Shape out, bool exact = true) {
   auto const dy = test::random<T>(batch * out.elements(), 77);
   auto const exact_dy = test::in_compute(dy);
   std::vector<C> y(dy.size());
-  std::vector<std::byte> saved(static_cast<std::size_t>(needs.saved_bytes));
+  std::vector<std::byte> saved(static_cast<std::size_t>(host_op.needs().saved_bytes));
   DeviceArray<T> const device_y{device, static_cast<std::int64_t>(dy.size())};
   DeviceArray<T> const device_dy{device,
                                  test::channels_last(dy, batch, channels_of(out), pixels_of(out))};

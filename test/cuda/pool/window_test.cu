@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -68,6 +69,21 @@ TEST_CASE("windows_over gives the windows over a cell, each as cells_under sees 
   }
 }
 
+/// The numbers, row by row of the image, of the cells that were chosen in each map's windows.
+template <class Cell>
+std::vector<Cell> in_windows(std::vector<std::int32_t> const& index, PoolGeometry const& g) {
+  std::vector<Cell> cells;
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    int const place = static_cast<int>(i) % (g.out.height * g.out.width);
+    int const cell = index[i];
+    cells.push_back(
+        cell < 0 ? no_cell<Cell>
+                 : static_cast<Cell>(cell_in_window(g, place / g.out.width, place % g.out.width,
+                                                    cell / g.in.width, cell % g.in.width)));
+  }
+  return cells;
+}
+
 /// Random numbers with many ties, some NaNs and infinities; whole maps of minus infinity too.
 template <class T>
 std::vector<T> difficult(std::int64_t n, std::int64_t map) {
@@ -85,7 +101,8 @@ std::vector<T> difficult(std::int64_t n, std::int64_t map) {
   return x;
 }
 
-TEST_CASE_TEMPLATE("max_pool chooses the cells that Host chooses", T, float, double, BFloat16) {
+template <class T, class Cell>
+void check_max_pool() {
   cuda::RankDevice device{cuda::Device{0}};
   host::Team team{1};
   int const batch = 3;
@@ -109,20 +126,108 @@ TEST_CASE_TEMPLATE("max_pool chooses the cells that Host chooses", T, float, dou
         DeviceArray<T> const device_x{
             device, test::channels_last(stored, batch, channels, pixels(g.in)), start};
         DeviceArray<T> const device_y{device, out, start};
-        DeviceArray<std::int32_t> const device_index{device, out, start};
+        DeviceArray<Cell> const chosen{device, out, start};
         DeviceArray<T> const device_dy{
             device, test::channels_last(dy, batch, channels, pixels(g.out)), start};
         DeviceArray<T> const device_dx{device, in, start};
         cuda::max_pool_forward(device.compute, g, batch, device_x.data(), device_y.data(),
-                               device_index.data());
-        cuda::max_pool_gradient(device.compute, g, batch, device_dy.data(), device_index.data(),
+                               chosen.data());
+        cuda::max_pool_gradient(device.compute, g, batch, device_dy.data(), chosen.data(),
                                 device_dx.data());
         auto const last = [&](auto const& values, Extent2d extent) {
           return test::channels_last(values, batch, channels, pixels(extent));
         };
         CHECK(test::same_numbers(device_y.host(), last(test::rounded_to<T>(y), g.out)));
-        CHECK(device_index.host() == last(index, g.out));
+        CHECK(chosen.host() == last(in_windows<Cell>(index, g), g.out));
         CHECK(test::same_bits(device_dx.host(), last(test::rounded_to<T>(dx), g.in)));
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("max_pool chooses the cells that Host chooses", T, float, double, BFloat16) {
+  check_max_pool<T, std::uint8_t>();
+  check_max_pool<T, std::int32_t>();
+}
+
+/// Pixels with more channels than the op's, of which the op's are a slice.
+template <class T>
+struct Slice {
+  Slice(cuda::RankDevice& device, std::int64_t count, int own, int all, int from)
+      : pixels{count / own}, channels{own}, stride{all}, first{from} {
+    wide.emplace(device, std::vector<T>(static_cast<std::size_t>(pixels * all),
+                                        cuda::store<T>(ComputeType<T>{42})));
+  }
+  T* data() const { return wide->data() + first; }
+  void set(cuda::RankDevice& device, std::vector<T> const& narrow) {
+    std::vector<T> values = wide->host();
+    for (std::int64_t i = 0; i < pixels * channels; ++i) {
+      values[static_cast<std::size_t>(i / channels * stride + first + i % channels)] =
+          narrow[static_cast<std::size_t>(i)];
+    }
+    wide.emplace(device, values);
+  }
+  /// The slice; and counts the neighbours that are no longer what they were.
+  std::vector<T> host(int& changed) const {
+    std::vector<T> values = wide->host();
+    std::vector<T> narrow;
+    for (std::int64_t i = 0; i < pixels * stride; ++i) {
+      bool const own = i % stride >= first && i % stride < first + channels;
+      T const value = values[static_cast<std::size_t>(i)];
+      changed += !own && cuda::load(value) != ComputeType<T>{42};
+      if (own) {
+        narrow.push_back(value);
+      }
+    }
+    return narrow;
+  }
+
+  std::int64_t pixels;
+  int channels, stride, first;
+  std::optional<DeviceArray<T>> wide;
+};
+
+// The same with y in a slice of wider pixels, on and off the 16 bytes.
+TEST_CASE_TEMPLATE("pools write into slices of a Concat, and read dy there", T, float, BFloat16) {
+  cuda::RankDevice device{cuda::Device{0}};
+  int const batch = 2;
+  for (Case const& c : cases) {
+    for (int const channels : channel_counts) {
+      for (int const first : {8, 3}) {
+        PoolGeometry const g = geometry(c, channels);
+        std::int64_t const in = std::int64_t{batch} * channels * pixels(g.in);
+        std::int64_t const out = std::int64_t{batch} * channels * pixels(g.out);
+        if (out == 0) {
+          continue;
+        }
+        int const stride = (channels + first + 7) / 8 * 8 + (first == 8 ? 8 : 5);
+        DeviceArray<T> const x{device, test::random<T>(in, 1)};
+        std::vector<T> const dy = test::random<T>(out, 2);
+        DeviceArray<T> const whole_dy{device, dy};
+        DeviceArray<T> const y{device, out};
+        DeviceArray<T> const dx{device, in};
+        DeviceArray<T> const dx_of_slice{device, in};
+        DeviceArray<std::uint8_t> const chosen{device, out};
+        Slice<T> slice{device, out, channels, stride, first};
+        int changed = 0;
+        cuda::max_pool_forward(device.compute, g, batch, x.data(), y.data(), chosen.data());
+        cuda::max_pool_forward(device.compute, g, batch, x.data(), slice.data(), chosen.data(),
+                               stride);
+        CHECK(test::same_bits(slice.host(changed), y.host()));
+        cuda::avg_pool_forward(device.compute, g, batch, true, x.data(), y.data());
+        cuda::avg_pool_forward(device.compute, g, batch, true, x.data(), slice.data(), stride);
+        CHECK(test::same_bits(slice.host(changed), y.host()));
+        slice.set(device, dy);
+        cuda::max_pool_gradient(device.compute, g, batch, whole_dy.data(), chosen.data(),
+                                dx.data());
+        cuda::max_pool_gradient(device.compute, g, batch, slice.data(), chosen.data(),
+                                dx_of_slice.data(), stride);
+        CHECK(test::same_bits(dx_of_slice.host(), dx.host()));
+        cuda::avg_pool_gradient(device.compute, g, batch, true, whole_dy.data(), dx.data());
+        cuda::avg_pool_gradient(device.compute, g, batch, true, slice.data(), dx_of_slice.data(),
+                                stride);
+        CHECK(test::same_bits(dx_of_slice.host(), dx.host()));
+        CHECK(changed == 0);
       }
     }
   }

@@ -6,21 +6,11 @@
 
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
-#include <tandem/core/geometry.hpp>
 #include <tandem/kernels/channels_last/channel_vectors.hpp>
+#include <tandem/kernels/functors/window_cells.hpp>
 
 namespace tandem::host::channels_last {
-
-/// What a window of padding only saves: no cell of the image.
-template <class Cell>
-inline constexpr Cell no_cell = std::numeric_limits<Cell>::max();
-
-/// Whether the cells of a window, and no_cell, can be told apart in a byte.
-constexpr bool cell_fits_byte(Window const& window) {
-  return window.kernel.height * window.kernel.width <= 255;
-}
 
 /// 16 numbers of cells.
 struct WindowCells {

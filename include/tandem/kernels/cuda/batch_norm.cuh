@@ -75,21 +75,26 @@ struct BatchNormSource {
   P epsilon;
   bool running;
 
-  template <class Real>
-  TANDEM_HOST_DEVICE Real inverse(int column) const {
+  template <class Real, int N>
+  TANDEM_HOST_DEVICE void inverses(int column, Real (&inverse)[N]) const {
     using std::sqrt;
-    Real const s = static_cast<Real>(spread[column]);
-    return running ? Real{1} / sqrt(s + static_cast<Real>(epsilon)) : s;
+    load_constants(spread + column, inverse);
+    for (int v = 0; running && v < N; ++v) {
+      inverse[v] = Real{1} / sqrt(inverse[v] + static_cast<Real>(epsilon));
+    }
   }
 
   template <class T, int N>
   TANDEM_HOST_DEVICE BatchNormColumns<T, N> columns(int column) const {
     using Real = ComputeType<T>;
     BatchNormColumns<T, N> result;
+    Real inverse[N];
+    inverses(column, inverse);
+    load_constants(center + column, result.center);
+    load_constants(gain + column, result.scale);
+    load_constants(bias + column, result.shift);
     for (int v = 0; v < N; ++v) {
-      result.center[v] = static_cast<Real>(center[column + v]);
-      result.scale[v] = inverse<Real>(column + v) * static_cast<Real>(gain[column + v]);
-      result.shift[v] = static_cast<Real>(bias[column + v]);
+      result.scale[v] *= inverse[v];
     }
     return result;
   }
@@ -103,6 +108,7 @@ struct BatchNormMap {
 
   T const* x;
   T* y;
+  RowStrides strides;
   BatchNormSource<P> source;
   bool relu;
   bool whole;
@@ -110,21 +116,26 @@ struct BatchNormMap {
   TANDEM_HOST_DEVICE Columns columns(int column) const {
     return source.template columns<T, N>(column);
   }
-  TANDEM_HOST_DEVICE Values values(std::int64_t at) const { return load_columns<N>(x + at, whole); }
-  TANDEM_HOST_DEVICE void put(std::int64_t at, Columns const& columns, Values values) const {
+  TANDEM_HOST_DEVICE Values values(std::int64_t row, int column) const {
+    return load_columns<N>(x + row * strides.x + column, whole);
+  }
+  TANDEM_HOST_DEVICE void put(std::int64_t row, int column, Columns const& columns,
+                              Values values) const {
     for (int v = 0; v < N; ++v) {
       Real const r = columns.affine(v, values.value[v]);
       values.value[v] = store<T>(relu ? Rectify{}(r) : r);
     }
-    store_columns<N>(y + at, values, whole);
+    store_columns<N>(y + row * strides.y + column, values, whole);
   }
 };
 
 template <class T, class P>
 void batch_norm_apply(Stream const& stream, T const* x, std::int64_t rows, int channels,
-                      BatchNormSource<P> const& source, bool relu, T* y) {
+                      BatchNormSource<P> const& source, bool relu, T* y, RowStrides own) {
+  RowStrides const strides = own.of(channels);
+  bool const whole = aligned(x, y) && strides.keep_aligned<T>();
   column_map<T>(stream, rows, channels, [=](auto width) {
-    return BatchNormMap<T, decltype(width)::value, P>{x, y, source, relu, aligned(x, y)};
+    return BatchNormMap<T, decltype(width)::value, P>{x, y, strides, source, relu, whole};
   });
 }
 
@@ -139,7 +150,8 @@ constexpr std::int64_t batch_norm_scratch_bytes(std::int64_t rows, int channels)
 /// y = (x - mean(x)) / sqrt(var(x) + epsilon) * gain + bias, each channel over the rows; then
 /// max(y, 0) with @p relu.
 ///
-/// Shapes: x (rows, C), gain, bias (C); y (rows, C), which may be x if x is not needed again.
+/// Shapes: x (rows, C), gain, bias (C); y (rows, C), which may be x if x is not needed again; both
+///         may be slices of wider rows.
 /// Saves:  mean, inverse deviation and biased variance.
 /// Cost:   reads x twice, writes y once; bound by memory. Three launches.
 /// Order:  that of batch_norm_moments.
@@ -147,16 +159,17 @@ constexpr std::int64_t batch_norm_scratch_bytes(std::int64_t rows, int channels)
 template <class T, class P>
 void batch_norm_forward(Stream const& stream, T const* x, std::int64_t rows, int channels,
                         P const* gain, P const* bias, P epsilon, bool relu, T* y,
-                        BatchNormSaved<P> const& saved, std::byte* scratch) {
+                        BatchNormSaved<P> const& saved, std::byte* scratch,
+                        RowStrides strides = {}) {
   if (rows == 0) {
     return;
   }
   batch_norm_moments(stream, x, rows, channels, epsilon, saved.mean, saved.inverse_deviation,
-                     saved.variance, scratch);
+                     saved.variance, scratch, strides.x);
   detail::batch_norm_apply(
       stream, x, rows, channels,
       detail::BatchNormSource<P>{gain, bias, saved.mean, saved.inverse_deviation, epsilon, false},
-      relu, y);
+      relu, y, strides);
 }
 
 }  // namespace tandem::cuda

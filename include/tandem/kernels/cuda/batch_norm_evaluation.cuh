@@ -35,6 +35,7 @@ struct BatchNormEvaluationGradientMap {
   T const* x;
   T const* dy;
   T* dx;
+  RowStrides strides;
   BatchNormSource<P> source;
   bool relu;
   bool whole;
@@ -42,21 +43,22 @@ struct BatchNormEvaluationGradientMap {
   TANDEM_HOST_DEVICE Columns columns(int column) const {
     return source.template columns<T, N>(column);
   }
-  TANDEM_HOST_DEVICE Values values(std::int64_t at) const {
+  TANDEM_HOST_DEVICE Values values(std::int64_t row, int column) const {
     Values result{};
-    result.dy = load_columns<N>(dy + at, whole);
+    result.dy = load_columns<N>(dy + row * strides.y + column, whole);
     if (relu) {
-      result.x = load_columns<N>(x + at, whole);
+      result.x = load_columns<N>(x + row * strides.x + column, whole);
     }
     return result;
   }
-  TANDEM_HOST_DEVICE void put(std::int64_t at, Columns const& columns, Values const& values) const {
+  TANDEM_HOST_DEVICE void put(std::int64_t row, int column, Columns const& columns,
+                              Values const& values) const {
     Pack<T, N> result;
     for (int v = 0; v < N; ++v) {
       bool const masked = relu && columns.masks(v, values.x.value[v]);
       result.value[v] = store<T>(masked ? Real{0} : load(values.dy.value[v]) * columns.scale[v]);
     }
-    store_columns<N>(dx + at, result, whole);
+    store_columns<N>(dx + row * strides.x + column, result, whole);
   }
 };
 
@@ -70,27 +72,31 @@ template <class T, class P>
 void batch_norm_evaluation_forward(Stream const& stream, T const* x, std::int64_t rows,
                                    int channels, P const* gain, P const* bias,
                                    P const* running_mean, P const* running_variance, P epsilon,
-                                   bool relu, T* y) {
+                                   bool relu, T* y, RowStrides strides = {}) {
   detail::batch_norm_apply(
       stream, x, rows, channels,
       detail::BatchNormSource<P>{gain, bias, running_mean, running_variance, epsilon, true}, relu,
-      y);
+      y, strides);
 }
 
 /// dx = dy * gain / sqrt(running_variance + epsilon), and 0 where a fused ReLU had no y > 0.
 ///
 /// Shapes: x, dy (rows, C), the others (C); dx (rows, C), which may be dy. Only @p relu reads x.
+///         Strides: x's, also dx's, and dy's.
 /// Cost:   reads and writes each element once; bound by memory.
 template <class T, class P>
 void batch_norm_evaluation_input_gradient(Stream const& stream, T const* x, T const* dy,
                                           std::int64_t rows, int channels, P const* gain,
                                           P const* bias, P const* running_mean,
-                                          P const* running_variance, P epsilon, bool relu, T* dx) {
+                                          P const* running_variance, P epsilon, bool relu, T* dx,
+                                          RowStrides own = {}) {
+  RowStrides const strides = own.of(channels);
+  bool const whole = aligned(dy, dx) && (!relu || aligned(x)) && strides.keep_aligned<T>();
+  detail::BatchNormSource<P> const source{gain,    bias, running_mean, running_variance,
+                                          epsilon, true};
   column_map<T>(stream, rows, channels, [=](auto width) {
     return detail::BatchNormEvaluationGradientMap<T, decltype(width)::value, P>{
-        x,    dy,
-        dx,   {gain, bias, running_mean, running_variance, epsilon, true},
-        relu, aligned(dy, dx) && (!relu || aligned(x))};
+        x, dy, dx, strides, source, relu, whole};
   });
 }
 

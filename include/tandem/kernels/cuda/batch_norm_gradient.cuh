@@ -41,12 +41,14 @@ struct BatchNormGradientInput {
 
   T const* x;
   T const* dy;
+  RowStrides strides;
   BatchNormSource<P> source;
   bool relu;
   bool whole;
 
-  TANDEM_HOST_DEVICE Values values(std::int64_t at) const {
-    return {load_columns<N>(x + at, whole), load_columns<N>(dy + at, whole)};
+  TANDEM_HOST_DEVICE Values values(std::int64_t row, int column) const {
+    return {load_columns<N>(x + row * strides.x + column, whole),
+            load_columns<N>(dy + row * strides.y + column, whole)};
   }
   TANDEM_HOST_DEVICE Real gradient(BatchNormColumns<T, N> const& columns, Values const& values,
                                    int v) const {
@@ -108,14 +110,18 @@ struct BatchNormGradientMap : BatchNormGradientInput<T, N, P> {
     Columns result;
     result.affine = this->source.template columns<T, N>(column);
     Real const count = static_cast<Real>(rows);
+    Real inverse[N];
+    this->source.inverses(column, inverse);
+    load_constants(sum_dy + column, result.offset);
+    load_constants(sum_dy_x + column, result.slope);
     for (int v = 0; v < N; ++v) {
-      Real const inverse = this->source.template inverse<Real>(column + v);
-      result.offset[v] = static_cast<Real>(sum_dy[column + v]) / count;
-      result.slope[v] = static_cast<Real>(sum_dy_x[column + v]) / count * inverse * inverse;
+      result.offset[v] /= count;
+      result.slope[v] = result.slope[v] / count * inverse[v] * inverse[v];
     }
     return result;
   }
-  TANDEM_HOST_DEVICE void put(std::int64_t at, Columns const& columns, Values const& values) const {
+  TANDEM_HOST_DEVICE void put(std::int64_t row, int column, Columns const& columns,
+                              Values const& values) const {
     BatchNormColumns<T, N> const& affine = columns.affine;
     Pack<T, N> result;
     for (int v = 0; v < N; ++v) {
@@ -123,7 +129,7 @@ struct BatchNormGradientMap : BatchNormGradientInput<T, N, P> {
       Real const distance = load(values.x.value[v]) - affine.center[v];
       result.value[v] = store<T>((rest - distance * columns.slope[v]) * affine.scale[v]);
     }
-    store_columns<N>(dx + at, result, this->whole);
+    store_columns<N>(dx + row * this->strides.x + column, result, this->whole);
   }
 };
 
@@ -154,21 +160,24 @@ TANDEM_KERNEL void batch_norm_weight_gradient_kernel(BatchNormSaved<P> saved, in
 
 /// saved.sum_dy = sum(dy), saved.sum_dy_x = sum(dy (x - mean)), each channel over the rows.
 ///
-/// Shapes: x, dy (rows, C), gain, bias (C).
+/// Shapes: x, dy (rows, C), which may be slices of wider rows, gain, bias (C).
 /// Cost:   reads x and dy once; bound by memory. One launch, or two where the rows are many.
 /// Order:  that of column_reduction.
 /// @pre    scratch has batch_norm_scratch_bytes<T>(rows, C)
 template <class T, class P>
 void batch_norm_gradient_sums(Stream const& stream, T const* x, T const* dy, std::int64_t rows,
                               int channels, P const* gain, P const* bias, bool relu,
-                              BatchNormSaved<P> const& saved, std::byte* scratch) {
+                              BatchNormSaved<P> const& saved, std::byte* scratch,
+                              RowStrides own = {}) {
   detail::BatchNormSource<P> const source{gain, bias, saved.mean, saved.inverse_deviation,
                                           P{0}, false};
+  RowStrides const strides = own.of(channels);
+  bool const whole = aligned(x, dy) && strides.keep_aligned<T>();
   column_reduction<T>(
       stream, rows, channels, scratch,
       [=](auto width) {
         return detail::BatchNormSumsTerm<T, decltype(width)::value, P>{
-            {x, dy, source, relu, aligned(x, dy)}};
+            {x, dy, strides, source, relu, whole}};
       },
       detail::BatchNormSumsResult<P>{saved.sum_dy, saved.sum_dy_x});
 }
@@ -176,18 +185,21 @@ void batch_norm_gradient_sums(Stream const& stream, T const* x, T const* dy, std
 /// The gradient of batch_norm_forward to x, through mean and variance also:
 /// dx = gain / deviation * (dy - mean(dy) - xhat mean(dy xhat)), xhat = (x - mean) / deviation.
 ///
-/// Shapes: x, dy (rows, C), gain, bias (C); dx (rows, C), which may be dy.
+/// Shapes: x, dy (rows, C), gain, bias (C); dx (rows, C), which may be dy. Strides: x's, also dx's,
+///         and dy's.
 /// Cost:   reads x and dy once, writes dx once; bound by memory.
 /// @pre    batch_norm_gradient_sums has left its sums in @p saved
 template <class T, class P>
 void batch_norm_input_gradient(Stream const& stream, T const* x, T const* dy, std::int64_t rows,
                                int channels, P const* gain, P const* bias, bool relu,
-                               BatchNormSaved<P> const& saved, T* dx) {
+                               BatchNormSaved<P> const& saved, T* dx, RowStrides own = {}) {
   detail::BatchNormSource<P> const source{gain, bias, saved.mean, saved.inverse_deviation,
                                           P{0}, false};
+  RowStrides const strides = own.of(channels);
+  bool const whole = aligned(x, dy, dx) && strides.keep_aligned<T>();
   column_map<T>(stream, rows, channels, [=](auto width) {
     return detail::BatchNormGradientMap<T, decltype(width)::value, P>{
-        {x, dy, source, relu, aligned(x, dy, dx)}, saved.sum_dy, saved.sum_dy_x, rows, dx};
+        {x, dy, strides, source, relu, whole}, saved.sum_dy, saved.sum_dy_x, rows, dx};
   });
 }
 

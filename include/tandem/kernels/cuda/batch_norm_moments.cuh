@@ -4,8 +4,8 @@
 /// @file
 /// Mean and variance of each column of a (rows, columns) matrix, safe where |mean| >> deviation.
 ///
-/// A chunk's values are counted from its first row, so that a common offset costs no digits; within
-/// it means and squares of distances are updated in groups of four rows and merged pairwise.
+/// Values are counted from the first row, so that a common offset costs no digits; within a chunk
+/// means and squares of distances are updated in groups of four rows and merged pairwise.
 /// Sources: Welford, Technometrics 4 (1962); Chan, Golub, LeVeque, Am. Stat. 37 (1983).
 
 #include <cstddef>
@@ -69,10 +69,10 @@ struct Moments {
   }
 };
 
-/// partial (2, chunks, columns): each chunk's mean, from its first row's value, and squares.
+/// partial (2, chunks, columns): each chunk's mean, from the first row's value, and squares.
 template <class T, int N>
-TANDEM_KERNEL void column_moments_kernel(T const* x, bool whole, ColumnTiles tiles,
-                                         ComputeType<T>* partial) {
+TANDEM_KERNEL void column_moments_kernel(T const* x, std::int64_t stride, bool whole,
+                                         ColumnTiles tiles, ComputeType<T>* partial) {
   using Real = ComputeType<T>;
   constexpr int together = 4;
   __shared__ Moments<Real, N> shared[column_threads];
@@ -83,9 +83,8 @@ TANDEM_KERNEL void column_moments_kernel(T const* x, bool whole, ColumnTiles til
   std::int64_t row = place.begin + place.down;
   if (place.works && row < place.end) {
     T const* const column = x + place.column;
-    Pack<Real, N> const origin =
-        loaded(load_columns<N>(column + place.begin * tiles.columns, whole));
-    Pack<Real, N> const own = loaded(load_columns<N>(column + row * tiles.columns, whole));
+    Pack<Real, N> const origin = loaded(load_columns<N>(column, whole));
+    Pack<Real, N> const own = loaded(load_columns<N>(column + row * stride, whole));
     for (int v = 0; v < N; ++v) {
       moments.mean[v] = own.value[v] - origin.value[v];
     }
@@ -95,7 +94,7 @@ TANDEM_KERNEL void column_moments_kernel(T const* x, bool whole, ColumnTiles til
       for (int i = 0; i < together; ++i) {
         std::int64_t const at = row + i * tiles.down;
         if (at < place.end) {
-          packs[i] = load_columns<N>(column + at * tiles.columns, whole);
+          packs[i] = load_columns<N>(column + at * stride, whole);
           used = i + 1;
         }
       }
@@ -131,12 +130,9 @@ TANDEM_KERNEL void moments_combine_kernel(T const* x, ComputeType<T> const* part
   int const first = static_cast<int>(blockIdx.x) * combine_columns;
   int const column = first + thread % combine_columns;
   int const chunks = column < tiles.columns ? tiles.chunks : 0;
-  double const origin = chunks > 0 ? static_cast<double>(load(x[column])) : 0.0;
   // From the first row of all to the mean of a chunk.
   auto const distance = [=](int chunk) {
-    std::int64_t const at = chunk * tiles.chunk_rows * tiles.columns + column;
-    return static_cast<double>(load(x[at])) - origin +
-           static_cast<double>(partial[std::int64_t{chunk} * tiles.columns + column]);
+    return static_cast<double>(partial[std::int64_t{chunk} * tiles.columns + column]);
   };
   auto const count = [=](int chunk) {
     std::int64_t const rest = tiles.rows - chunk * tiles.chunk_rows;
@@ -179,20 +175,24 @@ constexpr std::int64_t batch_norm_moments_scratch_bytes(std::int64_t rows, int c
 
 /// mean, variance (biased) and 1 / sqrt(variance + epsilon) of each column.
 ///
-/// Shapes: x (rows, columns); mean, inverse_deviation, variance (columns).
+/// Shapes: x (rows, columns), rows @p stride elements apart (0: columns); mean, inverse_deviation,
+///         variance (columns).
 /// Cost:   reads x once; bound by memory. Two launches.
 /// Order:  a thread takes every down-th row of its chunk in groups of four; then the threads of a
 ///         block as a binary tree; then 32 lanes the chunks, in double; then CUB adds the warp.
 /// @pre    rows >= 1; scratch has batch_norm_moments_scratch_bytes<T>(rows, columns)
 template <class T, class P>
 void batch_norm_moments(Stream const& stream, T const* x, std::int64_t rows, int columns, P epsilon,
-                        P* mean, P* inverse_deviation, P* variance, std::byte* scratch) {
+                        P* mean, P* inverse_deviation, P* variance, std::byte* scratch,
+                        std::int64_t stride = 0) {
+  RowStrides const strides = RowStrides{stride, stride}.of(columns);
+  bool const whole = aligned(x) && strides.keep_aligned<T>();
   ColumnTiles const tiles = column_tiles<T>(rows, columns);
   Grid const grid{static_cast<unsigned>(tiles.groups), static_cast<unsigned>(tiles.chunks)};
   auto* const partial = reinterpret_cast<ComputeType<T>*>(scratch);
   with_column_vector<T>(columns, [&](auto width) {
     launch(detail::column_moments_kernel<T, decltype(width)::value>, grid, column_threads, stream,
-           x, aligned(x), tiles, partial);
+           x, strides.x, whole, tiles, partial);
   });
   launch(detail::moments_combine_kernel<T, P>, blocks_for(columns, detail::combine_columns),
          detail::combine_columns * detail::combine_lanes, stream, x, partial, tiles, epsilon, mean,

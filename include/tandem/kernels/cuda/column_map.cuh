@@ -21,16 +21,16 @@ namespace detail {
 /// so that they stay in registers.
 template <int Rows, class Map>
 TANDEM_HOST_DEVICE void put_rows(Map const& map, typename Map::Columns const& columns,
-                                 std::int64_t at, std::int64_t stride) {
-  typename Map::Values const values = map.values(at);
+                                 std::int64_t row, int step, int column) {
+  typename Map::Values const values = map.values(row, column);
   if constexpr (Rows > 1) {
-    put_rows<Rows - 1>(map, columns, at + stride, stride);
+    put_rows<Rows - 1>(map, columns, row + step, step, column);
   }
-  map.put(at, columns, values);
+  map.put(row, column, columns, values);
 }
 
-/// Map has types Columns and Values, and columns(first column), values(first element) and
-/// put(first element, columns, values).
+/// Map has types Columns and Values, and columns(first column), values(row, first column) and
+/// put(row, first column, columns, values).
 template <int N, class Map>
 TANDEM_KERNEL void column_map_kernel(Map map, ColumnTiles tiles) {
   constexpr int together = rows_together<typename Map::Values, N>;
@@ -41,15 +41,11 @@ TANDEM_KERNEL void column_map_kernel(Map map, ColumnTiles tiles) {
     return;
   }
   typename Map::Columns const columns = map.columns(place.column);
-  std::int64_t const stride = std::int64_t{tiles.down} * tiles.columns;
-  std::int64_t at = row * tiles.columns + place.column;
   for (; row + (together - 1) * tiles.down < place.end; row += together * tiles.down) {
-    put_rows<together>(map, columns, at, stride);
-    at += together * stride;
+    put_rows<together>(map, columns, row, tiles.down, place.column);
   }
   for (; row < place.end; row += tiles.down) {
-    put_rows<1>(map, columns, at, stride);
-    at += stride;
+    put_rows<1>(map, columns, row, tiles.down, place.column);
   }
 }
 

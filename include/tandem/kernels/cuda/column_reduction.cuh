@@ -81,8 +81,8 @@ __device__ void merge_down(ColumnTiles const& tiles, ColumnPlace const& place, M
   }
 }
 
-/// Term has types Columns and Values, `sums`, and columns(first column), values(first element) and
-/// add(columns, values, sum), which adds one row's terms to sum[sums][N].
+/// Term has types Columns and Values, `sums`, and columns(first column), values(row, first column)
+/// and add(columns, values, sum), which adds one row's terms to sum[sums][N].
 template <int N, class Real, class Term, class Result>
 TANDEM_KERNEL void column_sums_kernel(Term term, ColumnTiles tiles, Real* partial, Result result) {
   constexpr int sums = Term::sums;
@@ -95,21 +95,17 @@ TANDEM_KERNEL void column_sums_kernel(Term term, ColumnTiles tiles, Real* partia
   std::int64_t row = place.begin + place.down;
   if (place.works && row < place.end) {
     typename Term::Columns const columns = term.columns(place.column);
-    std::int64_t const stride = std::int64_t{tiles.down} * tiles.columns;
-    std::int64_t at = row * tiles.columns + place.column;
     for (; row + (together - 1) * tiles.down < place.end; row += together * tiles.down) {
       typename Term::Values values[together];
       for (int i = 0; i < together; ++i) {
-        values[i] = term.values(at + i * stride);
+        values[i] = term.values(row + i * tiles.down, place.column);
       }
       for (int i = 0; i < together; ++i) {
         term.add(columns, values[i], sum);
       }
-      at += together * stride;
     }
     for (; row < place.end; row += tiles.down) {
-      term.add(columns, term.values(at), sum);
-      at += stride;
+      term.add(columns, term.values(row, place.column), sum);
     }
   }
   for (int s = 0; s < sums; ++s) {

@@ -28,10 +28,13 @@ struct ColumnSumTerm {
   static constexpr int sums = 1;
 
   T const* x;
+  int width;
   bool whole;
 
   TANDEM_HOST_DEVICE Columns columns(int /*column*/) const { return {}; }
-  TANDEM_HOST_DEVICE Values values(std::int64_t at) const { return load_columns<N>(x + at, whole); }
+  TANDEM_HOST_DEVICE Values values(std::int64_t row, int column) const {
+    return load_columns<N>(x + row * width + column, whole);
+  }
   TANDEM_HOST_DEVICE void add(Columns const& /*columns*/, Values const& values,
                               Real (&sum)[sums][N]) const {
     for (int v = 0; v < N; ++v) {
@@ -61,21 +64,23 @@ struct AddBiasMap {
 
   T* y;
   P const* bias;
+  int width;
   bool whole;
 
   TANDEM_HOST_DEVICE Columns columns(int column) const {
     Columns result;
-    for (int v = 0; v < N; ++v) {
-      result.bias[v] = static_cast<Real>(bias[column + v]);
-    }
+    load_constants(bias + column, result.bias);
     return result;
   }
-  TANDEM_HOST_DEVICE Values values(std::int64_t at) const { return load_columns<N>(y + at, whole); }
-  TANDEM_HOST_DEVICE void put(std::int64_t at, Columns const& columns, Values values) const {
+  TANDEM_HOST_DEVICE Values values(std::int64_t row, int column) const {
+    return load_columns<N>(y + row * width + column, whole);
+  }
+  TANDEM_HOST_DEVICE void put(std::int64_t row, int column, Columns const& columns,
+                              Values values) const {
     for (int v = 0; v < N; ++v) {
       values.value[v] = store<T>(load(values.value[v]) + columns.bias[v]);
     }
-    store_columns<N>(y + at, values, whole);
+    store_columns<N>(y + row * width + column, values, whole);
   }
 };
 
@@ -99,7 +104,7 @@ void column_sum(Stream const& stream, T const* x, std::int64_t rows, int columns
   column_reduction<T>(
       stream, rows, columns, scratch,
       [=](auto width) {
-        return detail::ColumnSumTerm<T, decltype(width)::value>{x, aligned(x)};
+        return detail::ColumnSumTerm<T, decltype(width)::value>{x, columns, aligned(x)};
       },
       detail::ColumnSumResult<P>{out, accumulate});
 }
@@ -111,7 +116,7 @@ void column_sum(Stream const& stream, T const* x, std::int64_t rows, int columns
 template <class T, class P>
 void add_bias(Stream const& stream, T* y, P const* bias, std::int64_t rows, int columns) {
   column_map<T>(stream, rows, columns, [=](auto width) {
-    return detail::AddBiasMap<T, decltype(width)::value, P>{y, bias, aligned(y)};
+    return detail::AddBiasMap<T, decltype(width)::value, P>{y, bias, columns, aligned(y)};
   });
 }
 

@@ -36,11 +36,27 @@ constexpr int column_vector(int columns) {
   return columns % full_pack<T> == 0 ? full_pack<T> : 1;
 }
 
+/// Elements from row to row of what an op reads and of what it writes, where these are slices of
+/// wider rows; 0: its own columns.
+struct RowStrides {
+  std::int64_t x = 0;
+  std::int64_t y = 0;
+
+  [[nodiscard]] constexpr RowStrides of(std::int64_t columns) const {
+    return {x > 0 ? x : columns, y > 0 ? y : columns};
+  }
+  /// Whether rows that begin aligned stay so.
+  template <class T>
+  [[nodiscard]] constexpr bool keep_aligned() const {
+    return x % full_pack<T> == 0 && y % full_pack<T> == 0;
+  }
+};
+
 namespace detail {
 
 /// Grows with the rows, but need not divide them.
 constexpr std::int64_t wanted_chunks(ColumnTiles const& tiles) {
-  constexpr std::int64_t blocks = 1024;
+  constexpr std::int64_t blocks = 512;
   std::int64_t const least = std::int64_t{8} * tiles.down;
   std::int64_t const most = tiles.groups < blocks ? blocks / tiles.groups : 1;
   std::int64_t const wanted = (tiles.rows + least - 1) / least;
@@ -49,8 +65,8 @@ constexpr std::int64_t wanted_chunks(ColumnTiles const& tiles) {
 
 }  // namespace detail
 
-/// Tiles of at most 1024 blocks (eight for each multiprocessor of the largest GPUs), in which a
-/// thread has 8 rows before there is a second chunk.
+/// Tiles of at most 512 blocks (some four for each multiprocessor of the largest GPUs, which is
+/// what fits there at once), in which a thread has 8 rows before there is a second chunk.
 /// @pre columns >= 1
 template <class T>
 constexpr ColumnTiles column_tiles(std::int64_t rows, int columns) {
@@ -101,6 +117,16 @@ TANDEM_HOST_DEVICE Pack<T, N> load_columns(T const* x, bool whole) {
     pack.value[i] = x[i];
   }
   return pack;
+}
+
+/// @p N constants of neighbouring columns, at once if they are aligned.
+template <class Real, int N, class P>
+TANDEM_HOST_DEVICE void load_constants(P const* x, Real (&to)[N]) {
+  bool const whole = N % full_pack<P> == 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
+  Pack<P, N> const pack = load_columns<N>(x, whole);
+  for (int i = 0; i < N; ++i) {
+    to[i] = static_cast<Real>(pack.value[i]);
+  }
 }
 
 template <int N, class T>

@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include <tandem/core/bfloat16.hpp>
 #include <tandem/core/config.hpp>
 
 namespace tandem::cuda {
@@ -23,6 +24,13 @@ TANDEM_HOST_DEVICE constexpr ComputeType<T> load(T x) {
 /// A result as it is stored, rounded once, to nearest.
 template <class T>
 TANDEM_HOST_DEVICE constexpr T store(ComputeType<T> x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<T, BFloat16>) {  // one instruction in place of six
+    BFloat16 rounded;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(x));
+    return rounded;
+  }
+#endif
   return static_cast<T>(x);
 }
 

@@ -142,15 +142,18 @@ template <class T, class P>
 void batch_norm_joint_input_gradient(Stream const& stream, T const* x, T const* dy,
                                      std::int64_t rows, int channels, P const* gain, P const* bias,
                                      bool relu, BatchNormSaved<P> const& saved,
-                                     BatchNormSums const& sums, T* dx, std::byte* scratch) {
+                                     BatchNormSums const& sums, T* dx, std::byte* scratch,
+                                     RowStrides own = {}) {
   P* const mean_dy = reinterpret_cast<P*>(scratch);
   P* const mean_dy_x = mean_dy + channels;
   each(stream, channels, detail::PutGradientMeans<P>{sums, mean_dy, mean_dy_x});
   detail::BatchNormSource<P> const source{gain, bias, saved.mean, saved.inverse_deviation,
                                           P{0}, false};
+  RowStrides const strides = own.of(channels);
+  bool const whole = aligned(x, dy, dx) && strides.keep_aligned<T>();
   column_map<T>(stream, rows, channels, [=](auto width) {
     return detail::BatchNormGradientMap<T, decltype(width)::value, P>{
-        {x, dy, source, relu, aligned(x, dy, dx)}, mean_dy, mean_dy_x, 1, dx};  // means of one row
+        {x, dy, strides, source, relu, whole}, mean_dy, mean_dy_x, 1, dx};  // means of one row
   });
 }
 

@@ -4,6 +4,8 @@
 /// @file
 /// Which cells a window covers, and which windows cover a cell.
 
+#include <limits>
+
 #include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
 
@@ -29,6 +31,24 @@ TANDEM_HOST_DEVICE constexpr CellRange cells_under(PoolGeometry const& g, int oh
   int const right = left + window.kernel.width;
   return {top > 0 ? top : 0, bottom < g.in.height ? bottom : g.in.height, left > 0 ? left : 0,
           right < g.in.width ? right : g.in.width};
+}
+
+/// What a window of padding only saves: no cell of the image.
+template <class Cell>
+inline constexpr Cell no_cell = std::numeric_limits<Cell>::max();
+
+/// Whether the cells of a window, and no_cell, can be told apart in a byte.
+constexpr bool cell_fits_byte(Window const& window) {
+  return window.kernel.height * window.kernel.width <= 255;
+}
+
+/// The number, in row order, of the cell at (@p h, @p w) in the window at (@p oh, @p ow).
+TANDEM_HOST_DEVICE constexpr int cell_in_window(PoolGeometry const& g, int oh, int ow, int h,
+                                                int w) {
+  Window const& window = g.window;
+  int const row = h - (oh * window.stride.height - window.padding.height);
+  int const column = w - (ow * window.stride.width - window.padding.width);
+  return row * window.kernel.width + column;
 }
 
 /// The positions of the window under which the cell at (@p h, @p w) lies.

@@ -20,7 +20,8 @@ namespace cuda {
 
 /// Statistics of the microbatch in training; running ones in evaluation and where frozen.
 ///
-/// Activations are (B, H, W, C), so a channel is a column of B H W rows. The gradient slots of the
+/// Activations are (B, H, W, C), so a channel is a column of B H W rows; x and y may be slices of
+/// wider pixels. The gradient slots of the
 /// running statistics receive share * (mean, unbiased variance), so that the sum over a step's
 /// microbatches is their average, whoever computed them. `saved` is a BatchNormSaved; the sums in
 /// it are made by input_gradient, or by weight_gradient where there is none.
@@ -37,6 +38,7 @@ class BatchNormOp {
         frozen_{setup.node.frozen},
         relu_{setup.node.relu},
         summed_{setup.wants_input_gradient},
+        strides_{RowStrides{setup.x_stride, setup.y_stride}.of(setup.node.in[0])},
         epsilon_{static_cast<P>(epsilon)} {}
 
   [[nodiscard]] OpNeeds needs() const {
@@ -48,10 +50,11 @@ class BatchNormOp {
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     if (p.training && !frozen_) {
       batch_norm_forward(p.device.compute, o.x[0], rows(p), channels_, gain(o), bias(o), epsilon_,
-                         relu_, o.y, saved(o), p.device.scratch);
+                         relu_, o.y, saved(o), p.device.scratch, strides_);
     } else {
       batch_norm_evaluation_forward(p.device.compute, o.x[0], rows(p), channels_, gain(o), bias(o),
-                                    running_mean(o), running_variance(o), epsilon_, relu_, o.y);
+                                    running_mean(o), running_variance(o), epsilon_, relu_, o.y,
+                                    strides_);
     }
   }
 
@@ -59,11 +62,11 @@ class BatchNormOp {
     if (frozen_) {
       batch_norm_evaluation_input_gradient(p.device.compute, o.x[0], o.dy, rows(p), channels_,
                                            gain(o), bias(o), running_mean(o), running_variance(o),
-                                           epsilon_, relu_, o.dx[0]);
+                                           epsilon_, relu_, o.dx[0], strides_);
     } else {
       sums(o, p);
       batch_norm_input_gradient(p.device.compute, o.x[0], o.dy, rows(p), channels_, gain(o),
-                                bias(o), relu_, saved(o), o.dx[0]);
+                                bias(o), relu_, saved(o), o.dx[0], strides_);
     }
   }
 
@@ -85,7 +88,7 @@ class BatchNormOp {
   }
   void sums(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     batch_norm_gradient_sums(p.device.compute, o.x[0], o.dy, rows(p), channels_, gain(o), bias(o),
-                             relu_, saved(o), p.device.scratch);
+                             relu_, saved(o), p.device.scratch, strides_);
   }
   static P const* gain(Operands<T, P> const& o) { return o.parameter[0]; }
   static P const* bias(Operands<T, P> const& o) { return o.parameter[1]; }
@@ -98,6 +101,7 @@ class BatchNormOp {
   bool frozen_;
   bool relu_;
   bool summed_;
+  RowStrides strides_;  // of x, also of dx; of y, also of dy
   P epsilon_;
 };
 

@@ -8,6 +8,7 @@
 #include <tandem/kernels/cuda/global_avg_pool.cuh>
 #include <tandem/kernels/cuda/max_pool.cuh>
 #include <tandem/kernels/cuda/subsample.cuh>
+#include <tandem/kernels/functors/window_cells.hpp>
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/subsample2d.hpp>
 #include <tandem/ops/op.hpp>
@@ -18,48 +19,64 @@ namespace tandem {
 
 namespace cuda {
 
-/// saved holds the winning cell of every window, so neither x nor y is read by backward.
+/// saved holds the winning cell of every window, so neither x nor y is read by backward: one byte
+/// each, or four for windows of more than 255 cells. y may be a slice of wider pixels.
 template <class T, class P>
 class MaxPoolOp {
  public:
   MaxPoolOp(OpSetup const& setup, PoolGeometry const& geometry)
       : geometry_{geometry},
+        y_stride_{setup.y_stride},
         saved_{setup.batch * setup.node.out.elements() *
-               static_cast<std::int64_t>(sizeof(std::int32_t))} {}
+               (cell_fits_byte(geometry.window) ? 1 : 4)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.saved_bytes = saved_}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    max_pool_forward(p.device.compute, geometry_, p.batch, o.x[0], o.y,
-                     reinterpret_cast<std::int32_t*>(o.saved));
+    with_cells(o, [&](auto* chosen) {
+      max_pool_forward(p.device.compute, geometry_, p.batch, o.x[0], o.y, chosen, y_stride_);
+    });
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    max_pool_gradient(p.device.compute, geometry_, p.batch, o.dy,
-                      reinterpret_cast<std::int32_t const*>(o.saved), o.dx[0]);
+    with_cells(o, [&](auto* chosen) {
+      max_pool_gradient(p.device.compute, geometry_, p.batch, o.dy, chosen, o.dx[0], y_stride_);
+    });
   }
 
  private:
+  template <class F>
+  void with_cells(Operands<T, P> const& o, F const& f) const {
+    if (cell_fits_byte(geometry_.window)) {
+      f(reinterpret_cast<std::uint8_t*>(o.saved));
+    } else {
+      f(reinterpret_cast<std::int32_t*>(o.saved));
+    }
+  }
+
   PoolGeometry geometry_;
+  int y_stride_;
   std::int64_t saved_;
 };
 
 template <class T, class P>
 class AvgPoolOp {
  public:
-  AvgPoolOp(PoolGeometry const& geometry, bool count_padding)
-      : geometry_{geometry}, count_padding_{count_padding} {}
+  AvgPoolOp(OpSetup const& setup, PoolGeometry const& geometry, bool count_padding)
+      : geometry_{geometry}, y_stride_{setup.y_stride}, count_padding_{count_padding} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    avg_pool_forward(p.device.compute, geometry_, p.batch, count_padding_, o.x[0], o.y);
+    avg_pool_forward(p.device.compute, geometry_, p.batch, count_padding_, o.x[0], o.y, y_stride_);
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    avg_pool_gradient(p.device.compute, geometry_, p.batch, count_padding_, o.dy, o.dx[0]);
+    avg_pool_gradient(p.device.compute, geometry_, p.batch, count_padding_, o.dy, o.dx[0],
+                      y_stride_);
   }
 
  private:
   PoolGeometry geometry_;
+  int y_stride_;
   bool count_padding_;
 };
 
@@ -118,7 +135,7 @@ struct Op<AvgPool2d<Options...>, BasicCuda<Kernels, Precision>>
     : cuda::AvgPoolOp<typename Precision::Scalar, typename Precision::Master> {
   Op(OpSetup const& setup, cuda::RankDevice&)
       : cuda::AvgPoolOp<typename Precision::Scalar, typename Precision::Master>{
-            AvgPool2d<Options...>::geometry(setup.node.in),
+            setup, AvgPool2d<Options...>::geometry(setup.node.in),
             AvgPool2d<Options...>::options.count_padding} {}
 };
 

@@ -50,7 +50,8 @@ class SyncBatchNormOp : public BatchNormOp<Precision> {
   void local_sums(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     BatchNormSaved<P> const own = this->saved(o);
     batch_norm_moments(p.device.compute, o.x[0], this->rows(p), this->channels_, this->epsilon_,
-                       own.mean, own.inverse_deviation, own.variance, p.device.scratch);
+                       own.mean, own.inverse_deviation, own.variance, p.device.scratch,
+                       this->strides_.x);
     batch_norm_local_sums(p.device.compute, this->rows(p), this->channels_, own,
                           this->running_mean(o), joint(o));
   }
@@ -62,7 +63,7 @@ class SyncBatchNormOp : public BatchNormOp<Precision> {
     detail::batch_norm_apply(p.device.compute, o.x[0], this->rows(p), this->channels_,
                              detail::BatchNormSource<P>{this->gain(o), this->bias(o), s.mean,
                                                         s.inverse_deviation, this->epsilon_, false},
-                             this->relu_, o.y);
+                             this->relu_, o.y, this->strides_);
   }
 
   void local_gradient_sums(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
@@ -74,7 +75,7 @@ class SyncBatchNormOp : public BatchNormOp<Precision> {
   void input_gradient_synchronized(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     batch_norm_joint_input_gradient(p.device.compute, o.x[0], o.dy, this->rows(p), this->channels_,
                                     this->gain(o), this->bias(o), this->relu_, this->saved(o),
-                                    joint(o), o.dx[0], p.device.scratch);
+                                    joint(o), o.dx[0], p.device.scratch, this->strides_);
   }
 
   /// Gain and bias of the own samples, which the engine adds over the replicas later; of the

@@ -41,7 +41,8 @@ struct BasicCuda {
   using Device = cuda::RankDevice;
   using Buffer = cuda::Buffer;
   using Stream = cuda::Stream;
-  static constexpr Rewrites rewrites{.fuse_relu = true, .channels_last = true};
+  static constexpr Rewrites rewrites{
+      .fuse_relu = true, .channels_last = true, .place_concat = true};
   static constexpr char const* name = "cuda";
 };
 
