@@ -71,8 +71,9 @@ struct Moments {
 
 /// partial (2, chunks, columns): each chunk's mean, from the first row's value, and squares.
 template <class T, int N>
-TANDEM_KERNEL void column_moments_kernel(T const* x, std::int64_t stride, bool whole,
-                                         ColumnTiles tiles, ComputeType<T>* partial) {
+TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
+    column_moments_kernel(T const* x, std::int64_t stride, bool whole, ColumnTiles tiles,
+                          ComputeType<T>* partial) {
   using Real = ComputeType<T>;
   constexpr int together = 4;
   __shared__ Moments<Real, N> shared[column_threads];

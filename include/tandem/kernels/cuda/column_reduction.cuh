@@ -84,7 +84,8 @@ __device__ void merge_down(ColumnTiles const& tiles, ColumnPlace const& place, M
 /// Term has types Columns and Values, `sums`, and columns(first column), values(row, first column)
 /// and add(columns, values, sum), which adds one row's terms to sum[sums][N].
 template <int N, class Real, class Term, class Result>
-TANDEM_KERNEL void column_sums_kernel(Term term, ColumnTiles tiles, Real* partial, Result result) {
+TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
+    column_sums_kernel(Term term, ColumnTiles tiles, Real* partial, Result result) {
   constexpr int sums = Term::sums;
   constexpr int together = rows_together<typename Term::Values, N>;
   __shared__ Real shared[sums][N][column_threads];

@@ -17,6 +17,9 @@ namespace tandem::cuda {
 /// Threads of a block that works on columns.
 inline constexpr int column_threads = 256;
 
+/// Such blocks that a multiprocessor shall hold at once, which bounds their registers.
+inline constexpr int column_blocks = 3;
+
 /// Blocks of `across` by `down` threads; a thread keeps to its `vector` neighbouring columns and
 /// takes every down-th row of its chunk.
 struct ColumnTiles {
@@ -56,7 +59,7 @@ namespace detail {
 
 /// Grows with the rows, but need not divide them.
 constexpr std::int64_t wanted_chunks(ColumnTiles const& tiles) {
-  constexpr std::int64_t blocks = 512;
+  constexpr std::int64_t blocks = 128 * column_blocks;
   std::int64_t const least = std::int64_t{8} * tiles.down;
   std::int64_t const most = tiles.groups < blocks ? blocks / tiles.groups : 1;
   std::int64_t const wanted = (tiles.rows + least - 1) / least;
@@ -143,7 +146,7 @@ TANDEM_HOST_DEVICE void store_columns(T* y, Pack<T, N> const& pack, bool whole) 
 /// Rows of which a thread reads the values before it uses the first: enough bytes in flight, few
 /// enough registers.
 template <class Values, int N>
-inline constexpr int rows_together = sizeof(Values) > 16 && N >= 8 ? 2 : 4;
+inline constexpr int rows_together = sizeof(Values) > 16 && N >= 8 ? 1 : 4;
 
 /// f(std::integral_constant<int, N>), N the columns that a thread takes.
 template <class T, class Function>

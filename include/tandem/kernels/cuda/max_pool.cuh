@@ -8,11 +8,11 @@
 /// gradient gathers, cell by cell, and so needs no atomics and has one order.
 
 #include <cstdint>
-#include <limits>
 
 #include <tandem/core/geometry.hpp>
 #include <tandem/kernels/cuda/image_launch.cuh>
 #include <tandem/kernels/cuda/pack.hpp>
+#include <tandem/kernels/functors/largest_cell.hpp>
 #include <tandem/kernels/functors/window_cells.hpp>
 
 namespace tandem::cuda {
@@ -29,10 +29,11 @@ TANDEM_KERNEL void max_pool_kernel(std::uint32_t count, ImageThreads threads, Po
   }
   ImageIndex const at = threads(thread);
   CellRange const cells = cells_under(g, at.row, at.column);
+  ComputeType<T> const least = LargestCell<ComputeType<T>>{}.best;
   Pack<ComputeType<T>, N> best;
   Pack<int, N> where;
   for (int j = 0; j < N; ++j) {
-    best.value[j] = -std::numeric_limits<ComputeType<T>>::infinity();
+    best.value[j] = least;
     where.value[j] = no_cell<Cell>;
   }
   auto const look = [&](int h, int w, bool first) {
