@@ -24,6 +24,7 @@ class Check(unittest.TestCase):
         for name in ("check.sh", "report.py"):
             shutil.copy(HERE / name, self.root / "test" / "gpu")
         self.script("test/gpu/two_processes.sh", "exit 0")
+        self.script("test/gpu/train_processes.sh", "exit 0")
 
     def script(self, path, text):
         path = self.root / path
@@ -70,9 +71,9 @@ class Check(unittest.TestCase):
         run, parts = self.check("test")
         self.assertEqual(1, run.returncode)
         self.assertEqual({"cuda_a": "failed (1)", "cuda_b": "passed", "cuda_c": "failed (127)",
-                          "cuda_d": "skipped", "two_processes": "passed"}, parts)
+                          "cuda_d": "skipped", "two_processes": "passed", "train_processes": "passed"}, parts)
         self.assertIn("wrong", run.stdout)
-        self.assertIn("test: 2 passed, 2 failed, 1 skipped", run.stdout)
+        self.assertIn("test: 3 passed, 2 failed, 1 skipped", run.stdout)
 
     def test_all_pass(self):
         self.programs(cuda_a="echo '[doctest] assertions: 3 | 3 passed'", cuda_b="exit 0")
@@ -85,7 +86,7 @@ class Check(unittest.TestCase):
         run, parts = self.check("test", LIMIT="4")
         self.assertEqual(1, run.returncode)
         self.assertEqual({"cuda_a": "time limit", "cuda_b": "no time left",
-                          "two_processes": "no time left"}, parts)
+                          "two_processes": "no time left", "train_processes": "no time left"}, parts)
 
     def test_results_elsewhere(self):
         self.programs(cuda_a="exit 0")
@@ -103,6 +104,13 @@ class Check(unittest.TestCase):
         self.assertEqual(1, run.returncode)
         self.assertEqual(6, len(parts))
         self.assertEqual(["racecheck.cuda_b"], [name for name in parts if parts[name] != "passed"])
+
+    def test_sanitize_leaves_other_peoples_kernels_out(self):
+        self.programs(cuda_convolution="exit 0", cuda_matmul="exit 0")
+        self.script("bin/compute-sanitizer", 'case "$*" in *racecheck*cuda_convolution) exit 9 ;; esac')
+        run, parts = self.check("sanitize")
+        self.assertEqual(0, run.returncode, run.stdout + run.stderr)
+        self.assertEqual(["racecheck.cuda_matmul"], [name for name in parts if parts[name] != "passed"])
 
     def test_not_built(self):
         run, _ = self.check("test")

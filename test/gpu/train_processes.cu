@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// One of several processes that train together on one GPU, through NCCL; train_processes.sh starts
+// them.
+//
+//   gpu_train_processes RANKS      2 or 4 replicas in as many processes; in one without a launcher,
+//                                  as microbatches of one rank
+//
+// Prints the bits of losses and gradient norms, which must be the same in all processes and without
+// them.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#if !defined(TANDEM_NCCL)
+
+int main() {
+  std::printf("skipped: this was built without NCCL\n");
+  return 77;
+}
+
+#else
+
+#include <chrono>
+
+#include <tandem/cuda.cuh>
+
+#include <tiny_network.hpp>
+
+namespace {
+
+namespace td = tandem;
+using tandem::test::TinyNet;
+
+constexpr int batch = 13;
+
+template <class S>
+void train(td::World const& world) {
+  using Backend = td::BasicCuda<td::Portable, td::Fp32>;
+  using Trainer = td::Trainer<TinyNet, S, Backend>;
+  Trainer trainer{{.batch = batch,
+                   .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
+                   .clip_norm = 2.0,
+                   .seed = 7,
+                   .timeout = std::chrono::seconds{20},
+                   .world = world}};
+  constexpr int sizes[] = {batch, 12, batch, batch, 12, 9};  // recorded, replayed, and walked again
+  for (int step = 0; step < 24; ++step) {
+    tandem::test::Samples<float> const data{Trainer::input, 5, sizes[step % 6],
+                                            static_cast<std::uint64_t>(step)};
+    td::StepResult const result = trainer.step(data.x, data.y);
+    std::printf("step %d: %a %a\n", step, result.loss, result.gradient_norm);
+  }
+}
+
+template <int Ranks>
+void train_in(td::World const& world) {
+  using R = td::Reproducible<>;
+  if (world.processes > 1) {
+    train<td::DataParallel<Ranks, R> >(world);
+  } else {
+    train<td::SingleDevice<td::Microbatches<Ranks>, R> >(world);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!td::cuda::has_device()) {
+    std::printf("skipped: there is no GPU\n");
+    return 77;
+  }
+  try {
+    td::World const world = td::world_from_environment();
+    if (argc == 2 && std::strcmp(argv[1], "2") == 0) {
+      train_in<2>(world);
+    } else if (argc == 2 && std::strcmp(argv[1], "4") == 0) {
+      train_in<4>(world);
+    } else {
+      std::fputs("usage: gpu_train_processes 2|4\n", stderr);
+      return 2;
+    }
+  } catch (std::exception const& error) {
+    std::printf("error: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
+#endif
