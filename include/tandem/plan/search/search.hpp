@@ -131,7 +131,8 @@ template <class = void>
                                              int devices) {
   expects(devices >= 1, "search_plans(steps, epochs, devices): give one device or more");
   expects(steps.task().machine.has(devices),
-          "search_plans(steps, epochs, devices): the machine has fewer devices");
+          "search_plans(steps, epochs, devices): the machine has fewer devices; give it more nodes, "
+          "or 0 nodes for as many as are asked for");
   std::vector<Plan> plans;
   for (WorkerSteps::One const& one : steps.all()) {
     bool const alone = one.strategy.devices == devices;
