@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include <tandem/plan/epochs/epochs.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/search/gradient_buckets.hpp>
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
 #include <tandem/plan/search/workers.hpp>
@@ -49,23 +51,16 @@ struct Plan {
 
 namespace detail {
 
-/// Gradients of one device go while the others of its backward pass are computed, 25 MiB at a time
-/// from the last layer to the first, one after another.
+/// Gradients of one device go while the others of its backward pass are computed, one bucket after
+/// another.
 template <class = void>
 double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers) {
-  constexpr double bucket = 25 * 1024 * 1024;
-  double now = 0;  // since the begin of backward
-  double sent = 0;
-  double waiting = 0;
-  for (std::size_t n = graph.node.size(); n-- > 0;) {
-    now += graph.node[n].backward;
-    waiting += static_cast<double>(graph.node[n].parameter_bytes);
-    if (waiting > 0 && (waiting >= bucket || n == 0)) {
-      sent = std::max(sent, now) + all_reduce_seconds(machine, {workers, 1}, waiting);
-      waiting = 0;
-    }
+  double sent = -std::numeric_limits<double>::infinity();  // seconds behind the end of backward
+  for (GradientBucket const& bucket : gradient_buckets(graph)) {
+    sent = std::max(sent, -bucket.before_end) +
+           all_reduce_seconds(machine, {workers, 1}, bucket.bytes);
   }
-  return std::max(0.0, sent - now);
+  return std::max(0.0, sent);
 }
 
 /// A device of a pipeline sums its gradients when its last backward pass has ended.
@@ -130,9 +125,10 @@ template <class = void>
 [[nodiscard]] std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve const& epochs,
                                              int devices) {
   expects(devices >= 1, "search_plans(steps, epochs, devices): give one device or more");
-  expects(steps.task().machine.has(devices),
-          "search_plans(steps, epochs, devices): the machine has fewer devices; give it more nodes, "
-          "or 0 nodes for as many as are asked for");
+  expects(
+      steps.task().machine.has(devices),
+      "search_plans(steps, epochs, devices): the machine has fewer devices; give it more nodes, "
+      "or 0 nodes for as many as are asked for");
   std::vector<Plan> plans;
   for (WorkerSteps::One const& one : steps.all()) {
     bool const alone = one.strategy.devices == devices;

@@ -5,15 +5,13 @@
 /// simulate_worker: the step of workers that the search found, with every span and with what they
 /// share; of one worker it is worker_step()'s.
 
-#include <algorithm>
-#include <cstddef>
 #include <string>
-#include <vector>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/search/gradient_buckets.hpp>
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/simulate/chain.hpp>
 #include <tandem/plan/simulate/placement.hpp>
@@ -22,38 +20,12 @@
 
 namespace tandem {
 
-namespace detail {
-
-/// One device sums its gradients 25 MiB at a time while it goes on, from the last layer to the
-/// first, as search_plans() has it.
-template <class = void>  // compiled where it is called, not by every include
-std::vector<GradientBucket> gradient_buckets(CostGraph const& graph) {
-  constexpr double full = 25 * 1024 * 1024;
-  std::vector<GradientBucket> buckets;
-  double left = 0;  // of the backward pass, behind what was looked at
-  for (CostNode const& node : graph.node) {
-    left += node.backward;
-  }
-  double bytes = 0;
-  for (std::size_t n = graph.node.size(); n-- > 0;) {
-    left -= graph.node[n].backward;
-    bytes += static_cast<double>(graph.node[n].parameter_bytes);
-    if (bytes > 0 && (bytes >= full || n == 0)) {
-      buckets.push_back({bytes, n == 0 ? 0 : std::max(0.0, left)});
-      bytes = 0;
-    }
-  }
-  return buckets;
-}
-
-}  // namespace detail
-
 /// The step of options.workers such workers, each with its own minibatch; of an asynchronous
 /// pipeline, whose gradients are not summed, the steps in which worker_step() measures its period.
 /// @param step   what worker_step() or placed_worker_step() made of the worker
 /// @param graph  costs of one microbatch
 /// @throws ContractError  @p step has a problem; else as simulate_on() and simulate_placement()
-template <class = void>
+template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] SimulatedStep simulate_worker(WorkerStrategy const& worker, WorkerStep const& step,
                                             CostGraph const& graph, Machine const& machine,
                                             SimulationOptions const& options = {}) {
