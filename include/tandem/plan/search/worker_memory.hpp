@@ -2,13 +2,11 @@
 #pragma once
 
 /// @file
-/// WorkerMemory: what the devices of a worker hold of a network of the library, by the function
-/// that fits<> uses. The graphs of devices are those of device_graph(), made at run time.
+/// WorkerMemory: what the devices of a worker hold of a network of the library, by the functions
+/// that fits<> uses.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include <tandem/graph/graph_view.hpp>
@@ -17,6 +15,7 @@
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/strategy/cut/device_graph.hpp>
 #include <tandem/strategy/memory/device_memory.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
@@ -41,152 +40,99 @@ struct TensorSizes {
 
 namespace detail {
 
-/// The part of a network that one device has, as device_graph() cuts it.
+/// device_graph() of a network whose size is known at run time only.
 template <class = void>
-class DeviceCut {
+class RuntimeDeviceGraph {
  public:
-  DeviceCut(GraphView network, WorkerCut const& worker, int device)
-      : network_{network}, worker_{worker}, map_{worker.map}, device_{device} {
-    for (int copy = 0; copy < map_.copies; ++copy) {
-      local_.assign(static_cast<std::size_t>(network.nodes), -1);
-      find_readers(copy);
-      for (int n = 0; n < network.nodes; ++n) {
-        if (device_of(copy, n) == device) {
-          add_inputs(copy, n);
-          add_node(copy, n);
-          add_sends(copy, n);
-        }
-      }
-    }
+  RuntimeDeviceGraph(GraphView network, WorkerCut const& worker, int device) : network_{network} {
+    std::vector<std::int16_t> const part(worker.part.begin(), worker.part.end());
+    std::vector<std::int16_t> local(part.size());
+    std::vector<int> reader(static_cast<std::size_t>(network.edges));
+    std::vector<int> first_reading(part.size());
+    std::vector<int> next_reading(reader.size());
+    DeviceCutter counter{
+        .network = network,
+        .part = part.data(),
+        .map = worker.map,
+        .device = device,
+        .apart = false,
+        .scratch = {local.data(), reader.data(), first_reading.data(), next_reading.data()}};
+    DeviceCutter cutter = counter;
+    counter.cut(static_cast<RuntimeDeviceGraph*>(nullptr));
+    node.resize(static_cast<std::size_t>(counter.size.nodes));
+    source.resize(static_cast<std::size_t>(counter.size.edges));
+    edge_origin.resize(source.size());
+    parameter.resize(static_cast<std::size_t>(counter.size.parameters));
+    cutter.cut(this);
   }
 
   /// Refers to this.
-  [[nodiscard]] GraphView graph() const {
+  [[nodiscard]] GraphView view() const {
     GraphView view = network_;
-    view.nodes = static_cast<int>(node_.size());
-    view.edges = static_cast<int>(source_.size());
-    view.node = node_.data();
-    view.source = source_.data();
-    view.result = result_;
+    view.nodes = static_cast<int>(node.size());
+    view.edges = static_cast<int>(source.size());
+    view.parameters = static_cast<int>(parameter.size());
+    view.node = node.data();
+    view.source = source.data();
+    view.edge_origin = edge_origin.data();
+    view.parameter = parameter.data();
+    view.result = result;
     return view;
   }
 
-  [[nodiscard]] DeviceMemory memory(TensorSizes const& sizes) const {
-    WeightPlaces const places{.rule = worker_.asynchrony, .stage = device_};
-    bool const again =
-        worker_.recomputes || (places.rule.on() && places.rule.weights == WeightRule::replayed);
-    std::vector<int> segment(node_.size(), -1);
-    std::vector<StageMemory> stages;
-    for (int n = 0; n < static_cast<int>(node_.size()); ++n) {
-      auto const i = static_cast<std::size_t>(n);
-      if (n == 0 || node_[i].stage != node_[i - 1].stage) {
-        int const id = node_[i].stage;
-        stages.push_back({.first = n, .last = n, .live = places.live()});
-        if (!places.rule.on()) {
-          stages.back().live = live_microbatches(worker_.table, map_, id);
-          stages.back().deferred = deferred_microbatches(worker_.table, map_, id);
-        }
-      }
-      stages.back().last = n + 1;
-      segment[i] = again ? static_cast<int>(stages.size()) : -1;
-    }
-    return device_memory(graph(), {.batch = worker_.samples,
-                                   .master_bytes = sizes.master_bytes,
-                                   .scalar_bytes = sizes.scalar_bytes,
-                                   .elements = elements_,
-                                   .trained = trained_,
-                                   .states = sizes.states,
-                                   .places = places.count(),
-                                   .stage = stages.data(),
-                                   .stages = static_cast<int>(stages.size()),
-                                   .segment = segment.data()});
-  }
+  std::vector<Node> node{};  // and so on, as Graph: the cutter fills them
+  std::vector<int> source{};
+  std::vector<int> edge_origin{};
+  std::vector<GraphParameter> parameter{};
+  int result = -1;
 
  private:
-  [[nodiscard]] int stage_of(int copy, int n) const {
-    return copy * map_.parts() + worker_.part[static_cast<std::size_t>(n)];
-  }
-  [[nodiscard]] int device_of(int copy, int n) const { return map_.device[stage_of(copy, n)]; }
-  [[nodiscard]] int& local(int n) { return local_[static_cast<std::size_t>(n)]; }
-
-  int add(Node node, int stage) {
-    node.stage = stage;
-    node.first_edge = static_cast<int>(source_.size());
-    node_.push_back(node);
-    return static_cast<int>(node_.size()) - 1;
-  }
-
-  // What node n reads and is not here yet.
-  void add_inputs(int copy, int n) {
-    Node const& node = network_.node[n];
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      int const source = network_.source[e];
-      if (local(source) < 0) {
-        Node end = network_.node[source];
-        end.kind = end.kind == NodeKind::input ? NodeKind::input : NodeKind::receive;
-        end.layer = LayerKind::other;
-        end.view = false;
-        end.edges = 0;
-        local(source) = add(end, stage_of(copy, n));
-      }
-    }
-  }
-
-  void add_node(int copy, int n) {
-    Node const& node = network_.node[n];
-    local(n) = add(node, stage_of(copy, n));
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      source_.push_back(local(network_.source[e]));
-    }
-    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      std::int64_t const own = network_.parameter[p].parameter.shape.elements();
-      std::int64_t const aligned =
-          (own + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
-      elements_ += aligned;
-      trained_ += node.frozen ? 0 : aligned;
-    }
-    result_ = n == network_.nodes - 1 ? local(n) : result_;
-  }
-
-  // The devices that read each node, but for the network's input.
-  void find_readers(int copy) {
-    readers_.assign(static_cast<std::size_t>(network_.nodes), {});
-    for (int n = 0; n < network_.nodes; ++n) {
-      Node const& node = network_.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        int const from = network_.source[e];
-        if (network_.node[from].kind != NodeKind::input) {
-          readers_[static_cast<std::size_t>(from)].insert(device_of(copy, n));
-        }
-      }
-    }
-  }
-
-  // One to each other device that reads node n.
-  void add_sends(int copy, int n) {
-    for (int const to : readers_[static_cast<std::size_t>(n)]) {
-      if (to != device_) {
-        Node end{.kind = NodeKind::send, .needs_gradient = network_.node[n].needs_gradient};
-        end.in = end.out = network_.node[n].out;
-        end.edges = 1;
-        add(end, stage_of(copy, n));
-        source_.push_back(local(n));
-      }
-    }
-  }
-
   GraphView network_;
-  WorkerCut const& worker_;
-  StageMapView map_;
-  int device_;
-  std::vector<int> local_{};              // of a node of the copy at work: index here, or -1
-  std::vector<std::set<int>> readers_{};  // of a node of that copy: devices
-  std::vector<Node> node_{};
-  std::vector<int> source_{};
-  int result_ = -1;
-  std::int64_t elements_ = 0;  // of parameters
-  std::int64_t trained_ = 0;
 };
+
+/// Adds the elements of a graph's parameters, as ParameterLayout lays them out.
+template <class = void>
+void count_parameters(GraphView graph, MemoryTask& task) {
+  for (int p = 0; p < graph.parameters; ++p) {
+    std::int64_t const own = graph.parameter[p].parameter.shape.elements();
+    std::int64_t const aligned =
+        (own + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
+    task.elements += aligned;
+    task.trained += graph.parameter[p].frozen ? 0 : aligned;
+  }
+}
+
+template <class = void>
+DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int device,
+                              TensorSizes const& sizes) {
+  WeightPlaces const places{.rule = worker.asynchrony, .stage = device};
+  bool const again =
+      worker.recomputes || (places.rule.on() && places.rule.weights == WeightRule::replayed);
+  std::vector<int> segment(static_cast<std::size_t>(graph.nodes), -1);
+  std::vector<StageMemory> stages;
+  for (int n = 0; n < graph.nodes; ++n) {
+    int const id = graph.node[n].stage;
+    if (n == 0 || id != graph.node[n - 1].stage) {
+      stages.push_back({.first = n, .last = n, .live = places.live()});
+      if (!places.rule.on()) {
+        stages.back().live = live_microbatches(worker.table, worker.map, id);
+        stages.back().deferred = deferred_microbatches(worker.table, worker.map, id);
+      }
+    }
+    stages.back().last = n + 1;
+    segment[static_cast<std::size_t>(n)] = again ? static_cast<int>(stages.size()) : -1;
+  }
+  MemoryTask task{.batch = worker.samples,
+                  .master_bytes = sizes.master_bytes,
+                  .scalar_bytes = sizes.scalar_bytes,
+                  .states = sizes.states,
+                  .places = places.count(),
+                  .stage = stages.data(),
+                  .stages = static_cast<int>(stages.size()),
+                  .segment = segment.data()};
+  count_parameters(graph, task);
+  return device_memory(graph, task);
+}
 
 }  // namespace detail
 
@@ -198,7 +144,8 @@ template <class = void>  // compiled where it is called, not by every include
                                                       TensorSizes const& sizes) {
   std::vector<DeviceMemory> devices;
   for (int d = 0; d < worker.map.devices; ++d) {
-    devices.push_back(detail::DeviceCut<>{network, worker, d}.memory(sizes));
+    detail::RuntimeDeviceGraph<> const graph{network, worker, d};
+    devices.push_back(detail::worker_memory_of(graph.view(), worker, d, sizes));
   }
   return devices;
 }

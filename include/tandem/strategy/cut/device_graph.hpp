@@ -11,36 +11,41 @@
 #include <cstdint>
 
 #include <tandem/graph/graph.hpp>
-#include <tandem/schedule/table/stage_map.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/cut/partition.hpp>
 
 namespace tandem {
 
 namespace detail {
 
+/// What DeviceCutter works in.
+struct CutScratch {
+  std::int16_t* local;  ///< of a node of the copy at work: index here plus one, or 0
+  int* reader;          ///< of an edge
+  int* first_reading;   ///< of a node: the first edge that carries its output …
+  int* next_reading;    ///< … and of an edge: the next one, or -1
+};
+
 /// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
 /// listed once, so that the walk is about linear in the edges.
-template <GraphSize Whole, class Map>
 struct DeviceCutter {
-  Graph<Whole> const& network;
-  Partition<Whole.nodes> const& partition;
-  Map const& map;
+  GraphView network;
+  std::int16_t const* part;  ///< of each node
+  StageMapView map;
   int device;
   bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
+  CutScratch scratch;
   GraphSize size{};
-  std::int16_t local[Whole.nodes] = {};    // of the copy at work: index here plus one, or 0
-  int reader[Whole.edges + 1] = {};        // of an edge
-  int first_reading[Whole.nodes] = {};     // of a node: the first edge that carries its output …
-  int next_reading[Whole.edges + 1] = {};  // … and of an edge: the next one, or -1
 
   template <class G>
   constexpr void cut(G* graph) {
     list_readings();
     for (int copy = 0; copy < map.copies; ++copy) {
-      for (std::int16_t& index : local) {
-        index = 0;
+      for (int n = 0; n < network.nodes; ++n) {
+        scratch.local[n] = 0;
       }
-      for (int n = 0; n < Whole.nodes; ++n) {
+      for (int n = 0; n < network.nodes; ++n) {
         if (device_of(copy, n) == device) {
           add_inputs(graph, copy, n);
           add_node(graph, copy, n);
@@ -52,7 +57,7 @@ struct DeviceCutter {
 
  private:
   [[nodiscard]] constexpr int stage_of(int copy, int n) const {
-    return copy * map.parts() + partition.part[n];
+    return copy * map.parts() + part[n];
   }
   [[nodiscard]] constexpr int device_of(int copy, int n) const {
     return map.device[stage_of(copy, n)];
@@ -62,15 +67,15 @@ struct DeviceCutter {
   }
 
   constexpr void list_readings() {
-    for (int& first : first_reading) {
-      first = -1;
+    for (int n = 0; n < network.nodes; ++n) {
+      scratch.first_reading[n] = -1;
     }
-    for (int n = Whole.nodes - 1; n >= 0; --n) {
+    for (int n = network.nodes - 1; n >= 0; --n) {
       for (int e = network.node[n].first_edge + network.node[n].edges - 1;
            e >= network.node[n].first_edge; --e) {
-        reader[e] = n;
-        next_reading[e] = first_reading[network.source[e]];
-        first_reading[network.source[e]] = e;
+        scratch.reader[e] = n;
+        scratch.next_reading[e] = scratch.first_reading[network.source[e]];
+        scratch.first_reading[network.source[e]] = e;
       }
     }
   }
@@ -99,19 +104,19 @@ struct DeviceCutter {
   constexpr void add_inputs(G* graph, int copy, int n) {
     Node const& node = network.node[n];
     for (int left = node.edges; left > 0; --left) {
-      int source = Whole.nodes;
+      int source = network.nodes;
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const here = local[network.source[e]] != 0;
+        bool const here = scratch.local[network.source[e]] != 0;
         source = !here && network.source[e] < source ? network.source[e] : source;
       }
-      if (source == Whole.nodes) {
+      if (source == network.nodes) {
         return;
       }
       Node end = network.node[source];
       if (!is_input(end)) {
         end = transfer(NodeKind::receive, end, stage_of(copy, source));
       }
-      local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
+      scratch.local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
     }
   }
 
@@ -125,12 +130,13 @@ struct DeviceCutter {
         graph->parameter[size.parameters].node = size.nodes;
       }
     }
-    local[n] = static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
+    scratch.local[n] =
+        static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
     for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
-      add_edge(graph, local[network.source[e]] - 1, e);
+      add_edge(graph, scratch.local[network.source[e]] - 1, e);
     }
-    if (graph != nullptr && n == Whole.nodes - 1) {
-      graph->result = local[n] - 1;
+    if (graph != nullptr && n == network.nodes - 1) {
+      graph->result = scratch.local[n] - 1;
     }
   }
 
@@ -139,8 +145,8 @@ struct DeviceCutter {
   constexpr void add_sends(G* graph, int copy, int n) {
     for (int last = -1; !is_input(network.node[n]);) {
       int to = map.devices;
-      for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
-        int const there = device_of(copy, reader[e]);
+      for (int e = scratch.first_reading[n]; e >= 0; e = scratch.next_reading[e]) {
+        int const there = device_of(copy, scratch.reader[e]);
         to = there != device && there > last && there < to ? there : to;
       }
       if (to == map.devices) {
@@ -154,17 +160,17 @@ struct DeviceCutter {
   constexpr void add_send(G* graph, int copy, int n, int to) {
     int edges = 0;
     int first = -1;
-    for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
-      if (device_of(copy, reader[e]) == to) {
+    for (int e = scratch.first_reading[n]; e >= 0; e = scratch.next_reading[e]) {
+      if (device_of(copy, scratch.reader[e]) == to) {
         first = edges++ == 0 ? e : first;
       }
     }
     edges = apart ? edges : 1;
-    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, reader[first])),
+    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, scratch.reader[first])),
         stage_of(copy, n), edges);
-    for (int e = first; edges > 0; e = next_reading[e]) {
-      if (device_of(copy, reader[e]) == to) {
-        add_edge(graph, local[n] - 1, e);
+    for (int e = first; edges > 0; e = scratch.next_reading[e]) {
+      if (device_of(copy, scratch.reader[e]) == to) {
+        add_edge(graph, scratch.local[n] - 1, e);
         --edges;
       }
     }
@@ -181,6 +187,17 @@ struct DeviceCutter {
   }
 };
 
+/// The scratch of a network whose size is a constant.
+template <GraphSize Whole>
+struct CutArrays {
+  std::int16_t local[Whole.nodes] = {};
+  int reader[Whole.edges + 1] = {};
+  int first_reading[Whole.nodes] = {};
+  int next_reading[Whole.edges + 1] = {};
+
+  constexpr CutScratch scratch() { return {local, reader, first_reading, next_reading}; }
+};
+
 }  // namespace detail
 
 /// How large the graph of @p device is. See device_graph().
@@ -188,7 +205,8 @@ template <GraphSize Whole, class Map>
 constexpr GraphSize device_graph_size(Graph<Whole> const& network,
                                       Partition<Whole.nodes> const& partition, Map const& map,
                                       int device, bool apart) {
-  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  detail::CutArrays<Whole> arrays;
+  detail::DeviceCutter cutter{network, partition.part, map, device, apart, arrays.scratch()};
   cutter.cut(static_cast<Graph<Whole>*>(nullptr));
   return cutter.size;
 }
@@ -203,7 +221,8 @@ constexpr Graph<Own> device_graph(Graph<Whole> const& network,
   Graph<Own> graph;
   graph.tops = network.tops;
   graph.result = -1;
-  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  detail::CutArrays<Whole> arrays;
+  detail::DeviceCutter cutter{network, partition.part, map, device, apart, arrays.scratch()};
   cutter.cut(&graph);
   return graph;
 }
