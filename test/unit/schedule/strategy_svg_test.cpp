@@ -11,6 +11,7 @@
 #include <tandem/schedule/orders/pipedream.hpp>
 #include <tandem/schedule/orders/pipelined_model.hpp>
 #include <tandem/schedule/picture/strategy_svg.hpp>
+#include <tandem/schedule/time/simulate.hpp>
 
 namespace strategy_svg_test {
 
@@ -58,6 +59,33 @@ TEST_CASE("a pass waits for the passes that it needs, an update for all rows") {
     PictureBar const update = bars(picture, r, ActionKind::update).at(0);
     CHECK(update.time.begin == (4 + 3 - 1) * (2 + 4));  // the losses of all ranks are summed
     CHECK(bars(picture, r, ActionKind::reduce_gradient).empty());
+  }
+}
+
+TEST_CASE("an input gradient waits for that of the stage above, not for its weight gradient") {
+  StepPicture const picture = picture_of("zero_bubble_h1", 2, 1, {});
+  CHECK(bars(picture, 1, ActionKind::input_gradient)[0].time == Interval{4, 6});
+  CHECK(bars(picture, 1, ActionKind::weight_gradient)[0].time == Interval{6, 8});
+  CHECK(bars(picture, 0, ActionKind::input_gradient)[0].time == Interval{6, 8});
+}
+
+TEST_CASE("passes are drawn when simulate() has them, where messages take no time") {
+  for (char const* name : {"gpipe", "one_f_one_b", "zero_bubble_h1", "interleaved", "chimera"}) {
+    CAPTURE(name);
+    RuntimeMap const map = make_map(name, 4);
+    ActionRows const rows = make_schedule(name, 4, 8);
+    TimelineRows const timeline = simulate(
+        rows, map, {.forward = 2, .input_gradient = 2, .weight_gradient = 2, .backward = 4});
+    StepPicture const picture = step_picture(rows, map, {});
+    for (std::size_t d = 0; d < 4; ++d) {
+      std::vector<Interval> drawn;
+      for (PictureBar const& bar : picture.rank[d].bars) {
+        if (is_compute(bar.action.kind)) {
+          drawn.push_back(bar.time);
+        }
+      }
+      CHECK(drawn == timeline.action[d]);
+    }
   }
 }
 

@@ -9,10 +9,11 @@
 /// exchanges. Messages take no time here, other than in simulate().
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include <tandem/schedule/picture/picture_bar.hpp>
-#include <tandem/schedule/picture/picture_clock.hpp>
+#include <tandem/schedule/picture/picture_tail.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/action_table.hpp>
@@ -20,6 +21,7 @@
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/table/step_rules.hpp>
+#include <tandem/schedule/time/simulation.hpp>
 #include <tandem/schedule/time/timeline.hpp>
 
 namespace tandem {
@@ -60,6 +62,25 @@ inline bool has_messages(ActionRows const& rows) {
   });
 }
 
+/// Runs the rows on the clock of simulate(): there is a place for each message, and it takes no
+/// time.
+template <class = void>  // compiled where it is called, not by every include
+void time_passes(ActionRows const& rows, StageMapView const& map, PictureCosts const& costs,
+                 PictureTail& tail) {
+  ActionCosts const passes{.forward = costs.forward,
+                           .input_gradient = costs.half_backward,
+                           .weight_gradient = costs.half_backward,
+                           .backward = costs.backward,
+                           .update = costs.update,
+                           .exchange = 0};
+  TimelineRows timeline;
+  timeline.device.resize(rows.size());
+  for (std::vector<Action> const& row : rows) {
+    timeline.action.emplace_back(row.size());
+  }
+  Simulation{rows, map, passes, std::numeric_limits<int>::max(), tail}.run(timeline);
+}
+
 }  // namespace detail
 
 /// The picture of the step that complete() makes of the passes @p rows on the devices of @p map; of
@@ -75,20 +96,21 @@ StepPicture step_picture(ActionRows const& rows, StageMapView const& map, Pictur
   ActionRows const lowered = as_it_is ? rows : lower(rows, map);
   RowOrder const order = rules.asynchrony.on() ? RowOrder{} : row_order(lowered, map, step);
   ActionRows const whole = rules.asynchrony.on() ? rows : complete(lowered, map, step);
-  detail::PictureClock clock{whole, map, step, order, costs};
+  detail::PictureTail tail{whole, map, step, order, costs};
+  detail::time_passes(whole, map, costs, tail);
   StepPicture picture{.devices = map.devices,
                       .copies = map.copies,
                       .parts = map.parts(),
                       .asynchronous = rules.asynchrony.on()};
   int microbatches = 0;
-  for (std::vector<PictureBar> const& bars : clock.devices()) {
+  for (std::vector<PictureBar> const& bars : tail.devices()) {
     for (PictureBar const& bar : bars) {
       microbatches = std::max(microbatches, is_compute(bar.action.kind) ? bar.action.index + 1 : 0);
     }
   }
   for (int replica = 0; replica < rules.replicas; ++replica) {
     for (int d = 0; d < map.devices; ++d) {
-      RankPicture rank{.bars = clock.devices()[static_cast<std::size_t>(d)]};
+      RankPicture rank{.bars = tail.devices()[static_cast<std::size_t>(d)]};
       for (PictureBar& bar : rank.bars) {
         bar.action.index += is_compute(bar.action.kind) ? replica * microbatches : 0;
       }

@@ -27,7 +27,8 @@ constexpr void simulate_into(Result& result, Table const& table, StageMapView co
           "simulate(table, map, costs, depth): give a map with as many devices as the table has "
           "rows, in which every edge leads from a lower stage to a higher one, and a depth of 0 "
           "or more");
-  Simulation<Table>{table, map, costs, depth}.run(result);
+  TailClocks tail{table, map};
+  Simulation{table, map, costs, depth, tail}.run(result);
 }
 
 }  // namespace detail

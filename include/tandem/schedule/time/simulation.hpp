@@ -25,11 +25,12 @@ struct Moment {
 
 /// Each action is visited once and once for each wait; a device that waits is looked at again after
 /// each round of all devices.
-template <class Table>
+/// @tparam Tail  when sums and averages have come together: TailClocks, or PictureTail
+template <class Table, class Tail>
 class Simulation {
  public:
   constexpr Simulation(Table const& table, StageMapView const& map, ActionCosts const& costs,
-                       int depth)
+                       int depth, Tail& tail)
       : table_{table},
         map_{map},
         costs_{costs},
@@ -37,7 +38,7 @@ class Simulation {
         edges_{map},
         cursor_{devices_of(table)},
         messages_{table, map, edges_, costs.transfer, depth},
-        tail_{table, map},
+        tail_{tail},
         forward_{messages_.any() ? 0 : std::int64_t{map.stages} * length_},
         gradient_{messages_.any() ? 0 : std::int64_t{map.stages} * length_} {}
 
@@ -102,7 +103,7 @@ class Simulation {
       Interval& time = result.action[device][cursor.next++];
       time.begin = cursor.clock;
       time.end = cursor.clock += costs_.of(action);
-      note(action, cursor.clock);
+      note(device, action, time);
       progress = true;
     }
     return progress;
@@ -147,15 +148,15 @@ class Simulation {
     return std::int64_t{stage} * length_ + microbatch % length_;
   }
 
-  constexpr void note(Action const& action, Ticks end) {
-    tail_.note(action, end);
+  constexpr void note(int device, Action const& action, Interval const& time) {
+    tail_.note(device, action, time);
     if (messages_.any()) {
       return;  // nobody asks
     }
     if (action.kind == ActionKind::forward) {
-      forward_[at(action.stage, action.index)] = {true, end};
+      forward_[at(action.stage, action.index)] = {true, time.end};
     } else if (action.kind == ActionKind::backward || action.kind == ActionKind::input_gradient) {
-      gradient_[at(action.stage, action.index)] = {true, end};
+      gradient_[at(action.stage, action.index)] = {true, time.end};
     }
   }
 
@@ -189,7 +190,7 @@ class Simulation {
   StageEdges edges_;
   Scratch<Cursor> cursor_;
   MessageClocks messages_;
-  TailClocks tail_;
+  Tail& tail_;
   Scratch<Moment> forward_;   // end of the pass, (stage, microbatch modulo length_)
   Scratch<Moment> gradient_;  // as above, of the input gradient
 };

@@ -65,16 +65,16 @@ class TailClocks {
   }
 
   /// An action of a stage that exists has ended.
-  constexpr void note(Action const& action, Ticks end) {
+  constexpr void note(int, Action const& action, Interval const& time) {
     if (!any_) {
       return;  // nobody asks
     }
     if (is_compute(action.kind)) {
-      stage_[action.stage].passes.come(end);
+      stage_[action.stage].passes.come(time.end);
     } else if (action.kind == ActionKind::begin_loss) {
-      losses_.come(end);
+      losses_.come(time.end);
     } else if (action.kind == ActionKind::update) {
-      stage_[action.stage].updates.come(end);
+      stage_[action.stage].updates.come(time.end);
     }
   }
 

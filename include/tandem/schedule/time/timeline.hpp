@@ -21,7 +21,8 @@ struct ActionCosts {
   Ticks weight_gradient = 1;
   Ticks transfer = 0;   ///< from a send until its message is there; messages do not delay others
   Ticks backward = -1;  ///< of both gradients in one pass; below 0: the sum of the two
-  Ticks update = 0;     ///< of U, and of X
+  Ticks update = 0;     ///< of U
+  Ticks exchange = -1;  ///< of X; below 0: as U
   Ticks sum = 0;        ///< of each action of a sum, once all its devices are there
   ActionCosts const* of_stage = nullptr;  ///< if not null: the passes of each stage, one by one
 
@@ -39,8 +40,9 @@ struct ActionCosts {
       case ActionKind::weight_gradient:
         return weight_gradient;
       case ActionKind::update:
-      case ActionKind::exchange:
         return update;
+      case ActionKind::exchange:
+        return exchange < 0 ? update : exchange;
       case ActionKind::reduce_gradient:
       case ActionKind::begin_loss:
       case ActionKind::await_loss:
