@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,31 @@ TEST_CASE("workers sum the gradients of a stage when its last backward pass has 
   REQUIRE(pair.device[0].reduction.size() == 2);  // of both parts, 8 bytes at 4 a second
   CHECK(pair.device[0].reduction[1].span.end == pair.makespan);
   CHECK(pair.makespan >= pair.last_pass + 2);
+}
+
+TEST_CASE("copies whose parts do not end from the last to the first are summed when rows end") {
+  RuntimeMap const map = make_map("chimera", 2);  // stages 0 and 3, or 1 and 2, on a device
+  ActionRows rows(2);
+  auto const add = [&](int stage, int index) {
+    std::vector<Action>& row = rows[static_cast<std::size_t>(map.device[stage])];
+    for (ActionKind const kind : {ActionKind::forward, ActionKind::backward}) {
+      row.push_back({.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
+    }
+  };
+  for (int const stage : {0, 1, 2, 3}) {
+    add(stage, stage / 2);
+  }
+  SimulatedStep const step =
+      simulate_on(one_node(2, 4, 0), lower(rows, map), map,
+                  costs_of(map, {.forward = 1, .backward = 2, .gradients = {{8, 0}}}, 0));
+  REQUIRE(step.device[0].action.back().span.end == 9);
+  REQUIRE(step.device[1].action.back().span.end == 11);
+  for (SimulatedDevice const& device : step.device) {
+    REQUIRE(device.reduction.size() == 2);
+    CHECK(device.reduction[0].action.stage % 2 == 1);  // as ranks do: the last part first
+    CHECK(device.reduction[0].span.begin == 11);
+    CHECK(device.reduction[1].span.begin == device.reduction[0].span.end);
+  }
 }
 
 TEST_CASE("a worker of the search: its step, and of several workers that of its plan") {

@@ -3,6 +3,11 @@
 
 /// @file
 /// When the gradients of a simulated step are summed among the copies of a stage and the workers.
+///
+/// These are no actions of completed rows: there, behind all passes, a device awaits a sum that
+/// went beside them, and here is asked when it went; buckets are those of the costs, which may be
+/// whole before a pass ends; and a placement has no rows. When a sum may begin, and in which order
+/// if several could, is what rows say: begins_gradients_early().
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +20,7 @@
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/simulate/step.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/schedule/table/step_rules.hpp>
 
 namespace tandem::detail {
 
@@ -60,20 +66,42 @@ std::vector<double> gradients_whole(SimulatedStep const& step, StageMapView cons
   return whole;
 }
 
-/// Adds the sums of gradients to a step whose passes are there, as they become whole; a device does
-/// one at a time, beside its passes and messages, with which they share no port.
+/// When the last device that sums a part's gradients, but not as the part ends, has done its row; 0
+/// if there is none.
+template <class = void>
+double late_rows_end(SimulatedStep const& step, StageMapView const& map, bool reduces_early,
+                     int part) {
+  StepRules const rules{.replicas = step.mesh.extent(Axis::data)};
+  double end = 0;
+  for (int worker = 0; worker < step.mesh.groups(Axis::model); ++worker) {
+    MeshGroup const devices = step.mesh.group(worker, Axis::model);
+    for (int stage = part; stage < map.stages; stage += map.parts()) {
+      std::vector<SimulatedAction> const& row =
+          step.device[static_cast<std::size_t>(devices[map.device[stage]])].action;
+      bool const early = begins_gradients_early(map, rules, reduces_early, map.device[stage]);
+      end = early || row.empty() ? end : std::max(end, row.back().span.end);
+    }
+  }
+  return end;
+}
+
+/// Adds the sums of gradients to a step whose passes are there, as they become whole, or, of copies
+/// whose parts do not end from the last to the first, when the rows end; a device does one at a
+/// time, beside its passes and messages, with which they share no port.
+/// @param reduces_early  of row_order() of the rows
 template <class = void>
 void add_reductions(SimulatedStep& step, Machine const& machine, StageMapView const& map,
-                    std::vector<StageLoad> const& stages) {
+                    std::vector<StageLoad> const& stages, bool reduces_early) {
   if (step.mesh.extent(Axis::data) == 1 && map.copies == 1) {
     return;
   }
   std::vector<double> const whole = gradients_whole(step, map);
   std::vector<SimulatedReduction> all;
-  for (int part = 0; part < map.parts(); ++part) {
+  for (int part = map.parts() - 1; part >= 0; --part) {
     auto const at = static_cast<std::size_t>(part);
+    double const late = late_rows_end(step, map, reduces_early, part);
     for (GradientBucket const& bucket : stages[at].gradients) {
-      all.push_back({part, std::max(0.0, whole[at] - bucket.before_end),
+      all.push_back({part, std::max(late, whole[at] - bucket.before_end),
                      reduction_seconds(machine, map, step.mesh, part, bucket.bytes), bucket.bytes});
     }
   }

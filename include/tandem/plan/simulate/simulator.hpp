@@ -24,6 +24,7 @@
 #include <tandem/plan/simulate/step.hpp>
 #include <tandem/plan/simulate/table.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/row_order.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 
 namespace tandem {
@@ -81,8 +82,8 @@ bool lacks_messages(ActionRows const& table, StageMapView const& map) {
 ///
 /// A message takes bytes / its rate, which changes with who else uses its ports
 /// (ports.hpp), and then the latency of its link. Gradients are summed among workers, and
-/// copies of stages, when the last backward pass of a stage has ended (GradientBucket), in the time
-/// that collectives.hpp says.
+/// copies of stages, when the last backward pass of a stage has ended (GradientBucket), or where
+/// ranks would not begin so early, when rows end, in the time that collectives.hpp says.
 /// Cost: O(log n) for each of n actions of all workers, and at each instant at which a message
 ///       begins or ends O(messages on their way).
 /// @pre    verify(table, map, ...) finds nothing wrong
@@ -115,7 +116,8 @@ template <class = void>
   for (detail::TableJobs const& worker : workers) {
     worker.note(table, span, step);
   }
-  detail::add_reductions(step, machine, map, costs.stage);
+  bool const reduces_early = row_order(table, map, {.replicas = options.workers}).reduces_early;
+  detail::add_reductions(step, machine, map, costs.stage, reduces_early);
   detail::summarise(step, costs.stage);
   return step;
 }
