@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes TrainerOptions::rows: the first byte chooses the stages, then each eight bytes are an
-// action, and one of kind `end` is the end of a row. What is accepted runs to its end.
+// action, and one of kind `end` is the end of a row. What is accepted runs to its end,
+// and so does the step that complete() makes of it.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,7 +9,9 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/time/simulate.hpp>
+#include <tandem/schedule/verify/step.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
 
 #include "require.hpp"
@@ -51,6 +54,11 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       tandem::RuntimeMap const& map = maps[data[0] % 4];
       tandem::ImportedTable const table = tandem::detail::import_rows(rows, map, batching, true);
       fuzz::require(tandem::simulate(table.rows, map).finished);
+      for (int const replicas : {1, 2}) {
+        tandem::StepRules const rules{.replicas = replicas};
+        tandem::ActionRows const whole = tandem::complete(table.rows, map, rules);
+        fuzz::require(static_cast<bool>(tandem::verify(whole, map, table.microbatches, rules)));
+      }
     }
   } catch (tandem::ContractError const& error) {  // any other exception is a finding
     fuzz::require(std::string_view{error.what()}.find("TrainerOptions: .rows") == 0 ||

@@ -79,7 +79,8 @@ void check_sends(std::vector<Action> const& row) {
   }
 }
 
-/// import_table() where a replica has several devices.
+/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
+/// step that it passes too, so that only the passes and messages are looked at.
 template <class = void>  // compiled once, and where it is called
 ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
                           bool splits_backward) {
