@@ -10,42 +10,49 @@
 #include <tandem/kernels/functors/batch_norm_sums.hpp>
 #include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/ops/onednn/batch_norm.hpp>
+#include <tandem/ops/onednn/batch_norm_steps.hpp>
 
 namespace tandem {
 
 namespace host::channels_last {
 
-/// BatchNormOp, and the same with the passes cut in halves; between them the engine adds sums()
-/// over the replicas. An engine with nothing to add calls BatchNormOp's own passes.
+/// BatchNormOp's passes, for an engine that has nothing to add, and the same cut in halves; between
+/// them the engine adds sums() over the replicas.
 ///
 /// The sums of the own gradients stay in BatchNormSaved, for the weight gradient.
 template <class T>
-class SyncBatchNormOp : public BatchNormOp<T> {
-  using Base = BatchNormOp<T>;
-
+class SyncBatchNormOp {
  public:
-  using Base::Base;
+  SyncBatchNormOp(OpSetup const& setup, double epsilon)
+      : alone_{setup, epsilon}, steps_{setup, epsilon}, summed_{setup.wants_input_gradient} {}
 
   [[nodiscard]] OpNeeds needs() const {
-    OpNeeds needs = Base::needs();
-    needs.saved_bytes = sums_offset() + BatchNormSums::elements(this->channels_) *
+    OpNeeds needs = alone_.needs();
+    needs.saved_bytes = sums_offset() + BatchNormSums::elements(steps_.channels) *
                                             static_cast<std::int64_t>(sizeof(double));
     return needs;
+  }
+
+  void forward(Operands<T, float> const& o, Pass<Device> const& p) const { alone_.forward(o, p); }
+  void input_gradient(Operands<T, float> const& o, Pass<Device> const& p) const {
+    alone_.input_gradient(o, p);
+  }
+  void weight_gradient(Operands<T, float> const& o, Pass<Device> const& p) const {
+    alone_.weight_gradient(o, p);
   }
 
   /// What is added over the replicas, in forward and in backward: part of what is saved.
   [[nodiscard]] std::span<double> sums(Operands<T, float> const& o) const {
     return {reinterpret_cast<double*>(o.saved + sums_offset()),
-            static_cast<std::size_t>(BatchNormSums::elements(this->channels_))};
+            static_cast<std::size_t>(BatchNormSums::elements(steps_.channels))};
   }
 
   void local_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
-    BatchNormSaved const own = this->saved(o);
-    batch_norm_moments<T>(p.device.team, this->x(o), this->rows(p), this->channels_, this->epsilon_,
-                          own, p.device.scratch);
+    steps_.moments(o, p);
+    BatchNormSaved const own = steps_.saved(o);
     BatchNormSums const all = joint(o);
-    *all.count = static_cast<double>(this->rows(p));
-    for (int c = 0; c < this->channels_; ++c) {
+    *all.count = static_cast<double>(steps_.rows(p));
+    for (int c = 0; c < steps_.channels; ++c) {
       set_shifted_sums(all, c, *all.count,
                        {static_cast<double>(own.mean[c]), static_cast<double>(own.variance[c])},
                        shift(o, c));
@@ -53,63 +60,64 @@ class SyncBatchNormOp : public BatchNormOp<T> {
   }
 
   void forward_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
-    BatchNormSaved const s = this->saved(o);
-    for (int c = 0; c < this->channels_; ++c) {
+    BatchNormSaved const s = steps_.saved(o);
+    for (int c = 0; c < steps_.channels; ++c) {
       ChannelMoments const moments = moments_of(joint(o), c, shift(o, c));
       s.mean[c] = static_cast<float>(moments.mean);
       s.variance[c] = static_cast<float>(moments.variance);
-      s.inverse_deviation[c] = inverse_deviation_of(moments.variance, this->epsilon_);
+      s.inverse_deviation[c] = inverse_deviation_of(moments.variance, steps_.epsilon);
     }
-    this->apply(o, p, this->batch_affine(o, p));
+    steps_.apply(o, p, steps_.batch_affine(o, p));
   }
 
   void local_gradient_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
-    Base::sums(o, p);
-    BatchNormSaved const own = this->saved(o);
+    steps_.gradient_sums(o, p);
+    BatchNormSaved const own = steps_.saved(o);
     BatchNormSums const all = joint(o);
-    *all.count = static_cast<double>(this->rows(p));
-    for (int c = 0; c < this->channels_; ++c) {
+    *all.count = static_cast<double>(steps_.rows(p));
+    for (int c = 0; c < steps_.channels; ++c) {
       all.first[c] = static_cast<double>(own.sum_dy[c]);
       all.second[c] = static_cast<double>(own.sum_dy_x[c]);
     }
   }
 
   void input_gradient_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
-    RowScratch const scratch = this->scratch_of(p);
+    RowScratch const scratch = steps_.scratch_of(p);
     float* const slope = scratch.constant(1);
     float* const offset = scratch.constant(2);
     BatchNormSums const all = joint(o);
-    BatchNormSaved const s = this->saved(o);
-    for (int c = 0; c < this->channels_; ++c) {
+    BatchNormSaved const s = steps_.saved(o);
+    for (int c = 0; c < steps_.channels; ++c) {
       float const inverse = s.inverse_deviation[c];
       slope[c] = -(static_cast<float>(all.second[c] / *all.count) * inverse * inverse);
       offset[c] = -static_cast<float>(all.first[c] / *all.count);
     }
-    batch_norm_input_gradient<T>(p.device.team, this->x(o), this->dy(o), this->rows(p),
-                                 this->channels_, this->batch_affine(o, p), this->relu_, slope,
-                                 offset, {o.dx[0], this->x_stride_});
+    steps_.input_gradient(o, p, steps_.batch_affine(o, p), slope, offset);
   }
 
   /// Gain and bias of the own samples, which the engine adds over the replicas later; of the
   /// statistics of all the share of the own samples.
   void weight_gradient_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
-    if (!this->summed_) {
-      Base::sums(o, p);
+    if (!summed_) {
+      steps_.gradient_sums(o, p);
     }
-    batch_norm_weight_gradient(
-        static_cast<std::int64_t>(*joint(o).count), this->channels_, p.share, this->saved(o),
-        BatchNormGradients{o.gradient[0], o.gradient[1], o.gradient[2], o.gradient[3]},
-        p.accumulate);
+    steps_.weight_gradient(o, p, static_cast<std::int64_t>(*joint(o).count));
   }
 
  private:
-  [[nodiscard]] std::int64_t sums_offset() const { return (Base::needs().saved_bytes + 7) / 8 * 8; }
+  [[nodiscard]] std::int64_t sums_offset() const {
+    return (alone_.needs().saved_bytes + 7) / 8 * 8;
+  }
   [[nodiscard]] BatchNormSums joint(Operands<T, float> const& o) const {
-    return BatchNormSums::at(sums(o).data(), this->channels_);
+    return BatchNormSums::at(sums(o).data(), steps_.channels);
   }
   static double shift(Operands<T, float> const& o, int c) {
     return static_cast<double>(o.parameter[2][c]);
   }
+
+  BatchNormOp<T> alone_;
+  BatchNormSteps<T> steps_;
+  bool summed_;
 };
 
 }  // namespace host::channels_last
