@@ -5,7 +5,8 @@
     compile_fail.py [--misuse-only] [--jobs N] COMPILER [FLAG ...] -- SOURCE ...
 
 Each SOURCE must compile as it is. With TANDEM_COMPILE_FAIL defined it must not, and the first error must
-hold the text of its `// expect-error: ` line, so that no other error can pass for the expected one.
+hold the text of its `// expect-error: ` line, so that no other error can pass for the expected one; where
+the line is `// expect-only-error: `, it must be the only one.
 With --misuse-only the first is left out: one compiler that shows it is enough.
 
 Many sources share the work: as they are they compile as one, each in a namespace of its own, and what many of them
@@ -32,10 +33,11 @@ class Misuse:
     def __init__(self, path):
         self.path = pathlib.Path(path).resolve()
         text = self.path.read_text(encoding="utf-8")
-        found = re.search(r"^// expect-error: (.*\S)", text, re.M)
+        found = re.search(r"^// expect-(only-)?error: (.*\S)", text, re.M)
         if not found:
             sys.exit(f"{path}: no line `// expect-error: the sentence`")
-        self.expected = found[1]
+        self.expected = found[2]
+        self.alone = found[1] is not None
         self.includes = re.findall(r"^#include <.*>", text, re.M)
         first_condition = text.find("\n#if")
         self.stands_alone = "#include" in text[first_condition:] if first_condition >= 0 else False
@@ -78,6 +80,8 @@ class Compiler:
         if not errors or misuse.expected not in errors[0]:
             where = "no error" if misuse.expected not in messages else "not the first error, but a later line"
             return f"{misuse.path}: {where} says: {misuse.expected}\n{bad.stderr}"
+        if misuse.alone and len(errors) > 1:
+            return f"{misuse.path}: there are {len(errors)} errors, not only: {misuse.expected}\n{bad.stderr}"
         print(f"{misuse.path.stem}: {errors[0]} ({len(errors)} errors)", flush=True)
         return ""
 

@@ -292,6 +292,12 @@ class CompileFail(Tree):
         other = "#ifdef TANDEM_COMPILE_FAIL\nint x = nothing;\n#endif\n"
         self.assertEqual(1, self.status("// expect-error: Cut: write a number\n" + other + self.GOOD))
 
+    def test_not_the_only_error(self):
+        other = "#ifdef TANDEM_COMPILE_FAIL\nint x = nothing;\n#endif\n"
+        for line, status in (("error", 0), ("only-error", 1)):
+            self.assertEqual(status, self.status(f"// expect-{line}: Cut: write a number\n" + self.GOOD + other))
+        self.assertEqual(0, self.status("// expect-only-error: Cut: write a number\n" + self.GOOD))
+
     def test_no_error(self):
         self.assertEqual(1, self.status("// expect-error: Cut: write a number\n"))
 

@@ -52,16 +52,17 @@ template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntr
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
-  static_assert(detail::BackendFits<Backend>::value);
-  using Used = detail::UsedBackend<Backend>;
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Backend>;
+  static_assert(detail::BackendFits<Asked>::value);
+  using Used = detail::UsedBackend<Asked>;
 
  public:
   /// Of parameters and of the data that the caller passes.
   using T = typename Used::Master;
   using Target = typename LossType::Target;
   using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
-  static_assert(detail::TransportFits<Transport<ProgramType::ranks>, Backend, ProgramType>::value);
-  using Workers = detail::UsedWorkers<ProgramType, Backend, LossType, MetricType, Transport>;
+  static_assert(detail::NamedTransportFits<Transport, Asked, ProgramType>::value);
+  using Workers = detail::UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
   using RankType = typename Workers::RankType;
   static constexpr auto const& graph = ProgramType::network;
   static constexpr Shape input = graph.node[0].out;

@@ -53,6 +53,7 @@ struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches>
 template <class Schedule, int Count, class... Arguments>
 struct Pipeline : detail::NoModel {
   static_assert(detail::PipelineArgumentsAreSound<Schedule, Count, Arguments...>::value);
+  static_assert(detail::AsynchronousPipelineIsThere<Schedule, Count, Arguments...>::value);
   static_assert(
       detail::ScheduleTakes<
           Schedule, detail::parts_of<typename detail::Cutting<Arguments...>::type>, Count>::value);

@@ -104,6 +104,16 @@ struct PipelineArgumentsAreSound {
                 "leave Checkpoint out");
 };
 
+/// Where the primary template is taken for arguments that an asynchronous pipeline takes, that one
+/// is not there.
+template <class Schedule, int Count, class... Arguments>
+struct AsynchronousPipelineIsThere {
+  static constexpr bool value = true;
+  static_assert(!AsynchronousArguments<Schedule, Count, Arguments...>,
+                "Pipeline<asynchronous schedule, Count, ...>: include "
+                "<tandem/strategy/types/asynchronous_pipeline.hpp>, or <tandem/tandem.hpp>");
+};
+
 // The rule of a schedule that has no sentence of its own; the numbers are printed.
 template <int Parts, int Count, bool Fits>
 struct ScheduleTakesIt {

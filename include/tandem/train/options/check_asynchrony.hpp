@@ -34,6 +34,14 @@ struct AsynchronyRuns {
                 "or a synchronous schedule such as OneFOneB");
 };
 
+/// In place of a backend for which AsynchronyRuns has said no: of it nothing more is asked, and it
+/// computes nothing.
+struct RefusedBackend {};
+
+template <bool Asynchronous, class Backend>
+using AskedBackend =
+    std::conditional_t<!Asynchronous || is_host<Backend>(), Backend, RefusedBackend>;
+
 }  // namespace detail
 
 /// @throws ContractError  an option that asynchronous training cannot have

@@ -14,6 +14,7 @@
 #include <tandem/ops/concepts.hpp>
 #include <tandem/ops/null.hpp>
 #include <tandem/runtime/concepts.hpp>
+#include <tandem/train/options/check_asynchrony.hpp>
 #include <tandem/train/options/default_transport.hpp>
 #include <tandem/train/ranks/worker_group.hpp>
 
@@ -58,6 +59,10 @@ struct BackendFits<B> {
   static_assert(Complete<typename B::Device>,
                 "Trainer<Net, Strategy, Cuda>: include <tandem/cuda.cuh> and compile this file "
                 "with nvcc");
+};
+template <>
+struct BackendFits<RefusedBackend> {
+  static constexpr bool value = true;
 };
 template <class B>
   requires ComputeBackend<B>
@@ -104,6 +109,18 @@ struct TransportFits<T, B, Program> {
                 "send and receive of activations for a model on several devices");
 };
 
+// Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
+template <template <int> class T, class B, class Program>
+struct NamedTransportFits : TransportFits<T<Program::ranks>, B, Program> {};
+template <template <int> class T, class Program>
+struct NamedTransportFits<T, RefusedBackend, Program> {
+  static constexpr bool value = true;
+};
+template <template <int> class T, class B, class Program>
+inline constexpr bool connects = Connects<T<Program::ranks>, B, Program>;
+template <template <int> class T, class Program>
+inline constexpr bool connects<T, RefusedBackend, Program> = false;
+
 /// What runs in place of a backend that is refused: the same program, and nothing that is computed.
 template <class B>
 using UsedBackend = std::conditional_t<Computes<B>, B, Null>;
@@ -118,9 +135,9 @@ struct SelectWorkers<false, Program, B, L, M, T> {
 };
 
 /// The same for a transport, which is there no more than its backend is.
-/// @tparam B  the backend as the user named it
+/// @tparam B  the backend as the user named it, or RefusedBackend
 template <class Program, class B, class L, class M, template <int> class T>
-using UsedWorkers = typename SelectWorkers<Connects<T<Program::ranks>, B, Program>, Program,
-                                           UsedBackend<B>, L, M, T>::type;
+using UsedWorkers =
+    typename SelectWorkers<connects<T, B, Program>, Program, UsedBackend<B>, L, M, T>::type;
 
 }  // namespace tandem::detail
