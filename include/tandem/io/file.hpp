@@ -55,12 +55,14 @@ class ReadDescriptor {
 
 inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDIR; }
 
+enum class Pipes { read, refuse };
+
 /// A file that is read once, from front to back: a regular one, or a pipe that has a writer.
 template <class = void>  // compiled where it is called, not by every include
 class InputFile {
  public:
   /// @throws FileError  as read_file(), but for the limit
-  explicit InputFile(std::string const& path)
+  explicit InputFile(std::string const& path, Pipes pipes = Pipes::read)
       : path_{path}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {
     if (file_.get() < 0) {
       throw no_such_entry(errno) ? FileError{path, "there is no such file"}
@@ -72,10 +74,14 @@ class InputFile {
     if (S_ISDIR(status_.st_mode)) {
       throw FileError{path, "this is a folder, expected a file"};
     }
+    if (S_ISFIFO(status_.st_mode) && pipes == Pipes::refuse) {
+      throw FileError{path, "this is a pipe, whose size is not known; give a file"};
+    }
     if (S_ISFIFO(status_.st_mode)) {
       await_writer();
     } else if (!S_ISREG(status_.st_mode)) {
-      throw FileError{path, "this is a device or a socket, expected a file or a pipe"};
+      throw FileError{path, std::string{"this is a device or a socket, expected a file"} +
+                                (pipes == Pipes::read ? " or a pipe" : "")};
     }
   }
 
