@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -142,7 +143,7 @@ class Subject {
   }
 
   void save() {
-    std::string folder = "/tmp/tandem-fuzz-XXXXXX";
+    std::string folder = (std::filesystem::temp_directory_path() / "tandem-fuzz-XXXXXX").string();
     require(::mkdtemp(folder.data()) != nullptr);
     std::string const path = folder + "/saved";
     trainer_.save(path);

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -94,10 +94,12 @@ void read_answer(std::span<std::byte const> bytes, bool sign) {
 
 /// The same through a file.
 void read_file(std::span<std::byte const> bytes, bool sign) {
-  std::array<char, 32> name{"/tmp/tandem-fuzz-XXXXXX"};
+  static std::string const pattern =
+      (std::filesystem::temp_directory_path() / "tandem-fuzz-XXXXXX").string();
+  std::string name = pattern;
   detail::Descriptor const file{::mkstemp(name.data())};
   require(::write(file.get(), bytes.data(), bytes.size()) == static_cast<::ssize_t>(bytes.size()));
-  auto const read = detail::read_private_file(name.data(), sizeof(detail::Hello) + 1);
+  auto const read = detail::read_private_file(name, sizeof(detail::Hello) + 1);
   static_cast<void>(::unlink(name.data()));
   require(read.is_private &&
           read.bytes.size() == std::min(bytes.size(), sizeof(detail::Hello) + 1));
