@@ -32,11 +32,9 @@ namespace tandem {
 /// progress(rank): a word where the rank notes what it is doing, for the transport's messages; null
 ///           where they say nothing of it.
 /// abort(rank, reason): makes every rank that waits for others, in any group and process, throw,
-/// now
-///           or later. By any thread.
+///           now or later. By any thread.
 /// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
-/// more
-///           when the device has come: throws if the wait is in vain. By the rank's thread.
+///           more when the device has come: throws if the wait is in vain. By the rank's thread.
 /// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
 ///           which are doubles; what else a strategy asks of it is in
 ///           engine/links/concepts.hpp.

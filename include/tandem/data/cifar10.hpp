@@ -29,8 +29,7 @@ inline constexpr std::size_t cifar10_record = 1 + 3 * 32 * 32;
 
 /// The number of records in @p bytes.
 /// @throws FileError  not a whole number of records, or none, or a label above 9; @p name is for
-/// the
-///                    message
+///                    the message
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
                                          std::string const& name) {

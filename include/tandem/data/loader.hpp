@@ -64,8 +64,7 @@ class Loader {
 /// Reads a dataset's samples in the order of (seed, epoch) into a ring of three batches.
 ///
 /// Cost:   three batches of Scalar and Target (no larger than the dataset), an index for each
-/// sample
-///         of the dataset, and one thread; all by the constructor, nothing by next().
+///         sample of the dataset, and one thread; all by the constructor, nothing by next().
 /// @throws Error          there is no memory for them, or no thread
 /// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), or first outside [0, size()]
 template <Dataset D, class Scalar>

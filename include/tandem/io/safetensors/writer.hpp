@@ -145,8 +145,7 @@ class [[nodiscard]] SafetensorsWriter {
 /// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
 ///
 /// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
-/// are
-///                        the same, or name, shape or metadata do not fit the format
+///                        are the same, or name, shape or metadata do not fit the format
 /// @throws FileError      the disk is full or broken; the text says which file is there now
 template <class = void>
 void write_safetensors(std::string const& path, std::span<TensorView const> tensors,

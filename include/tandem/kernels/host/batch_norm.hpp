@@ -35,8 +35,7 @@ void each_of_channel(int batch, int channels, std::int64_t pixels, std::int64_t 
 /// y = (x - mean(x)) / sqrt(var(x) + epsilon) * gain + bias, each channel over B and pixels.
 ///
 /// Shapes: x (B, C, pixels), gain (C), bias (C); y (B, C, pixels), which may be x if x is not
-/// needed
-///         again; mean (C), inverse_deviation (C), variance (C).
+///         needed again; mean (C), inverse_deviation (C), variance (C).
 /// Saves:  mean and 1 / sqrt(var + epsilon) for the gradients; `variance` is the biased one, which
 ///         batch_norm_statistics needs.
 /// Cost:   reads x three times, writes y once; bound by memory.

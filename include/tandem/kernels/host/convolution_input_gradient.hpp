@@ -84,8 +84,7 @@ void pack_mirrored(ConvolutionGeometry const& g, T const* weight, std::int64_t c
 ///         dx (B, in_channels, in), overwritten; scratch (convolution_scratch).
 /// Cost:   B g.macs() multiply-accumulates.
 /// Order:  for each element the taps (output channel, mirrored row, mirrored column) in blocks of
-/// 256,
-///         each summed in order. A sample's bits do not depend on its batch.
+///         256, each summed in order. A sample's bits do not depend on its batch.
 template <class T>
 TANDEM_NOINLINE void convolution_input_gradient(Team& team, ConvolutionGeometry const& geometry,
                                                 int batch, T const* weight, T const* dy, T* dx,

@@ -45,9 +45,8 @@ void pack_positions(std::int64_t pixels, T const* y, std::int64_t sample_stride,
 ///         (convolution_scratch).
 /// Cost:   B g.macs() multiply-accumulates.
 /// Order:  for each weight the positions (sample, row, column) in blocks of 256, each summed in
-/// order,
-///         the blocks added to the old value (accumulate) or to each other in order. dbias adds
-///         each map in 16 lanes in T, then the samples in order in double.
+///         order, the blocks added to the old value (accumulate) or to each other in order. dbias
+///         adds each map in 16 lanes in T, then the samples in order in double.
 template <class T>
 TANDEM_NOINLINE void convolution_weight_gradient(Team& team, ConvolutionGeometry const& geometry,
                                                  int batch, T const* x, T const* dy, T* dweight,

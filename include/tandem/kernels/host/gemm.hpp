@@ -27,8 +27,8 @@ constexpr std::int64_t gemm_scratch(int threads) {
 /// C = [+=] op(A) op(B), op(X) = X or Xᵀ.
 ///
 /// Shapes: op(A) (m, k), op(B) (k, n), C (m, n); scratch (gemm_scratch(team.size())). All
-/// row-major;
-///         lda, ldb, ldc are the distances between rows of A, B, C as they lie in memory.
+///         row-major; lda, ldb, ldc are the distances between rows of A, B, C as they lie in
+///         memory.
 /// Cost:   m n k multiply-accumulates; measured in bench/kernels/gemm_bench.cpp.
 /// Order:  k in blocks of 256, each summed in order from 0 and added to C in order. The bits of an
 ///         element depend on its row of op(A), its column of op(B) and, with accumulate, its old

@@ -43,8 +43,7 @@ void max_pool_map(PoolGeometry const& g, T const* x, T* y, std::int32_t* index) 
 /// y = max of x under the window; a tie goes to the first cell in row order, a NaN wins.
 ///
 /// Shapes: x (B, C, in); y (B, C, out); index (B, C, out), the chosen cell of its map: row times
-/// the
-///         width of `in` plus column, or -1 (and y = -inf) where a window holds nothing but
+///         the width of `in` plus column, or -1 (and y = -inf) where a window holds nothing but
 ///         padding.
 /// Saves:  index, 4 bytes an output, until the gradient.
 /// Cost:   kernel area reads an output.

@@ -17,8 +17,7 @@ namespace tandem::host {
 ///
 /// Shapes: y, t (B, elements); losses (B), each sample's sum.
 /// Order:  the elements of a sample in 16 lanes in double; then the samples are added one by one,
-/// so
-///         that a batch gives the same bits in one call or in several.
+///         so that a batch gives the same bits in one call or in several.
 template <class T>
 TANDEM_NOINLINE void mean_squared_error_forward(Team& team, int batch, std::int64_t elements,
                                                 T const* y, T const* t, double* losses,

@@ -96,8 +96,7 @@ template <class = void>
 /// pass has ended.
 /// @param devices  of a worker
 /// @throws ContractError  a node has a device that is not there, or the machine has not so many;
-/// the
-///                        order is not one of this graph; more than 32,767 nodes
+///                        the order is not one of this graph; more than 32,767 nodes
 template <class = void>
 [[nodiscard]] SimulatedStep simulate_placement(Machine const& machine, CostGraph const& graph,
                                                PlacementTimeline const& order, int devices,

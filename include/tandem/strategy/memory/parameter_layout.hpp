@@ -56,8 +56,7 @@ constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& l
 }
 
 /// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
-/// its
-///                     others
+///                     its others
 template <GraphSize Size>
 constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
                                   std::int64_t first, std::int64_t rest) {

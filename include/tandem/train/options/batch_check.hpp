@@ -29,8 +29,7 @@ void check_microbatches(int batch, Batching const& batching) {
 }
 
 /// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
-/// batch
-///                        norm with one value a channel
+///                        batch norm with one value a channel
 template <class Program>
 void check_training_batch(int batch, Batching const& batching) {
   check_microbatches(batch, batching);
