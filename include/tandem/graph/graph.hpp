@@ -47,6 +47,7 @@ struct Node {
   bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
   bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
   bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
+  bool absorbed = false;        ///< training needs no bias: a batch norm takes it over (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
   bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
   int leaf = -1;                ///< which layer type, in the order of the leaves
@@ -61,6 +62,7 @@ struct Node {
   int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
   int first_channel = 0;  ///< of that slice
   int width = 0;          ///< channels of its own memory, where they are more than out's
+  int absorbs = -1;       ///< whose bias a batch norm adds to its running mean (a rewrite)
   Shape in{};             ///< of the first input
   Shape out{};
   std::int64_t macs = 0;  ///< of one sample's forward pass

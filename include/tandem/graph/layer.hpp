@@ -70,7 +70,21 @@ enum class Fault : std::uint8_t {
 };
 
 /// What a rewrite of a graph must know a layer to be.
-enum class LayerKind : std::uint8_t { other, batch_norm, relu, dropout, flatten, pool, pointwise };
+enum class LayerKind : std::uint8_t {
+  other,
+  batch_norm,
+  relu,
+  dropout,
+  flatten,
+  pool,
+  pointwise,    ///< a convolution of one group, 1x1, that visits every pixel
+  convolution,  ///< any other
+};
+
+/// Of either kind; its parameters are the weights and then, unless it has none, the bias.
+constexpr bool is_convolution(LayerKind kind) {
+  return kind == LayerKind::pointwise || kind == LayerKind::convolution;
+}
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),

@@ -76,6 +76,25 @@ constexpr bool materialise_flatten_in(AnyGraph& graph) {
 }
 
 template <class AnyGraph, class AnyReaders>
+constexpr bool absorb_bias_in(AnyGraph& graph, AnyReaders const& readers) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    Node& convolution = graph.node[n];
+    if (!is_convolution(convolution.layer) || convolution.parameters != 2 || convolution.frozen ||
+        readers.count[n] != 1) {
+      continue;
+    }
+    Node& norm = graph.node[readers.last[n]];
+    if (norm.layer == LayerKind::batch_norm && norm.normalizes && norm.stage == convolution.stage) {
+      convolution.absorbed = true;
+      norm.absorbs = n;
+      any = true;
+    }
+  }
+  return any;
+}
+
+template <class AnyGraph, class AnyReaders>
 constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, int most) {
   auto const fits = [&](int n) {
     Node const& node = graph.node[n];
@@ -95,7 +114,7 @@ constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, in
       Node& node = graph.node[n];
       if (fits(n) && graph.source[node.first_edge] == input &&
           node.parameters == leader.parameters && node.frozen == leader.frozen &&
-          node.stage == leader.stage) {
+          node.stage == leader.stage && node.absorbed == leader.absorbed) {
         node.merged = true;
         node.home = first;
         node.first_channel = width;
@@ -162,6 +181,16 @@ constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
   return graph;
 }
 
+/// Frees each convolution from its bias, in training, whose only reader is a batch norm of the same
+/// stage with statistics of the microbatch: the mean takes every constant out again, so that the
+/// output does not depend on the bias and the bias's gradient is 0. What does depend on it, the
+/// running mean, gets it from the batch norm.
+template <GraphSize Size>
+constexpr Graph<Size> absorb_bias(Graph<Size> graph) {
+  detail::absorb_bias_in(graph, detail::Readers<Size>{graph});
+  return graph;
+}
+
 /// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
 /// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
 /// is what reads slices.
@@ -188,6 +217,9 @@ constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
   }
   if (rewrites.channels_last) {
     graph = materialise_flatten(graph);
+  }
+  if (rewrites.absorb_bias) {
+    graph = absorb_bias(graph);
   }
   if (rewrites.merge_pointwise) {
     graph = merge_pointwise(graph);

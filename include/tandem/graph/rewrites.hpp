@@ -12,6 +12,8 @@ struct Rewrites {
   bool channels_last = false;    ///< activations are stored (B, H, W, C)
   bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
+  /// A convolution's bias in front of a batch norm is added to the running mean instead.
+  bool absorb_bias = false;
 };
 
 }  // namespace tandem

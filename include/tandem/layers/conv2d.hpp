@@ -44,8 +44,9 @@ struct Conv2d<Out, Options...> {
   static constexpr std::string_view name = "Conv2d";
   static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
   static constexpr bool bias = options.bias;
-  static constexpr LayerKind kind =
-      options.window == Window{} && options.groups == 1 ? LayerKind::pointwise : LayerKind::other;
+  static constexpr LayerKind kind = options.window == Window{} && options.groups == 1
+                                        ? LayerKind::pointwise
+                                        : LayerKind::convolution;
 
   static constexpr Fault fault(Shape in) {
     if (in.rank != 3) {

@@ -37,6 +37,11 @@ struct OpSetup {
   int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
   int y_stride = 0;  ///< the same of the output
   MergedOutputs merged{};
+  /// Of a batch norm that takes over the bias of the convolution before it: where that stands in
+  /// Operands, from the op's own parameters; 0: it takes none. In training the convolution, whose
+  /// node is `absorbed`, neither adds its bias nor touches its gradient: the batch norm adds the
+  /// bias to the running mean and writes its gradient, which is 0.
+  int absorbed_bias = 0;
 };
 
 /// The memory that an op wants for a microbatch of OpSetup::batch samples.

@@ -20,14 +20,15 @@ namespace tandem {
 namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
-/// one.
+/// one; nor on whether a convolution and the batch norm behind it are in one stage.
 constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
   wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+  wanted.absorb_bias = wanted.absorb_bias && !reproducible;
   return wanted;
 }
 
 constexpr bool rewrites_anything(Rewrites r) {
-  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat;
+  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat || r.absorb_bias;
 }
 
 /// A device's part of the network before rewrites; of one that has all of it, the network itself.

@@ -38,10 +38,12 @@ struct Like {
   bool in_place = false;
 };
 constexpr Like portable{.in_place = true};
-constexpr Like cuda{.rewrites = {.fuse_relu = true, .channels_last = true}};
-constexpr Like onednn{
-    .rewrites = {
-        .fuse_relu = true, .channels_last = true, .merge_pointwise = true, .place_concat = true}};
+constexpr Like cuda{.rewrites = {.fuse_relu = true, .channels_last = true, .absorb_bias = true}};
+constexpr Like onednn{.rewrites = {.fuse_relu = true,
+                                   .channels_last = true,
+                                   .merge_pointwise = true,
+                                   .place_concat = true,
+                                   .absorb_bias = true}};
 
 template <class Device>
 PlanTask task_of(int batch) {

@@ -112,11 +112,17 @@ class OpTable {
            .reproducible = Program::batching.reproducible,
            .x_stride = node.edges > 0 ? stored_channels(Program::graph, source(node)) : 0,
            .y_stride = stored_channels(Program::graph, n),
-           .merged = merged_into(n)});
+           .merged = merged_into(n),
+           .absorbed_bias = absorbed_bias(node)});
     }
     return list;
   }
   static int source(Node const& node) { return Program::graph.source[node.first_edge]; }
+  static int absorbed_bias(Node const& node) {
+    return node.absorbs < 0
+               ? 0
+               : Program::graph.node[node.absorbs].first_parameter + 1 - node.first_parameter;
+  }
   static MergedOutputs merged_into(int leader) {
     Node const& first = Program::graph.node[leader];
     MergedOutputs merged{.count = 0};

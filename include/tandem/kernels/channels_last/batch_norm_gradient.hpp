@@ -174,12 +174,15 @@ TANDEM_NOINLINE void batch_norm_input_gradient(Team& team, Rows<T const> x, Rows
 struct BatchNormGradients {
   float* gain;
   float* bias;
-  float* mean;      ///< what the microbatch adds to the step's average of means
-  float* variance;  ///< of unbiased variances
+  float* mean;                         ///< what the microbatch adds to the step's average of means
+  float* variance;                     ///< of unbiased variances
+  float const* absorbed = nullptr;     ///< a bias that x lacks, and the mean is to have; or null
+  float* absorbed_gradient = nullptr;  ///< of that bias, which is 0: where it is to be overwritten
 };
 
 /// gain = [+=] sum(dy xhat), bias = [+=] sum(dy), mean = [+=] share * mean(x), variance = [+=]
 /// share * var(x) * rows / (rows - 1); one row has no unbiased variance and passes the biased one.
+/// With an absorbed bias mean = [+=] share * (mean(x) + it), and its gradient = [+=] 0.
 ///
 /// @pre batch_norm_gradient_sums has left its sums in @p saved
 inline void batch_norm_weight_gradient(std::int64_t rows, int channels, double share,
@@ -194,9 +197,14 @@ inline void batch_norm_weight_gradient(std::int64_t rows, int channels, double s
                                             static_cast<double>(saved.inverse_deviation[c]));
     gradients.gain[c] = dy_xhat + (accumulate ? gradients.gain[c] : 0.0F);
     gradients.bias[c] = saved.sum_dy[c] + (accumulate ? gradients.bias[c] : 0.0F);
-    gradients.mean[c] = weight * saved.mean[c] + (accumulate ? gradients.mean[c] : 0.0F);
+    float const mean =
+        saved.mean[c] + (gradients.absorbed != nullptr ? gradients.absorbed[c] : 0.0F);
+    gradients.mean[c] = weight * mean + (accumulate ? gradients.mean[c] : 0.0F);
     gradients.variance[c] =
         factor * saved.variance[c] + (accumulate ? gradients.variance[c] : 0.0F);
+  }
+  if (gradients.absorbed_gradient != nullptr && !accumulate) {
+    std::fill_n(gradients.absorbed_gradient, channels, 0.0F);
   }
 }
 

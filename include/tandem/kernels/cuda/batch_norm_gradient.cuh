@@ -27,8 +27,10 @@ template <class P>
 struct BatchNormGradients {
   P* gain;
   P* bias;
-  P* mean;      ///< what the microbatch adds to the step's average of means
-  P* variance;  ///< of unbiased variances
+  P* mean;                         ///< what the microbatch adds to the step's average of means
+  P* variance;                     ///< of unbiased variances
+  P const* absorbed = nullptr;     ///< a bias that x lacks, and the mean is to have; or null
+  P* absorbed_gradient = nullptr;  ///< of that bias, which is 0: where it is to be overwritten
 };
 
 namespace detail {
@@ -142,8 +144,12 @@ TANDEM_HOST_DEVICE void put_weight_gradient(std::int64_t c, BatchNormSaved<P> co
                                    static_cast<double>(saved.inverse_deviation[c]));
   to.gain[c] = dy_xhat + (accumulate ? to.gain[c] : P{0});
   to.bias[c] = saved.sum_dy[c] + (accumulate ? to.bias[c] : P{0});
-  to.mean[c] = share * saved.mean[c] + (accumulate ? to.mean[c] : P{0});
+  P const mean = saved.mean[c] + (to.absorbed != nullptr ? to.absorbed[c] : P{0});
+  to.mean[c] = share * mean + (accumulate ? to.mean[c] : P{0});
   to.variance[c] = unbiased_share * saved.variance[c] + (accumulate ? to.variance[c] : P{0});
+  if (to.absorbed_gradient != nullptr && !accumulate) {
+    to.absorbed_gradient[c] = P{0};
+  }
 }
 
 template <class P>
@@ -205,6 +211,7 @@ void batch_norm_input_gradient(Stream const& stream, T const* x, T const* dy, st
 
 /// gain = [+=] sum(dy xhat), bias = [+=] sum(dy), mean = [+=] share * mean(x), variance = [+=]
 /// share * var(x) * rows / (rows - 1); one row has no unbiased variance and passes the biased one.
+/// With an absorbed bias mean = [+=] share * (mean(x) + it), and its gradient = [+=] 0.
 ///
 /// Cost:   reads 5 C and writes 4 C elements.
 /// @pre    batch_norm_gradient_sums has left its sums in @p saved

@@ -33,11 +33,13 @@ class ConvolutionPasses {
   /// @throws OneDnnError  no kernel for this convolution; the message names it
   ConvolutionPasses(Library const& library, ConvolutionTask const& task,
                     PackedWeights const* weights)
-      : library_{&library}, bias_bytes_{task.bias ? task.geometry.out_channels * 4 : 0} {
+      : library_{&library},
+        bias_bytes_{task.has_bias_gradient() ? task.geometry.out_channels * 4 : 0} {
     detail::ConvolutionPlans const plans{library, task, weights};
     weights_.forward = copy_of(plans.forward.tensor(DNNL_ARG_WEIGHTS));
-    forward_ = plans.compile(library, plans.forward,
-                             {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS});
+    forward_ =
+        plans.compile(library, plans.forward,
+                      {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS}, task.bias);
     if (plans.input_gradient) {
       weights_.input_gradient = copy_of(plans.input_gradient.tensor(DNNL_ARG_WEIGHTS));
       int const arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
@@ -46,7 +48,8 @@ class ConvolutionPasses {
     if (plans.weight_gradient) {
       weight_gradient_ = plans.compile(
           library, plans.weight_gradient,
-          {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS});
+          {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS},
+          task.has_bias_gradient());
       DescriptorView const from = plans.weight_gradient.tensor(DNNL_ARG_DIFF_WEIGHTS);
       Descriptor const to = plain_weights(task.geometry);
       deliver_ = make_reorder(library, from, to.get());

@@ -28,6 +28,9 @@ struct ConvolutionTask {
   bool direct = false;  ///< never by Winograd's method
   bool wants_input_gradient = true;
   bool wants_weight_gradient = true;
+  bool wants_bias_gradient = true;  ///< with that of the weights; is read where there is a bias
+
+  [[nodiscard]] bool has_bias_gradient() const { return bias && wants_bias_gradient; }
 };
 
 /// "Conv2d of 64 to 128 channels in 1 group, kernel 3 x 3, …": for messages.
@@ -103,11 +106,9 @@ struct ConvolutionPlans {
   Plan forward;
   Plan input_gradient;
   Plan weight_gradient;
-  bool bias;
 
   TANDEM_NOINLINE ConvolutionPlans(Library const& library, ConvolutionTask const& task,
-                                   PackedWeights const* weights)
-      : bias{task.bias} {
+                                   PackedWeights const* weights) {
     ConvolutionGeometry const& g = task.geometry;
     x = activation(task, g.in_channels, g.in, dnnl_nhwc);
     y = activation(task, g.out_channels, g.out, dnnl_nhwc);
@@ -116,7 +117,7 @@ struct ConvolutionPlans {
     Descriptor const any = convolution_weights(g, task.type, dnnl_format_tag_any);
     Descriptor const any_gradient = convolution_weights(g, dnnl_f32, dnnl_format_tag_any);
     Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
-    DescriptorView const bias_or_none = bias ? vector.get() : nullptr;
+    DescriptorView const bias_or_none = task.bias ? vector.get() : nullptr;
     WindowSteps steps{{g.window.stride.height, g.window.stride.width},
                       {g.window.padding.height, g.window.padding.width}};
     Attributes const attributes;
@@ -156,14 +157,14 @@ struct ConvolutionPlans {
       }
     }
     if (task.wants_weight_gradient) {
-      weight_gradient =
-          plan(convolution_weight_gradient, any_gradient.get(), bias_or_none, forward.get());
+      weight_gradient = plan(convolution_weight_gradient, any_gradient.get(),
+                             task.has_bias_gradient() ? vector.get() : nullptr, forward.get());
     }
   }
 
   /// The last argument is the bias, which may be none.
-  [[nodiscard]] Primitive compile(Library const& library, Plan const& plan,
-                                  int const (&arguments)[4]) const {
+  [[nodiscard]] static Primitive compile(Library const& library, Plan const& plan,
+                                         int const (&arguments)[4], bool bias) {
     return Primitive{library, plan, std::span{arguments}.first(bias ? 4 : 3)};
   }
 };

@@ -39,6 +39,7 @@ class BatchNormOp {
         relu_{setup.node.relu},
         summed_{setup.wants_input_gradient},
         strides_{RowStrides{setup.x_stride, setup.y_stride}.of(setup.node.in[0])},
+        absorbed_{setup.absorbed_bias},
         epsilon_{static_cast<P>(epsilon)} {}
 
   [[nodiscard]] OpNeeds needs() const {
@@ -75,10 +76,8 @@ class BatchNormOp {
     if (!summed_) {
       sums(o, p);
     }
-    batch_norm_weight_gradient(
-        p.device.compute, rows(p), channels_, p.share, saved(o),
-        BatchNormGradients<P>{o.gradient[0], o.gradient[1], o.gradient[2], o.gradient[3]},
-        p.accumulate);
+    batch_norm_weight_gradient(p.device.compute, rows(p), channels_, p.share, saved(o),
+                               gradients(o), p.accumulate);
   }
 
  protected:
@@ -89,6 +88,14 @@ class BatchNormOp {
   void sums(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     batch_norm_gradient_sums(p.device.compute, o.x[0], o.dy, rows(p), channels_, gain(o), bias(o),
                              relu_, saved(o), p.device.scratch, strides_);
+  }
+  [[nodiscard]] BatchNormGradients<P> gradients(Operands<T, P> const& o) const {
+    return {.gain = o.gradient[0],
+            .bias = o.gradient[1],
+            .mean = o.gradient[2],
+            .variance = o.gradient[3],
+            .absorbed = absorbed_ != 0 ? o.parameter[absorbed_] : nullptr,
+            .absorbed_gradient = absorbed_ != 0 ? o.gradient[absorbed_] : nullptr};
   }
   static P const* gain(Operands<T, P> const& o) { return o.parameter[0]; }
   static P const* bias(Operands<T, P> const& o) { return o.parameter[1]; }
@@ -102,6 +109,7 @@ class BatchNormOp {
   bool relu_;
   bool summed_;
   RowStrides strides_;  // of x, also of dx; of y, also of dy
+  int absorbed_;        // see OpSetup::absorbed_bias
   P epsilon_;
 };
 

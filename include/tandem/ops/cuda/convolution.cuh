@@ -28,13 +28,14 @@ class ConvolutionOp {
   using P = typename Precision::Master;
 
   ConvolutionOp(OpSetup const& setup, ConvolutionGeometry const& geometry, RankDevice& device)
-      : in_product_{Bias && bias_in_product<Precision> && geometry.groups == 1},
+      : absorbed_{setup.node.absorbed},
+        in_product_{Bias && bias_in_product<Precision> && geometry.groups == 1 && !absorbed_},
         pixels_{std::int64_t{geometry.out.height} * geometry.out.width},
         channels_{geometry.out_channels},
         convolution_{device.library<CublasLt>(), geometry, setup.batch, matmul_math<Precision>,
                      in_product_} {
     scratch_ = convolution_.scratch_bytes();
-    if constexpr (Bias) {
+    if (Bias && !absorbed_) {
       scratch_ = std::max(scratch_, column_sum_scratch_bytes<T>(setup.batch * pixels_, channels_));
     }
   }
@@ -49,7 +50,7 @@ class ConvolutionOp {
     }
     convolution_.forward(stream, p.batch, o.x[0], o.weight[0], bias, o.y, p.device.scratch);
     if constexpr (Bias) {
-      if (!in_product_) {
+      if (!in_product_ && !(absorbed_ && p.training)) {
         add_bias(stream, o.y, o.parameter[1], p.batch * pixels_, channels_);
       }
     }
@@ -63,12 +64,15 @@ class ConvolutionOp {
     convolution_.weight_gradient(stream, p.batch, o.x[0], o.dy, o.gradient[0], p.accumulate,
                                  p.device.scratch);
     if constexpr (Bias) {
-      column_sum(stream, o.dy, p.batch * pixels_, channels_, o.gradient[1], p.accumulate,
-                 p.device.scratch);
+      if (!absorbed_) {
+        column_sum(stream, o.dy, p.batch * pixels_, channels_, o.gradient[1], p.accumulate,
+                   p.device.scratch);
+      }
     }
   }
 
  private:
+  bool absorbed_;  // training is without the bias
   bool in_product_;
   std::int64_t pixels_;
   int channels_;

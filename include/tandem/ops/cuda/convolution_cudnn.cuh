@@ -37,6 +37,7 @@ class CuDnnConvolutionOp {
 
   CuDnnConvolutionOp(OpSetup const& setup, ConvolutionGeometry const& geometry, RankDevice& device)
       : device_{&device},
+        absorbed_{setup.node.absorbed},
         geometry_{geometry},
         weights_{std::int64_t{geometry.out_channels} * geometry.window.kernel.height *
                  geometry.window.kernel.width * (geometry.in_channels / geometry.groups)},
@@ -57,7 +58,7 @@ class CuDnnConvolutionOp {
     workspace_ = std::max((workspace_ + 255) / 256 * 256, least);
     limit_ = workspace_;
     scratch_ = workspace_ + weights_ * static_cast<std::int64_t>(sizeof(T));
-    if constexpr (Bias) {
+    if (Bias && !absorbed_) {
       scratch_ = std::max(scratch_,
                           column_sum_scratch_bytes<T>(setup.batch * rows_, geometry_.out_channels));
     }
@@ -73,7 +74,9 @@ class CuDnnConvolutionOp {
     plan(forward_, ConvolutionPass::forward, p.batch)
         .run(stream, o.x[0], o.weight[0], o.y, p.device.scratch);
     if constexpr (Bias) {
-      add_bias(stream, o.y, o.parameter[1], p.batch * rows_, geometry_.out_channels);
+      if (!(absorbed_ && p.training)) {
+        add_bias(stream, o.y, o.parameter[1], p.batch * rows_, geometry_.out_channels);
+      }
     }
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) {
@@ -91,8 +94,10 @@ class CuDnnConvolutionOp {
                             stream.get()));
     }
     if constexpr (Bias) {
-      column_sum(stream, o.dy, p.batch * rows_, geometry_.out_channels, o.gradient[1], p.accumulate,
-                 p.device.scratch);
+      if (!absorbed_) {
+        column_sum(stream, o.dy, p.batch * rows_, geometry_.out_channels, o.gradient[1],
+                   p.accumulate, p.device.scratch);
+      }
     }
   }
 
@@ -128,6 +133,7 @@ class CuDnnConvolutionOp {
   }
 
   RankDevice* device_;
+  bool absorbed_;  // training is without the bias
   ConvolutionGeometry geometry_;
   std::int64_t weights_;
   std::int64_t rows_;  // of y, a sample

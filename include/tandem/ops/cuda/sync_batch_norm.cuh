@@ -84,10 +84,8 @@ class SyncBatchNormOp : public BatchNormOp<Precision> {
     if (!this->summed_) {
       Base::sums(o, p);
     }
-    batch_norm_joint_weight_gradient(
-        p.device.compute, this->channels_, p.share, this->saved(o), joint(o),
-        BatchNormGradients<P>{o.gradient[0], o.gradient[1], o.gradient[2], o.gradient[3]},
-        p.accumulate);
+    batch_norm_joint_weight_gradient(p.device.compute, this->channels_, p.share, this->saved(o),
+                                     joint(o), this->gradients(o), p.accumulate);
   }
 
  private:

@@ -75,6 +75,9 @@ class BatchNormOp {
       for (int i = 0; i < 4 && !p.accumulate; ++i) {
         std::fill(o.gradient[i], o.gradient[i] + steps_.channels, 0.0F);
       }
+      if (steps_.absorbed != 0 && !p.accumulate) {
+        std::fill_n(o.gradient[steps_.absorbed], steps_.channels, 0.0F);
+      }
       return;
     }
     if (!summed_) {

@@ -26,6 +26,7 @@ struct BatchNormSteps {
         x_stride{setup.x_stride > 0 ? setup.x_stride : channels},
         y_stride{setup.y_stride > 0 ? setup.y_stride : channels},
         relu{setup.node.relu},
+        absorbed{setup.absorbed_bias},
         epsilon{static_cast<float>(epsilon_of_layer)} {}
 
   [[nodiscard]] std::int64_t rows(Pass<Device> const& p) const { return p.batch * pixels; }
@@ -82,10 +83,15 @@ struct BatchNormSteps {
   /// Of so many rows, from the sums.
   void weight_gradient(Operands<T, float> const& o, Pass<Device> const& p,
                        std::int64_t count) const {
-    batch_norm_weight_gradient(
-        count, channels, p.share, saved(o),
-        BatchNormGradients{o.gradient[0], o.gradient[1], o.gradient[2], o.gradient[3]},
-        p.accumulate);
+    batch_norm_weight_gradient(count, channels, p.share, saved(o), gradients(o), p.accumulate);
+  }
+  [[nodiscard]] BatchNormGradients gradients(Operands<T, float> const& o) const {
+    return {.gain = o.gradient[0],
+            .bias = o.gradient[1],
+            .mean = o.gradient[2],
+            .variance = o.gradient[3],
+            .absorbed = absorbed != 0 ? o.parameter[absorbed] : nullptr,
+            .absorbed_gradient = absorbed != 0 ? o.gradient[absorbed] : nullptr};
   }
 
   int channels;
@@ -94,6 +100,7 @@ struct BatchNormSteps {
   std::int64_t x_stride;
   std::int64_t y_stride;
   bool relu;
+  int absorbed;  // see OpSetup::absorbed_bias
   float epsilon;
 };
 

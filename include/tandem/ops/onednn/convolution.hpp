@@ -52,7 +52,8 @@ class ConvolutionOp {
                             .bias = Bias,
                             .direct = direct,
                             .wants_input_gradient = setup.wants_input_gradient,
-                            .wants_weight_gradient = !product};
+                            .wants_weight_gradient = !product,
+                            .wants_bias_gradient = !setup.node.absorbed};
     fan_in_ = std::int64_t{geometry.in_channels / geometry.groups} * geometry.window.kernel.height *
               geometry.window.kernel.width;
 
@@ -68,7 +69,9 @@ class ConvolutionOp {
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
             .scratch_bytes = scratch_,
-            .packed_bytes = packed_bias_ + std::int64_t{Bias} * channels() * float_bytes};
+            .packed_bytes = absorbed()
+                                ? packed_zeros() + channels() * float_bytes
+                                : packed_bias_ + std::int64_t{Bias} * channels() * float_bytes};
   }
 
   /// Puts the parameters into the layouts that the passes read.
@@ -95,6 +98,9 @@ class ConvolutionOp {
         deliver(o.parameter[siblings_.parameter[i] + 1], bias, siblings_.channels[i], false);
         bias += siblings_.channels[i];
       }
+      if (absorbed()) {
+        std::fill_n(reinterpret_cast<float*>(o.packed + packed_zeros()), channels(), 0.0F);
+      }
     }
   }
 
@@ -104,9 +110,7 @@ class ConvolutionOp {
     }
     TeamSize const team{threads_};
     ConvolutionPasses& passes = this->passes(p.batch);
-    passes.forward(o.x[0], o.packed,
-                   Bias ? reinterpret_cast<float const*>(o.packed + packed_bias_) : nullptr, o.y,
-                   scratch(passes, p.device));
+    passes.forward(o.x[0], o.packed, packed_bias(o, p.training), o.y, scratch(passes, p.device));
   }
 
   void input_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
@@ -126,7 +130,7 @@ class ConvolutionOp {
       products(o, p);
     } else if (siblings_.count == 1) {
       ConvolutionPasses& passes = this->passes(p.batch);
-      passes.weight_gradient(o.x[0], o.dy, o.gradient[0], Bias ? o.gradient[1] : nullptr,
+      passes.weight_gradient(o.x[0], o.dy, o.gradient[0], trains_bias() ? o.gradient[1] : nullptr,
                              p.accumulate, scratch(passes, p.device));
     } else {
       by_siblings(o, p);
@@ -138,6 +142,18 @@ class ConvolutionOp {
 
   static bool is_pointwise(ConvolutionGeometry const& g) {
     return g.groups == 1 && g.window == Window{};
+  }
+
+  /// Training is without the bias, whose gradient is another op's.
+  [[nodiscard]] bool absorbed() const { return Bias && !task_.wants_bias_gradient; }
+  [[nodiscard]] bool trains_bias() const { return task_.has_bias_gradient(); }
+  /// Where zeros stand that training has for an absorbed bias: the primitives are the same.
+  [[nodiscard]] std::int64_t packed_zeros() const {
+    return packed_bias_ + rounded_up(channels() * float_bytes);
+  }
+  [[nodiscard]] float const* packed_bias(Operands<T, float> const& o, bool training) const {
+    std::int64_t const at = absorbed() && training ? packed_zeros() : packed_bias_;
+    return Bias ? reinterpret_cast<float const*>(o.packed + at) : nullptr;
   }
 
   [[nodiscard]] std::int64_t channels() const { return task_.geometry.out_channels; }
@@ -198,7 +214,7 @@ class ConvolutionOp {
         int const place = siblings_.parameter[i];
         gemm(siblings_.channels[i], g.in_channels, pixels, {dy, channels(), true},
              {o.x[0], g.in_channels}, p.accumulate, o.gradient[place], g.in_channels);
-        if constexpr (Bias) {
+        if (trains_bias()) {
           column_sum(p.device.team, dy, pixels, siblings_.channels[i], channels(),
                      o.gradient[place + 1], p.accumulate);
         }
@@ -212,12 +228,12 @@ class ConvolutionOp {
     std::byte* const work = scratch(passes, p.device);
     auto* weights = reinterpret_cast<float*>(work + rounded_up(passes.scratch_bytes()));
     float* bias = weights + channels() * fan_in_;
-    passes.weight_gradient(o.x[0], o.dy, weights, Bias ? bias : nullptr, false, work);
+    passes.weight_gradient(o.x[0], o.dy, weights, trains_bias() ? bias : nullptr, false, work);
     for (int i = 0; i < siblings_.count; ++i) {
       int const place = siblings_.parameter[i];
       deliver(weights, o.gradient[place], siblings_.channels[i] * fan_in_, p.accumulate);
       weights += siblings_.channels[i] * fan_in_;
-      if constexpr (Bias) {
+      if (trains_bias()) {
         deliver(bias, o.gradient[place + 1], siblings_.channels[i], p.accumulate);
         bias += siblings_.channels[i];
       }
@@ -229,7 +245,7 @@ class ConvolutionOp {
     for (int i = 0; i < siblings_.count && !accumulate; ++i) {
       int const place = siblings_.parameter[i];
       std::fill_n(o.gradient[place], siblings_.channels[i] * fan_in_, 0.0F);
-      if constexpr (Bias) {
+      if (trains_bias()) {
         std::fill_n(o.gradient[place + 1], siblings_.channels[i], 0.0F);
       }
     }

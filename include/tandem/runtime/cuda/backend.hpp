@@ -42,7 +42,7 @@ struct BasicCuda {
   using Buffer = cuda::Buffer;
   using Stream = cuda::Stream;
   static constexpr Rewrites rewrites{
-      .fuse_relu = true, .channels_last = true, .place_concat = true};
+      .fuse_relu = true, .channels_last = true, .place_concat = true, .absorb_bias = true};
   static constexpr char const* name = "cuda";
 };
 

@@ -98,8 +98,11 @@ struct Portable {
 struct OneDnn {
   static constexpr char const* name = "onednn";
   static constexpr bool packs_weights = true;
-  static constexpr Rewrites rewrites{
-      .fuse_relu = true, .channels_last = true, .merge_pointwise = true, .place_concat = true};
+  static constexpr Rewrites rewrites{.fuse_relu = true,
+                                     .channels_last = true,
+                                     .merge_pointwise = true,
+                                     .place_concat = true,
+                                     .absorb_bias = true};
 };
 
 #if defined(TANDEM_ONEDNN)

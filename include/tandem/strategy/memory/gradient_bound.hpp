@@ -82,6 +82,9 @@ constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int pa
   detail::materialise_flatten_in(copy);
   place(nowhere.data());
 
+  if (!task.apart) {
+    detail::absorb_bias_in(copy, readers);
+  }
   bool const merged = !task.apart && detail::merge_pointwise_in(copy, readers, most_merged);
   bool const placed = detail::place_concat_in(copy, readers);
   if (merged || placed) {
