@@ -38,12 +38,8 @@ struct Like {
   bool in_place = false;
 };
 constexpr Like portable{.in_place = true};
-constexpr Like cuda{.rewrites = {.fuse_relu = true, .channels_last = true, .absorb_bias = true}};
-constexpr Like onednn{.rewrites = {.fuse_relu = true,
-                                   .channels_last = true,
-                                   .merge_pointwise = true,
-                                   .place_concat = true,
-                                   .absorb_bias = true}};
+constexpr Like cuda{.rewrites = rewrites_of<BasicCuda<>>()};
+constexpr Like onednn{.rewrites = rewrites_of<BasicHost<OneDnn>>()};
 
 template <class Device>
 PlanTask task_of(int batch) {

@@ -54,8 +54,8 @@ struct NodeReaders {
 }  // namespace detail
 
 /// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
-/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm; and
-/// `Host` of oneDNN, which merges convolutions and places concatenations as well.
+/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm and
+/// places concatenations; and `Host` of oneDNN, which merges convolutions as well.
 /// @param graph   as it is before rewrites
 /// @param task    in_place is not read; apart: the strategy is Reproducible
 /// @param passes  whose gradients are held at once
@@ -80,15 +80,14 @@ constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int pa
   detail::Scratch<bool> const nowhere{graph.nodes};
   detail::fuse_relu_in(copy, readers);
   detail::materialise_flatten_in(copy);
+  detail::place_concat_in(copy, readers);
   place(nowhere.data());
 
   if (!task.apart) {
-    detail::absorb_bias_in(copy, readers);
-  }
-  bool const merged = !task.apart && detail::merge_pointwise_in(copy, readers, most_merged);
-  bool const placed = detail::place_concat_in(copy, readers);
-  if (merged || placed) {
-    place(nowhere.data());
+    detail::absorb_bias_in(copy, readers);  // changes no gradient, but which convolutions merge
+    if (detail::merge_pointwise_in(copy, readers, most_merged)) {
+      place(nowhere.data());
+    }
   }
   return most;
 }
