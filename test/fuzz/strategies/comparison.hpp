@@ -50,14 +50,25 @@ struct Task {
 template <class T>
 using Values = std::vector<std::vector<T>>;
 
-/// A parameter's value, then its states.
+/// The parameters' values, then of each layer the first states, the second, …: those of its bias
+/// are nothing but rounding where a batch norm takes it out again, and 0 where one has absorbed it.
 template <class T>
 Values<T> values_of(std::vector<NamedParameter<T>> const& parameters) {
   Values<T> values;
   for (NamedParameter<T> const& own : parameters) {
     values.emplace_back(own.value.begin(), own.value.end());
-    for (std::span<T> const state : own.states) {
-      values.emplace_back(state.begin(), state.end());
+  }
+  std::string layer;
+  std::size_t first = 0;  // of the layer's states
+  for (NamedParameter<T> const& own : parameters) {
+    std::string const path = own.name.substr(0, own.name.rfind('.') + 1);
+    if (path != layer || first == 0) {
+      first = values.size();
+      layer = path;
+    }
+    values.resize(std::max(values.size(), first + own.states.size()));
+    for (std::size_t s = 0; s < own.states.size(); ++s) {
+      values[first + s].insert(values[first + s].end(), own.states[s].begin(), own.states[s].end());
     }
   }
   return values;

@@ -89,6 +89,15 @@ def count_layers(part):
     return sum(count_layers(child) for child in part["parts"]) if "parts" in part else 1
 
 
+def biases_before_norms(parts):
+    """How many convolutions with a bias stand right before a batch norm, to which backends may leave it."""
+    children = [child for part in parts for child in part.get("parts", ()) if part["kind"] != "seq"]
+    chains = [part["parts"] for part in parts if part["kind"] == "seq"]
+    pairs = sum(1 for a, b in zip(parts, parts[1:]) if a["kind"] == "conv" and a["bias"] and b["kind"] == "bn")
+    return pairs + sum(biases_before_norms(chain) for chain in chains) + sum(
+        biases_before_norms([child]) for child in children)
+
+
 def trains(part):
     """Whether it has parameters that are not frozen."""
     if part["kind"] == "frozen":
@@ -221,7 +230,8 @@ def random_branch(r, shape, rest):
                             "padding": (1, 1)}, {"kind": "bn"}, seq([])))
     if rest > 0 and r.random() < 0.4:
         between = shape_of(branch, shape)
-        behind = r.choice(({"kind": "relu"}, {"kind": "dropout", "percent": 30}, keeping_shape(r, between)))
+        behind = r.choice(({"kind": "relu"}, {"kind": "dropout", "percent": 30}, keeping_shape(r, between),
+                           {"kind": "bn" if len(shape) == 3 else "relu"}))
         nested = {"kind": "residual", "parts": [keeping_shape(r, between), seq([])]}
         return seq([branch, nested if r.random() < 0.4 else behind])
     return branch
@@ -275,6 +285,8 @@ def random_network(r, largest=20):
                 continue
             parts.append(part)
             shape = out
+            if part["kind"] == "conv" and r.random() < 0.3:  # a cut may come between
+                parts.append({"kind": "bn"})
         if len(shape) == 3:
             parts.append({"kind": r.choice(("gap", "flatten"))})
         classes = r.randint(2, 5)

@@ -49,7 +49,7 @@ def legal_rows(s, microbatches, rows):
 
 def run(programs_checked=120):
     check(not mutations.stale(), f"write these mutations anew, their places have changed: {mutations.stale()}")
-    kinds, forms, schedules, options = set(), set(), set(), set()
+    kinds, forms, schedules, options, biased = set(), set(), set(), set(), 0
     for number in range(programs_checked):
         backend = ("double", "float", "onednn")[number % 3]
         program = programs.random_program(f"self-test-{number}", backend)
@@ -60,6 +60,7 @@ def run(programs_checked=120):
         check(6 <= networks.count_layers(network["body"]) <= 20, "a network has too few or too many layers")
         check(program["pairs"], "a program has no pairs")
         kinds |= networks.kinds_in(network["body"])
+        biased += networks.biases_before_norms([network["body"]]) > 0
         for s in program["strategies"]:
             check(s["form"] == "placed" or strategies.is_valid(s, len(network["body"]["parts"])), f"not valid: {s}")
             forms.add(s["form"])
@@ -82,6 +83,7 @@ def run(programs_checked=120):
                 if shrink.is_sound(less):
                     programs.to_cpp(less)
     check(kinds == set(networks.LAYERS + networks.COMPOSITES), f"layers: only {sorted(kinds)}")
+    check(3 * biased >= programs_checked, f"only {biased} networks have a bias in front of a batch norm")
     check(forms == set(programs.FORMS), f"strategies: only {sorted(forms)}")
     check(schedules >= set(strategies.SYNCHRONOUS) | set(strategies.LATE), f"schedules: only {schedules}")
     check(options == {"weights", "checkpoint", "buckets", "leaves"}, f"options: only {sorted(options)}")
