@@ -18,8 +18,9 @@ using namespace tandem;
 using namespace tandem::test;
 using tandem::test::Part;
 
-struct OddNet : Network<Image<3, 5, 5>, Sequential<Conv2d<4, Kernel<3>, Padding<1>>, ReLU,
-                                                   GlobalAvgPool, Linear<5>>> {};
+struct OddNet
+    : Network<Image<3, 5, 5>,
+              Sequential<Conv2d<4, Kernel<3>, Padding<1>>, ReLU, GlobalAvgPool, Linear<5>>> {};
 struct OddPoints : Network<Image<3, 5, 5>, Sequential<Conv2d<4>, ReLU, GlobalAvgPool, Linear<5>>> {
 };
 
@@ -32,9 +33,8 @@ using Kernels = Portable;
 template <class Net, class S, class Precision>
 void check(double epsilon) {
   Watchdog const watchdog{"odd images"};
-  using Gpu =
-      Trainer<Net, S, BasicCuda<Kernels, Precision>, SoftmaxCrossEntropy<>, Accuracy,
-              VirtualTransport>;
+  using Gpu = Trainer<Net, S, BasicCuda<Kernels, Precision>, SoftmaxCrossEntropy<>, Accuracy,
+                      VirtualTransport>;
   OnHost<SingleDevice<Microbatches<S::ranks * 3>>, Fp32, Net> host{engine_options()};
   Gpu gpu{engine_options()};
   for (int s = 0; s < 4; ++s) {  // walked, recorded and replayed, with batches of several sizes

@@ -114,9 +114,9 @@ double error_of(RankDevice& device, MatmulShape const& s, double alpha = 1.0, do
               std::fabs(alpha), std::fabs(beta), magnitudes(in_double(bias)));
   // Kernels may add the product to what D held in D's own type.
   std::vector<double> const added =
-      beta == 0.0 ? std::vector<double>{}
-                  : product(s, in_double(a), in_double(b), std::vector<double>(sizes.d), alpha, 0.0,
-                            {});
+      beta == 0.0
+          ? std::vector<double>{}
+          : product(s, in_double(a), in_double(b), std::vector<double>(sizes.d), alpha, 0.0, {});
   return worst(got, wanted, magnitude, product_error<Precision>(s.k), added);
 }
 

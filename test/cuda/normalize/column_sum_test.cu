@@ -28,7 +28,7 @@ TEST_CASE("column_tiles: every element belongs to one thread, for any size") {
       CHECK((std::int64_t{tiles.groups} - 1) * tiles.across * tiles.vector < columns);
       CHECK(tiles.chunks * tiles.chunk_rows >= rows);
       CHECK((tiles.chunks - 1) * tiles.chunk_rows <= (rows > 0 ? rows - 1 : 0));
-      CHECK((tiles.chunks == 1 || std::int64_t{tiles.groups} * tiles.chunks <= 384));
+      CHECK((tiles.chunks == 1 || std::int64_t{tiles.groups} * tiles.chunks <= 256));
       for (std::int64_t fewer : {rows / 3, rows - 1, rows}) {
         if (fewer >= 0) {
           CHECK(cuda::column_tiles<float>(fewer, columns).chunks <=

@@ -18,7 +18,7 @@ namespace tandem::cuda {
 inline constexpr int column_threads = 256;
 
 /// Such blocks that a multiprocessor shall hold at once, which bounds their registers.
-inline constexpr int column_blocks = 3;
+inline constexpr int column_blocks = 2;
 
 /// Blocks of `across` by `down` threads; a thread keeps to its `vector` neighbouring columns and
 /// takes every down-th row of its chunk.
@@ -146,7 +146,7 @@ TANDEM_HOST_DEVICE void store_columns(T* y, Pack<T, N> const& pack, bool whole) 
 /// Rows of which a thread reads the values before it uses the first: enough bytes in flight, few
 /// enough registers.
 template <class Values, int N>
-inline constexpr int rows_together = sizeof(Values) > 16 && N >= 8 ? 1 : 4;
+inline constexpr int rows_together = sizeof(Values) > 16 && N >= 8 ? 2 : 4;
 
 /// f(std::integral_constant<int, N>), N the columns that a thread takes.
 template <class T, class Function>

@@ -56,7 +56,9 @@ template <class = void>
 [[nodiscard]] int usable_cpus() {
   char text[64] = "";
   if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {  // a container's own
-    static_cast<void>(std::fgets(text, sizeof text, file));
+    if (std::fgets(text, sizeof text, file) == nullptr) {
+      text[0] = '\0';
+    }
     static_cast<void>(std::fclose(file));
   }
   return std::min(cpus_in_mask(), cpus_of_quota(text));
