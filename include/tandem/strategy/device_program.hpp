@@ -69,6 +69,10 @@ struct DeviceProgram {
       detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
   static constexpr auto layout = lay_out_parameters(
       graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  /// Whether it has both copies of its part of the model, as a device in the middle may; then each
+  /// bucket has a twin.
+  static constexpr bool has_twins = tandem::has_twins(stages);
+  static constexpr auto twin_buckets = tandem::twin_buckets(layout, Program::map.parts());
   /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
   /// its own.
   static constexpr int gradient_replicas =

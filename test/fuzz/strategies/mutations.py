@@ -31,8 +31,8 @@ MUTATIONS = {
         "engine/links/link.hpp", "                            label);\n    });\n    await(device);",
         "                            label);\n    });"),
     "bucket_not_awaited": (  # an update by gradients that are not yet summed
-        "engine/links/gradient_reduction.hpp",
-        "      device.await_on(device.communication, marks_[static_cast<std::size_t>(bucket)]);", "      ;"),
+        "engine/links/bucket_sums.hpp",
+        "    device.await_on(device.communication, mark(bucket));\n", ""),
     "bucket_reduced_early": (  # behind the first leaf
         "engine/links/gradient_reduction.hpp", "overlaps_ && leaf == leaves_ - 1", "overlaps_ && leaf == 0"),
     "leaf_ends_early": (  # behind its first microbatch
@@ -69,7 +69,8 @@ MUTATIONS = {
     "empty_microbatch_adds": (  # to the gradients of the last step
         "engine/step/microbatches.hpp", "adds = adds || size > 0;", "adds = true;"),
     "twin_dropped": (  # the middle device of two models sums one of them
-        "engine/links/gradient_reduction.hpp", "          add_twin(device, memory, b);\n", ""),
+        "engine/links/gradient_reduction.hpp", "          Twins::join(device, memory.gradients(), b);\n",
+        ""),
     "position_not_loaded": (  # the steps of a checkpoint count anew
         "train/trainer.hpp", "    options_.seed = static_cast<std::uint64_t>(position_.seed);\n",
         "    position_ = {.seed = position_.seed};\n"),

@@ -10,6 +10,7 @@
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/strategy/types/cross_model_parallel.hpp>
 
 namespace parameter_layout_test {
 
@@ -119,6 +120,24 @@ TEST_CASE("one bucket a node where every node fills one") {
   CHECK(P::layout.closes[1] == 1);
   for (int n : {0, 2, 3, 4, 5}) {
     CHECK(P::layout.closes[n] == -1);
+  }
+}
+
+TEST_CASE("on the device in the middle of two models each bucket has a twin") {
+  struct Three : Network<Vector<4>, Sequential<Linear<8>, Linear<16>, Linear<4>, Linear<2>>> {};
+  using S = CrossModelParallel<AverageWeights<>, Split<1>, Split<2>, Split<1>, BucketBytes<1, 1>>;
+  using P = Program<Three, S, 4>;
+  CHECK(!P::Device<0>::has_twins);
+  CHECK(!P::Device<2>::has_twins);
+  using Middle = P::Device<1>;
+  REQUIRE(Middle::has_twins);
+  auto const& layout = Middle::layout;
+  auto const& twin = Middle::twin_buckets.of;
+  REQUIRE(layout.buckets == 4);  // backward ends the second copy, stage 4, first
+  for (int b = 0; b < layout.buckets; ++b) {
+    CHECK(layout.bucket_stage[b] == (b < 2 ? 4 : 1));
+    CHECK(twin[b] == (b < 2 ? b + 2 : b - 2));
+    CHECK(bucket_range(layout, twin[b]).count() == bucket_range(layout, b).count());
   }
 }
 

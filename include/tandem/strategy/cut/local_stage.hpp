@@ -37,6 +37,16 @@ constexpr int local_stage(LocalStages<Count> const& stages, int id) {
   return local;
 }
 
+/// Whether a device has two copies of a part of the model, as the one in the middle may.
+template <int Count>
+constexpr bool has_twins(LocalStages<Count> const& stages) {
+  bool has = false;
+  for (int s = 1; s < Count; ++s) {
+    has = has || stages.stage[s].part == stages.stage[s - 1].part;
+  }
+  return has;
+}
+
 namespace detail {
 
 template <GraphSize Size>

@@ -42,6 +42,11 @@ struct ElementRange {
   }
 };
 
+template <int Nodes, int Parameters>
+constexpr ElementRange bucket_range(ParameterLayout<Nodes, Parameters> const& layout, int bucket) {
+  return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
+}
+
 /// Where the trained parameters of a stage are: its buckets are neighbours.
 template <int Nodes, int Parameters>
 constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& layout, int stage) {
@@ -53,6 +58,36 @@ constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& l
     }
   }
   return range;
+}
+
+/// Of each bucket of a device that has both copies of its parts of the model: the one with the
+/// other copy's same parameters.
+template <int Nodes>
+struct TwinOf {
+  int of[Nodes] = {};
+};
+
+/// The copies are cut alike, so they have as many buckets each, in the same order.
+/// @param parts  of the model: stage s is of part s % parts
+template <int Nodes, int Parameters>
+constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& layout, int parts) {
+  TwinOf<Nodes> twins;
+  for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+    int const stage = layout.bucket_stage[bucket];
+    int before = 0;  // of its stage
+    while (before < bucket && layout.bucket_stage[bucket - before - 1] == stage) {
+      ++before;
+    }
+    for (int other = 0; other + before < layout.buckets; ++other) {
+      bool const is_first =
+          other == 0 || layout.bucket_stage[other - 1] != layout.bucket_stage[other];
+      if (is_first && layout.bucket_stage[other] != stage &&
+          layout.bucket_stage[other] % parts == stage % parts) {
+        twins.of[bucket] = other + before;
+      }
+    }
+  }
+  return twins;
 }
 
 /// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
