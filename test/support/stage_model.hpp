@@ -21,6 +21,44 @@
 
 namespace tandem::test {
 
+/// What its passes run on: a StageHost that sums nothing over replicas.
+template <class Own, class Backend>
+struct StageModelParts {
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Memory = RankMemory<Own, Backend>;
+  using Table = typename Memory::Table;
+  static constexpr LocalStage stage = Own::stages.stage[0];
+
+  explicit StageModelParts(int largest)
+      : device{DeviceSpec{.threads = 1}},
+        ops{largest, 1, device},
+        memory{device, ops, 0,
+               PlanTask{.batch = largest,
+                        .element_bytes = sizeof(T),
+                        .stages = {{.first = stage.first, .last = stage.last}}},
+               1} {
+    device.scratch = memory.scratch();
+    device.scratch_bytes = ops.scratch_bytes();
+  }
+
+  void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
+    if (count > 1) {
+      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements);
+    } else if (forks[0] != memory.outgoing(node)) {
+      Verbs<Backend>::copy(device, forks[0], memory.outgoing(node), elements);
+    }
+  }
+  void bucket_ready(int /*bucket*/, int /*leaf*/) {}
+  void finish_empty_bucket(int /*bucket*/, bool /*adds*/, int /*leaf*/) {}
+  void synchronize(std::span<double> /*sums*/, int /*stage*/) {}
+
+  Device device;
+  PreparedOps<Own, Backend, SoftmaxCrossEntropy<>, Accuracy> ops;
+  Memory memory;
+};
+
 /// @tparam Own  the DeviceProgram of a device with one stage, whose input comes from one other at
 ///              most and whose output goes to one other at most; nothing is computed again
 template <class Own, class Backend>
@@ -29,26 +67,14 @@ class StageModel final : public StageInterface<typename Backend::Master> {
   using T = typename Backend::Master;
   using Base = StageInterface<T>;
   using typename Base::Labels;
-  using Device = typename Backend::Device;
-  using PassType = Pass<Device>;
-  using Memory = RankMemory<Own, Backend>;
-  using Table = typename Memory::Table;
+  using Parts = StageModelParts<Own, Backend>;
+  using PassType = typename Parts::PassType;
+  using Table = typename Parts::Table;
   static constexpr auto const& graph = Own::graph;
   static constexpr LocalStage stage = Own::stages.stage[0];
   static_assert(Own::stages.count == 1 && Own::segments.of[0] < 0 && !Own::batching.reproducible);
 
-  StageModel(int largest, std::uint64_t seed)
-      : device_{DeviceSpec{.threads = 1}},
-        ops_{largest, 1, device_},
-        memory_{device_, ops_, 0,
-                PlanTask{.batch = largest,
-                         .element_bytes = sizeof(T),
-                         .stages = {{.first = stage.first, .last = stage.last}}},
-                1},
-        state_{.seed = seed} {
-    device_.scratch = memory_.scratch();
-    device_.scratch_bytes = ops_.scratch_bytes();
-  }
+  StageModel(int largest, std::uint64_t seed) : parts_{largest}, state_{.seed = seed} {}
 
   std::vector<T> forward(std::vector<T> const& weights, std::vector<T> const& x,
                          Portion const& portion) override {
@@ -56,10 +82,10 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     pass_forward(x, portion);
     std::vector<T> y;
     if (stage.has_result) {
-      append(y, memory_.table(0).output, portion.size * outputs);
+      append(y, parts_.memory.table(0).output, portion.size * outputs);
     }
     each(NodeKind::send, [&](int n) {
-      append(y, memory_.table(0).operands[graph.source[graph.node[n].first_edge]].y,
+      append(y, parts_.memory.table(0).operands[graph.source[graph.node[n].first_edge]].y,
              portion.size * elements(n));
     });
     return y;
@@ -71,7 +97,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     take(activations);
     pass_forward(x, portion);
     take(weights);
-    Table const& table = memory_.table(0);
+    Table const& table = parts_.memory.table(0);
     T const* next = dy.data();
     if (stage.has_result && stage.needs_gradient) {
       std::copy(next, next + portion.size * outputs, table.loss_gradient);
@@ -83,17 +109,17 @@ class StageModel final : public StageInterface<typename Backend::Master> {
       }
       next += count;
     });
-    std::copy(gradient.begin(), gradient.end(), memory_.gradients());
+    std::copy(gradient.begin(), gradient.end(), parts_.memory.gradients());
     PassType pass = pass_of(portion);
     pass.accumulate = adds;
     if constexpr (stage.needs_gradient) {
-      Passes::backward(*this, pass, table, -1);
+      Passes::backward(parts_, pass, table, -1);
     }
-    std::copy_n(memory_.gradients(), gradient.size(), gradient.begin());
+    std::copy_n(parts_.memory.gradients(), gradient.size(), gradient.begin());
     std::vector<T> dx;
     each(NodeKind::receive, [&](int n) {
       if (graph.node[n].needs_gradient) {
-        append(dx, memory_.outgoing(n), portion.size * elements(n));
+        append(dx, parts_.memory.outgoing(n), portion.size * elements(n));
       } else {  // nobody before has anything to train
         dx.resize(dx.size() + static_cast<std::size_t>(portion.size * elements(n)));
       }
@@ -107,8 +133,8 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     PassType const pass = pass_of(portion);
     labels += portion.first;
     dy.resize(y.size());
-    ops_.loss.forward(pass, y.data(), labels, &sum);
-    ops_.loss.gradient(pass, y.data(), labels, 1.0 / portion.total, dy.data());
+    parts_.ops.loss.forward(pass, y.data(), labels, &sum);
+    parts_.ops.loss.gradient(pass, y.data(), labels, 1.0 / portion.total, dy.data());
     return sum;
   }
 
@@ -133,10 +159,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
   }
 
  private:
-  using Passes = Stage<StageModel, Own, Backend, stage.first, stage.last>;
-  template <class, class, class, int, int>
-  friend struct tandem::Stage;
-
+  using Passes = Stage<Parts, Own, Backend, stage.first, stage.last>;
   static constexpr std::int64_t outputs = Own::Program::network.output().out.elements();
   static constexpr std::int64_t elements(int n) { return graph.node[n].out.elements(); }
 
@@ -153,13 +176,13 @@ class StageModel final : public StageInterface<typename Backend::Master> {
   }
 
   void take(std::vector<T> const& weights) {
-    std::copy(weights.begin(), weights.end(), memory_.parameters());
+    std::copy(weights.begin(), weights.end(), parts_.memory.parameters());
   }
 
   void pass_forward(std::vector<T> const& x, Portion const& portion) {
-    Table const& table = memory_.table(0);
+    Table const& table = parts_.memory.table(0);
     if (stage.has_input) {
-      memory_.set_input(0, x.data());
+      parts_.memory.set_input(0, x.data());
     }
     T const* next = x.data();
     each(NodeKind::receive, [&](int n) {
@@ -167,33 +190,19 @@ class StageModel final : public StageInterface<typename Backend::Master> {
       std::copy(next, next + count, table.operands[n].y);
       next += count;
     });
-    Passes::forward(*this, pass_of(portion), table);
+    Passes::forward(parts_, pass_of(portion), table);
   }
 
   [[nodiscard]] PassType pass_of(Portion const& portion) {
     state_.step = portion.step;
-    return {.device = device_,
+    return {.device = parts_.device,
             .batch = portion.size,
             .first_sample = portion.first,
             .share = static_cast<double>(portion.size) / portion.total,
             .state = &state_};
   }
 
-  // What Stage calls.
-  template <int I>
-  void gather_outgoing(T const* const* forks, int count, std::int64_t gathered) {
-    if (count > 1) {
-      Verbs<Backend>::sum(device_, forks, count, memory_.outgoing(I), gathered);
-    } else if (forks[0] != memory_.outgoing(I)) {
-      Verbs<Backend>::copy(device_, forks[0], memory_.outgoing(I), gathered);
-    }
-  }
-  static void bucket_ready(int /*bucket*/, int /*leaf*/) {}
-  static void finish_empty_bucket(int /*bucket*/, bool /*adds*/, int /*leaf*/) {}
-
-  Device device_;
-  PreparedOps<Own, Backend, SoftmaxCrossEntropy<>, Accuracy> ops_;
-  Memory memory_;
+  Parts parts_;
   StepState state_;
 };
 

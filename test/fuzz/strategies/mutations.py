@@ -53,14 +53,14 @@ MUTATIONS = {
         "engine/prepare/memory_plan.hpp", "transient.place(size, n, last[r])",
         "transient.place(size, n, last[r] > n ? last[r] - 1 : n)"),
     "loss_by_microbatches": (  # right where all microbatches are of one size
-        "engine/rank/rank_passes.hpp", "1.0 / samples_of(own)",
-        "1.0 / (own.size * plan_.batching.all_microbatches())"),
+        "engine/rank/microbatch_passes.hpp", "1.0 / slot.samples_of(own)",
+        "1.0 / (own.size * parts.plan.batching.all_microbatches())"),
     "dropout_of_shard": (  # samples counted from the replica's first, not from the batch's
-        "engine/rank/rank_passes.hpp", ".first_sample = own.first,",
-        ".first_sample = own.first - static_cast<int>(microbatches_.begin()),"),
+        "engine/rank/step_slot.hpp", ".first_sample = own.first,",
+        ".first_sample = own.first - static_cast<int>(microbatches.begin()),"),
     "statistics_by_microbatches": (
-        "engine/rank/rank_passes.hpp", "static_cast<double>(own.size) / samples_of(own)",
-        "1.0 / plan_.batching.all_microbatches()"),
+        "engine/rank/step_slot.hpp", "static_cast<double>(own.size) / samples_of(own)",
+        "1.0 / parts.plan.batching.all_microbatches()"),
     "fork_dropped": (
         "engine/rank/stage.hpp", "forks, uses.of[I], table.gradient[I], elements)",
         "forks, uses.of[I] - 1, table.gradient[I], elements)"),

@@ -4,6 +4,8 @@
 /// @file
 /// NoLinks: RankLinks where a replica is one device, which sends nothing to another one.
 
+#include <cstdint>
+
 #include <tandem/schedule/table/action.hpp>
 
 namespace tandem {
@@ -14,6 +16,9 @@ struct NoLinks {
   NoLinks(Task const& /*task*/, Waits const& /*waits*/, Device& /*device*/,
           Connect const& /*connect*/, Tracer& /*tracer*/, int /*largest*/) {}
 
+  template <class Device, class Memory, class Table>
+  void run(Device& /*device*/, Memory const& /*memory*/, Table const& /*table*/, Action /*action*/,
+           std::int64_t /*batch*/, bool /*training*/) {}
   template <class Device>
   void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/) {}
   template <class Device>

@@ -62,11 +62,7 @@ class RankGroups {
   /// Of the ranks over which the gradients of this stage are summed.
   static int of_stage(int stage) {
     constexpr int groups = reduced();
-    if constexpr (groups > 0) {
-      return stage % groups;
-    } else {
-      return all;
-    }
+    return groups > 0 ? stage % (groups > 0 ? groups : 1) : all;
   }
   /// The ends of these groups for a device's stages, by connect(group).
   template <int Count, class Connect>

@@ -47,22 +47,33 @@ struct RankPlanTask {
   RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 };
 
+namespace detail {
+
+template <class Whole>
+decltype(RankPlanTask::order) order_of() {
+  return nullptr;
+}
+template <class Whole>
+  requires(Whole::map.copies > 1)
+decltype(RankPlanTask::order) order_of() {
+  return row_order<std::conditional_t<(Whole::map.copies > 1), ActionRows, void>>;
+}
+
+}  // namespace detail
+
 /// That of device @p Program::device. Code that runs once takes such values and not the type, or
 /// each device of each strategy would be compiled for itself.
 template <class Program>
 RankPlanTask rank_plan_task() {
   using Whole = typename Program::Program;
-  RankPlanTask task{.map = Whole::map,
-                    .device = Program::device,
-                    .replicas = Whole::batching.replicas,
-                    .averaging = Whole::averaging,
-                    .stages = Program::stages.stage,
-                    .bucket_stage = {Program::layout.bucket_stage,
-                                     static_cast<std::size_t>(Program::layout.buckets)}};
-  if constexpr (Whole::map.copies > 1) {
-    task.order = row_order<std::conditional_t<(Whole::map.copies > 1), ActionRows, void>>;
-  }
-  return task;
+  return {.map = Whole::map,
+          .device = Program::device,
+          .replicas = Whole::batching.replicas,
+          .averaging = Whole::averaging,
+          .stages = Program::stages.stage,
+          .bucket_stage = {Program::layout.bucket_stage,
+                           static_cast<std::size_t>(Program::layout.buckets)},
+          .order = detail::order_of<Whole>()};
 }
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
@@ -117,13 +128,23 @@ RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
   return plan;
 }
 
+/// The same of device @p Program::device.
+/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
+template <class Program>
+RankPlan make_rank_plan(ActionRows const* imported, int microbatches) {
+  using Whole = typename Program::Program;
+  return make_rank_plan(rank_plan_task<Program>(),
+                        imported != nullptr ? *imported : rows_of(Whole::table),
+                        batching_with<Whole>(microbatches));
+}
+
 /// The same for a device of an asynchronous pipeline.
 ///
 /// No rows, since the device never comes to the end of one: each_action() says what it does next.
 template <class Program>
-RankPlan make_asynchronous_plan(Batching const& batching) {
+RankPlan make_asynchronous_plan(int microbatches) {
   LocalStage const& stage = Program::stages.stage[0];
-  return {.batching = batching,
+  return {.batching = batching_with<typename Program::Program>(microbatches),
           .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
 }
 

@@ -6,20 +6,25 @@
 /// a barrier between steps. All memory is allocated by the constructor; a round allocates nothing.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
-#include <type_traits>
-#include <vector>
 
+#include <tandem/core/contract.hpp>
 #include <tandem/engine/links/concepts.hpp>
-#include <tandem/engine/memory/mirror.hpp>
-#include <tandem/engine/rank/asynchronous_passes.hpp>
+#include <tandem/engine/memory/check/plays_rows.hpp>
+#include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/asynchronous_tick.hpp>
+#include <tandem/engine/rank/microbatch_passes.hpp>
+#include <tandem/engine/rank/rank_body.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
+#include <tandem/engine/rank/rank_parts.hpp>
 #include <tandem/engine/step/stream.hpp>
 #include <tandem/engine/step/version_update.hpp>
 #include <tandem/ops/concepts.hpp>
 #include <tandem/runtime/concepts.hpp>
+#include <tandem/strategy/cut/local_stage.hpp>
 
 namespace tandem {
 
@@ -30,34 +35,39 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class AsynchronousRank final
-    : public StreamedRank<typename Backend::Master, typename LossType::Target>,
-      public AsynchronousPasses<Program, Backend, LossType, MetricType, Communicator> {
-  using Base = AsynchronousPasses<Program, Backend, LossType, MetricType, Communicator>;
+    : public RankBody<StreamedRank<typename Backend::Master, typename LossType::Target>,
+                      RankParts<Program, Backend, LossType, MetricType, Communicator>> {
+  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
+  using Base = RankBody<StreamedRank<typename Backend::Master, typename LossType::Target>, Parts>;
+  using Table = typename Parts::Table;
+  using Passes = MicrobatchPasses<Parts, 0>;
 
  public:
   using typename Base::Batch;
-  using typename Base::P;
-  using typename Base::Step;
+  using typename Base::Slot;
   using typename Base::Whole;
-  using Stream = StepStream<P, typename LossType::Target>;
-  using Base::places;
-  using Base::rule;
-  using Base::stage;
+  using Stream = StepStream<typename Base::P, typename LossType::Target>;
+  static constexpr auto const& places = Program::places;
+  static constexpr auto const& rule = Program::places.rule;
+  static constexpr LocalStage stage = Program::stages.stage[0];
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   AsynchronousRank(RankOptions const& options, Connect const& connect)
-      : Base{options, connect},
+      : Base{options, make_asynchronous_plan<Program>(options.microbatches), connect},
         update_{options.optimizer, parameter_runs(Program::graph, Program::layout.offset,
-                                                  options.groups, Whole::map.parts())},
-        mirror_{states_of(options.optimizer)},
-        states_{states_of(options.optimizer)} {}
+                                                  options.groups, Whole::map.parts())} {
+    TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
+    for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
+      slots_.emplace_back(parts_, options);
+    }
+  }
 
   void run_stream(Stream& stream) override {
     fill_places();
     std::int64_t steps = 0;
     for (; await(stream, steps); ++steps) {
-      this->begin(this->step_of(steps), stream.state(steps), stream.batch(steps), watch_.waiter());
+      begin(slot_of(steps), stream.state(steps), stream.batch(steps), true);
       for (int i = 0; i < rule.microbatches; ++i) {
         round(stream, steps * rule.microbatches + i, endless);
       }
@@ -70,62 +80,65 @@ class AsynchronousRank final
   }
 
   StepResult forward(StepState const& state, Batch const& batch) override {
-    Step step = this->step_of(0);
-    step.training = false;
-    this->begin(step, state, batch, watch_.waiter());
-    sums_.clear(device_);
+    Slot& slot = slot_of(0);
+    begin(slot, state, batch, false);
+    parts_.sums.clear(parts_.device);
     for (int m = 0; m < rule.microbatches; ++m) {
-      if (step.microbatches[m].size > 0) {
-        evaluate(step, m);
+      if (slot.microbatches[m].size > 0) {
+        evaluate(slot, m);
       }
     }
-    if constexpr (Whole::ranks > 1) {
+    if (Whole::ranks > 1) {
       at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
-      gradients_.reduce_sums(device_, sums_.all());
+      parts_.gradients.reduce_sums(parts_.device, parts_.sums.all());
       at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
-      gradients_.await_sums(device_);
+      parts_.gradients.await_sums(parts_.device);
     }
-    links_.await_all(device_);
+    parts_.links.await_all(parts_.device);
     StepResult result;
-    sums_.finish(device_, batch.size, &result);
+    parts_.sums.finish(parts_.device, batch.size, &result);
     return result;
   }
 
   [[nodiscard]] MemoryReport memory_report() const override {
-    MemoryReport report = memory_.report();
-    report.feed = this->feed_bytes();
-    report.wire = gradients_.wire_bytes();
-    report.messages = links_.bytes();
+    MemoryReport report = parts_.report();
+    for (Slot const& slot : slots_) {
+      report.feed += slot.feed.bytes();
+    }
     return report;
   }
-  std::vector<NamedParameter<P>> parameters() override {
-    return named_parameters<Program>(mirror_, states_);
-  }
-  void download() override { mirror_.download(device_, memory_); }
   void upload() override {
-    mirror_.upload(device_, memory_);
-    this->pack_place(0);
-  }
-  void share_with(DeviceSpec const& other) override { device_.share_with(other); }
-  void report_progress_to(std::atomic<std::uint64_t>* board) override {
-    progress_ = board != nullptr ? board : &nowhere_;
-  }
-  void watch_with(Watch watch) override { watch_ = watch; }
-  void settle() override {
-    device_.settle(device_.communication);
-    links_.settle(device_);
+    mirror_.upload(parts_.device, parts_.memory);
+    pack_place(0);
   }
 
  private:
-  using Base::device_;
-  using Base::gradients_;
-  using Base::links_;
-  using Base::memory_;
-  using Base::sums_;
+  using Base::mirror_;
+  using Base::parts_;
+  using Base::progress_;
+  using Base::watch_;
 
   static constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
 
   void at(Action action) { progress_->store(pack(action), std::memory_order_relaxed); }
+
+  // As many steps have a slot of their own as have microbatches here at once.
+  [[nodiscard]] Slot& slot_of(std::int64_t step) {
+    return slots_[static_cast<std::size_t>(step) % slots_.size()];
+  }
+  // Microbatches are numbered through from the beginning of a stream.
+  [[nodiscard]] Slot& slot_at(std::int64_t g) { return slot_of(g / rule.microbatches); }
+  [[nodiscard]] static int in_step(std::int64_t g) {
+    return static_cast<int>(g % rule.microbatches);
+  }
+  [[nodiscard]] static int table_of(std::int64_t g) {
+    return static_cast<int>(g % places.tables());
+  }
+
+  void begin(Slot& slot, StepState const& state, Batch const& batch, bool training) {
+    slot.begin(parts_, state, batch, training, watch_.waiter());
+    slot.load(parts_);
+  }
 
   // Not late, however long the program takes.
   bool await(Stream& stream, std::int64_t step) {
@@ -143,48 +156,61 @@ class AsynchronousRank final
           forward(stream, microbatch);
           break;
         case ActionKind::backward:
-          this->pass_backward(microbatch);
+          backward(microbatch);
           break;
         case ActionKind::update:
           update(stream, microbatch / rule.microbatches);
           break;
         default:
-          this->run_message(action, microbatch);
+          message(action, microbatch);
       }
     });
   }
 
   void forward(Stream& stream, std::int64_t g) {
-    Step const step = this->step_at(g);
-    if constexpr (places.predicts()) {
-      predict(*step.feed.state(), g);
+    Slot& slot = slot_at(g);
+    if (places.predicts()) {
+      predict(*slot.feed.state(), g);
     }
-    int const t = this->table_of(g);
-    int const m = this->in_step(g);
-    this->pass_forward(step, m, memory_.table(t), t);
-    if constexpr (stage.has_result) {
-      if (m + 1 == rule.microbatches) {
-        sums_.finish(device_, step.feed.batch().size, step.feed.result());
-        stream.finish(*step.feed.result());
-      }
+    int const t = table_of(g);
+    int const m = in_step(g);
+    Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
+    if (stage.has_result && m + 1 == rule.microbatches) {
+      parts_.sums.finish(parts_.device, slot.key.samples, slot.feed.result());
+      stream.finish(*slot.feed.result());
     }
+  }
+
+  void backward(std::int64_t g) {
+    Slot& slot = slot_at(g);
+    Passes::backward(parts_, slot, slot.microbatches[in_step(g)],
+                     parts_.memory.backward_table(table_of(g)));
+  }
+
+  void message(Action action, std::int64_t g) {
+    Slot& slot = slot_at(g);
+    message(action, slot, in_step(g), parts_.memory.table(table_of(g)));
+  }
+  void message(Action action, Slot& slot, int m, Table const& table) {
+    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m].size,
+                     slot.key.training);
   }
 
   // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
   void predict(StepState const& state, std::int64_t g) {
     std::int64_t const delay = rule.delay(places.stage);
     int const ahead = static_cast<int>(g < delay ? g : delay);
-    update_.predict(device_, memory_, state, ahead, places.of_version(updates_),
+    update_.predict(parts_.device, parts_.memory, state, ahead, places.of_version(updates_),
                     places.prediction());
-    this->pack_place(places.prediction());
+    pack_place(places.prediction());
   }
 
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
       int const to = places.of_version(updates_ + 1);
-      update_.run(device_, memory_, *this->step_of(step).feed.state(), places.of_version(updates_),
-                  to);
-      this->pack_place(to);
+      update_.run(parts_.device, parts_.memory, *slot_of(step).feed.state(),
+                  places.of_version(updates_), to);
+      pack_place(to);
       ++updates_;
     }
     stream.release(step);
@@ -193,46 +219,65 @@ class AsynchronousRank final
   void fill_places() {
     updates_ = 0;
     for (int place = 1; place < places.count(); ++place) {
-      memory_.copy_version(device_, 0, place);
-      this->pack_place(place);
+      parts_.memory.copy_version(parts_.device, 0, place);
+      pack_place(place);
     }
   }
   void rest() {
     if (int const place = places.of_version(updates_); place != 0) {
-      memory_.copy_version(device_, place, 0);
-      this->pack_place(0);
+      parts_.memory.copy_version(parts_.device, place, 0);
+      pack_place(0);
     }
+  }
+
+  // After the weights in @p place have changed: by a table whose forward pass, or backward pass,
+  // reads them.
+  void pack_place(int place) {
+    for (int t = 0; t < places.tables(); ++t) {
+      if (places.forward(t) == place) {
+        Passes::pack(parts_, parts_.memory.table(t));
+        return;
+      }
+      if (places.backward(t) == place) {
+        Passes::pack(parts_, parts_.memory.backward_table(t));
+        return;
+      }
+    }
+  }
+
+  // The first table whose B reads the weights of place 0: what evaluation computes with.
+  static int table_at_rest() {
+    int t = 0;
+    while (places.backward(t) != 0) {
+      ++t;
+    }
+    return t;
   }
 
   // All microbatches of an evaluation have one table.
-  void evaluate(Step const& step, int m) {
-    int const t = this->table_at_rest();
-    auto const& table = memory_.backward_table(t);
-    std::int64_t const size = step.microbatches[m].size;
+  void evaluate(Slot& slot, int m) {
+    int const t = table_at_rest();
+    Table const& table = parts_.memory.backward_table(t);
     Action action{.stage = static_cast<std::int16_t>(stage.id), .index = m};
-    auto const message = [&](ActionKind kind) {
+    auto const begins = [&](ActionKind kind) {
       action.kind = kind;
       at(action);
-      this->run_message(action, size, table, step.training);
     };
-    if constexpr (places.stage > 0) {
-      message(ActionKind::receive_forward);
+    if (places.stage > 0) {
+      begins(ActionKind::receive_forward);
+      message(action, slot, m, table);
     }
-    action.kind = ActionKind::forward;
-    at(action);
-    this->pass_forward(step, m, table, t);
-    if constexpr (places.stage + 1 < Whole::devices) {
-      message(ActionKind::send_forward);
+    begins(ActionKind::forward);
+    Passes::forward(parts_, slot, m, table, t);
+    if (places.stage + 1 < Whole::devices) {
+      begins(ActionKind::send_forward);
+      message(action, slot, m, table);
     }
   }
 
+  std::deque<Slot> slots_;  // a step's stays where it is
   VersionUpdate<Backend> update_;
-  ParameterMirror<Program, Backend> mirror_;
   std::int64_t updates_ = 0;  // of this stream
-  std::atomic<std::uint64_t> nowhere_{};
-  std::atomic<std::uint64_t>* progress_ = &nowhere_;
-  Watch watch_{};
-  int states_;
 };
 
 }  // namespace tandem

@@ -9,15 +9,21 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <tandem/comm/concepts.hpp>
 #include <tandem/core/config.hpp>
+#include <tandem/core/contract.hpp>
+#include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/concepts.hpp>
 #include <tandem/engine/links/model_exchange.hpp>
-#include <tandem/engine/memory/mirror.hpp>
+#include <tandem/engine/memory/check/plays_rows.hpp>
+#include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/engine/rank/microbatch_passes.hpp>
+#include <tandem/engine/rank/rank_body.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
-#include <tandem/engine/rank/rank_passes.hpp>
+#include <tandem/engine/rank/rank_parts.hpp>
 #include <tandem/engine/rank/walk.hpp>
 #include <tandem/engine/step/runner.hpp>
 #include <tandem/engine/step/update.hpp>
@@ -30,13 +36,15 @@ namespace tandem {
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
-class Rank final : public SteppedRank<typename Backend::Master, typename LossType::Target>,
-                   public RankPasses<Program, Backend, LossType, MetricType, Communicator> {
-  using Base = RankPasses<Program, Backend, LossType, MetricType, Communicator>;
+class Rank final
+    : public RankBody<SteppedRank<typename Backend::Master, typename LossType::Target>,
+                      RankParts<Program, Backend, LossType, MetricType, Communicator>> {
+  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
+  using Base = RankBody<SteppedRank<typename Backend::Master, typename LossType::Target>, Parts>;
 
  public:
   using typename Base::Batch;
-  using typename Base::P;
+  using typename Base::Slot;
   using typename Base::Whole;
   static constexpr bool keeps_two = Whole::averaging.keeps_two();
   /// Whether a walk over the actions may be recorded once and replayed.
@@ -45,21 +53,22 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   Rank(RankOptions const& options, Connect const& connect)
-      : Base{options, connect},
-        update_{device_,
-                memory_,
+      : Base{options, make_rank_plan<Program>(options.rows, options.microbatches), connect},
+        slot_{parts_, options},
+        update_{parts_.device,
+                parts_.memory,
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts()),
                 Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
                 Whole::network.parameters},
-        exchange_{device_, options.rank, connect, states_of(options.optimizer), tracer_},
-        mirror_{states_of(options.optimizer)},
+        exchange_{parts_.device, options.rank, connect, states_of(options.optimizer),
+                  parts_.tracer},
         runner_{recordable && options.record},
         rank_{options.rank},
-        states_{states_of(options.optimizer)},
         debug_{!options.record} {
-    device_.finish();
+    TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
+    parts_.device.finish();
   }
 
   /// One training step on @p batch. The result is the same on every rank.
@@ -69,120 +78,111 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   }
 
   void queue_training(StepState const& state, Batch const& batch) override {
-    this->begin(state, batch, true, watch_.waiter());
-    runner_.run(device_, key_, [this] { training_step(); });
-    feed_.end(device_);
+    begin(state, batch, true);
+    runner_.run(parts_.device, slot_.key, [this] { training_step(); });
+    slot_.feed.end(parts_.device);
   }
 
   StepResult collect() override {
-    StepResult const result = feed_.collect(device_, watch_.waiter());
+    StepResult const result = slot_.feed.collect(parts_.device, watch_.waiter());
     if (result.non_finite >= 0) {
-      while (feed_.waiting() > 0) {
-        feed_.collect(device_, watch_.waiter());
+      while (slot_.feed.waiting() > 0) {
+        slot_.feed.collect(parts_.device, watch_.waiter());
       }
-      update_.forgive(device_);
+      update_.forgive(parts_.device);
     }
     return result;
   }
 
   void queue_traced(StepState const& state, Batch const& batch) override {
-    this->begin(state, batch, true, watch_.waiter());
-    tracer_.begin(device_);
+    begin(state, batch, true);
+    parts_.tracer.begin(parts_.device);
     training_step();
-    tracer_.end();
-    feed_.end(device_);
+    parts_.tracer.end();
+    slot_.feed.end(parts_.device);
   }
-  std::vector<TraceEvent> traced() override { return tracer_.events(device_, rank_); }
+  std::vector<TraceEvent> traced() override { return parts_.tracer.events(parts_.device, rank_); }
 
   StepResult forward(StepState const& state, Batch const& batch) override {
-    this->begin(state, batch, false, watch_.waiter());
-    runner_.run(device_, key_, [this] {
-      feed_.load(device_, microbatches_);
-      run(plan_.forward.data());
-      links_.await_all(device_);
-      sums_.finish(device_, key_.samples, feed_.result());
+    begin(state, batch, false);
+    runner_.run(parts_.device, slot_.key, [this] {
+      slot_.load(parts_);
+      run(parts_.plan.forward.data());
+      parts_.links.await_all(parts_.device);
+      parts_.sums.finish(parts_.device, slot_.key.samples, slot_.feed.result());
     });
-    feed_.end(device_);
+    slot_.feed.end(parts_.device);
     return collect();
   }
-  void vote(bool yes) override { Base::vote(yes, watch_.waiter()); }
+  void vote(bool yes) override {  // a step without samples, its losses the votes
+    begin({}, {}, false);
+    parts_.sums.vote(parts_.device, yes);
+    parts_.gradients.reduce_sums(parts_.device, parts_.sums.all(), {"votes"});
+    parts_.gradients.await_sums(parts_.device);
+    parts_.sums.finish(parts_.device, 1, slot_.feed.result());
+    slot_.feed.end(parts_.device);
+  }
   [[nodiscard]] MemoryReport memory_report() const override {
-    MemoryReport report = memory_.report();
-    report.feed = feed_.bytes();
+    MemoryReport report = parts_.report();
+    report.feed = slot_.feed.bytes();
     report.exchange = exchange_.bytes();
-    report.wire = gradients_.wire_bytes();
-    report.tables = update_.bytes() + sums_.bytes();
-    report.messages = links_.bytes();
+    report.tables += update_.bytes();
     return report;
   }
-  std::vector<NamedParameter<P>> parameters() override {
-    return named_parameters<Program>(mirror_, states_);
-  }
-  void download() override { mirror_.download(device_, memory_); }
   void upload() override {
-    mirror_.upload(device_, memory_);
+    mirror_.upload(parts_.device, parts_.memory);
     refresh_all();
   }
   void stand_in(WhichModel which) override {
-    exchange_.stand_in(device_, memory_, which);
+    exchange_.stand_in(parts_.device, parts_.memory, which);
     refresh_all();
   }
   void restore() override {
-    exchange_.restore(device_, memory_);
+    exchange_.restore(parts_.device, parts_.memory);
     refresh_all();
   }
-  void share_with(DeviceSpec const& other) override { device_.share_with(other); }
-  void report_progress_to(std::atomic<std::uint64_t>* board) override {
-    progress_ = board != nullptr ? board : &nowhere_;
-  }
-  void watch_with(Watch watch) override { watch_ = watch; }
-  [[nodiscard]] bool untouched() const override { return !this->touched_; }
-  void settle() override {
-    device_.settle(device_.communication);
-    links_.settle(device_);
-  }
+  [[nodiscard]] bool untouched() const override { return !touched_; }
 
  private:
-  using Base::device_;
-  using Base::feed_;
-  using Base::gradients_;
-  using Base::key_;
-  using Base::links_;
-  using Base::memory_;
-  using Base::microbatches_;
-  using Base::plan_;
-  using Base::sums_;
-  using Base::tracer_;
+  using Base::mirror_;
+  using Base::parts_;
+  using Base::progress_;
+  using Base::watch_;
 
   template <class R>
   friend bool act(Action, R&);
 
+  void begin(StepState const& state, Batch const& batch, bool training) {
+    touched_ = training && Base::FeedType::steps_in_flight > 1;  // what is queued is not looked at
+    slot_.begin(parts_, state, batch, training, watch_.waiter());
+  }
+
   // The weights as products read them.
   void refresh_all() {
-    update_.refresh(device_);
-    this->pack();
+    update_.refresh(parts_.device);
+    pack_stages(parts_);
   }
 
   void training_step() {
-    feed_.load(device_, microbatches_);
+    slot_.load(parts_);
     if constexpr (keeps_two) {
       finished_ = false;
-      if (key_.exchanges && Whole::averaging.overlapped) {
-        this->touched_ = true;
-        exchange_.begin_all(device_, memory_);
+      if (slot_.key.exchanges && Whole::averaging.overlapped) {
+        touched_ = true;
+        exchange_.begin_all(parts_.device, parts_.memory);
       }
     }
-    run(plan_.training.data());
+    run(parts_.plan.training.data());
     if constexpr (keeps_two) {
-      links_.await_all(device_);
+      parts_.links.await_all(parts_.device);
     }
   }
 
   void run(Action const* row) {
-    if (Whole::ranks > 1 || !key_.targets) {  // else each forward pass writes its own
-      sums_.clear(device_);
+    if (Whole::ranks > 1 || !slot_.key.targets) {  // else each forward pass writes its own
+      parts_.sums.clear(parts_.device);
     }
-    if (tracer_.on() || debug_) {
+    if (parts_.tracer.on() || debug_) {
       run_watched(row);
       return;
     }
@@ -192,12 +192,44 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   TANDEM_NOINLINE void run_watched(Action const* row) {
     walk_each(row, *progress_, [this](Action action) {
       auto const act = [&] { tandem::act(action, *this); };
-      if (tracer_.on()) {
-        tracer_.action(device_, action, act);
+      if (parts_.tracer.on()) {
+        parts_.tracer.action(parts_.device, action, act);
       } else {
-        device_.debug(to_string(action), watch_.waiter(), act);
+        parts_.device.debug(to_string(action), watch_.waiter(), act);
       }
     });
+  }
+
+  void run_forward(Action action) {
+    int const m = action.index;
+    auto const& table = parts_.memory.table(m);
+    if (Microbatch const& own = slot_.microbatches[m]; own.size > 0) {
+      at_stage<Program>(action.stage, [&](auto s) {
+        MicrobatchPasses<Parts, s>::forward(parts_, slot_, m, table, m);
+      });
+    } else {
+      if (Program::has_result) {
+        parts_.sums.clear(parts_.device, slot_.microbatches.global(m));
+      }
+      at_stage<Program>(action.stage, [&](auto s) {
+        MicrobatchPasses<Parts, s>::forward_empty(parts_, slot_, own, table);
+      });
+    }
+  }
+
+  template <BackwardPart Which = BackwardPart::whole>
+  void run_backward(Action action) {
+    at_stage<Program>(action.stage, [&](auto s) {
+      MicrobatchPasses<Parts, s>::template backward<Which>(
+          parts_, slot_, slot_.microbatches[action.index], parts_.memory.table(action.index));
+    });
+  }
+
+  // The halves are compiled only where rows have them.
+  void run_half(Action /*action*/) {}
+  void run_half(Action action) requires(Whole::splits_backward) {
+    action.kind == ActionKind::input_gradient ? run_backward<BackwardPart::input_gradient>(action)
+                                              : run_backward<BackwardPart::weight_gradient>(action);
   }
 
   // Whether the row goes on.
@@ -205,39 +237,37 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
     switch (action.kind) {
       case ActionKind::input_gradient:
       case ActionKind::weight_gradient:
-        if constexpr (Whole::splits_backward) {
-          action.kind == ActionKind::input_gradient
-              ? this->template run_backward<BackwardPart::input_gradient>(action)
-              : this->template run_backward<BackwardPart::weight_gradient>(action);
-        }
+        run_half(action);
         break;
       case ActionKind::reduce_gradient:
-        gradients_.await(device_, memory_, action.index);
+        parts_.gradients.await(parts_.device, parts_.memory, action.index);
         break;
       case ActionKind::begin_loss:
-        gradients_.reduce_sums(device_, sums_.all());
+        parts_.gradients.reduce_sums(parts_.device, parts_.sums.all());
         break;
       case ActionKind::await_loss:
-        gradients_.await_sums(device_);
+        parts_.gradients.await_sums(parts_.device);
         break;
       case ActionKind::reduce_norm:
-        if (key_.clips) {
-          gradients_.reduce_sums(device_, update_.sum_squares(device_, memory_), {"norm"});
-          gradients_.await_sums(device_);
+        if (slot_.key.clips) {
+          parts_.gradients.reduce_sums(parts_.device,
+                                       update_.sum_squares(parts_.device, parts_.memory), {"norm"});
+          parts_.gradients.await_sums(parts_.device);
         }
         break;
       case ActionKind::update:
-        if (Whole::devices == 1 && key_.clips) {
-          update_.sum_squares(device_, memory_);
+        if (Whole::devices == 1 && slot_.key.clips) {
+          update_.sum_squares(parts_.device, parts_.memory);
         }
         if constexpr (keeps_two) {
           update_model(action.stage);
         } else {
-          links_.await_all(device_);
-          update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
-          this->touched_ = true;
-          update_.apply(device_, memory_, feed_.state());
-          this->pack();
+          parts_.links.await_all(parts_.device);
+          update_.finish(parts_.device, parts_.memory, slot_.feed.state(), parts_.sums, slot_.key,
+                         slot_.feed.result());
+          touched_ = true;
+          update_.apply(parts_.device, parts_.memory, slot_.feed.state());
+          pack_stages(parts_);
         }
         break;
       case ActionKind::exchange:
@@ -248,8 +278,9 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
       case ActionKind::end:
         return false;
       default:
-        if (std::int64_t const size = microbatches_[action.index].size; size > 0) {
-          this->run_message(action, size);
+        if (std::int64_t const size = slot_.microbatches[action.index].size; size > 0) {
+          parts_.links.run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
+                           size, slot_.key.training);
         }
     }
     return true;
@@ -258,43 +289,43 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   // One stage of one of two models, on its own gradient; one whose model has no samples stays.
   void update_model(int stage) {
     finish_once();
-    int const first = StageMapView{Whole::map}.first_microbatch(stage, plan_.batching.microbatches);
-    if (microbatches_.total_of_copy(microbatches_[first]) > 0) {
-      update_.apply(device_, memory_, feed_.state(), stage);
+    int const first =
+        StageMapView{Whole::map}.first_microbatch(stage, parts_.plan.batching.microbatches);
+    if (slot_.microbatches.total_of_copy(slot_.microbatches[first]) > 0) {
+      update_.apply(parts_.device, parts_.memory, slot_.feed.state(), stage);
     }
-    if (key_.exchanges && !Whole::averaging.overlapped) {
-      exchange_.begin(device_, memory_, local_stage(Program::stages, stage));
+    if (slot_.key.exchanges && !Whole::averaging.overlapped) {
+      exchange_.begin(parts_.device, parts_.memory, local_stage(Program::stages, stage));
     } else {
-      this->pack(stage);
+      pack_stage(parts_, stage);
     }
   }
   void average(int stage) {
     finish_once();
-    if (key_.exchanges) {
-      exchange_.await(device_, memory_, local_stage(Program::stages, stage), update_.stopped());
+    if (slot_.key.exchanges) {
+      exchange_.await(parts_.device, parts_.memory, local_stage(Program::stages, stage),
+                      update_.stopped());
       if (!Whole::averaging.overlapped) {
-        update_.refresh(device_);
-        this->pack(stage);
+        update_.refresh(parts_.device);
+        pack_stage(parts_, stage);
       }
     }
   }
   void finish_once() {
-    this->touched_ = true;
+    touched_ = true;
     if (!std::exchange(finished_, true)) {
-      update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
+      update_.finish(parts_.device, parts_.memory, slot_.feed.state(), parts_.sums, slot_.key,
+                     slot_.feed.result());
     }
   }
 
+  Slot slot_;
   Update<Backend> update_;
   ModelExchange<Program, Backend, Communicator> exchange_;
   bool finished_ = false;  // the step's result
-  ParameterMirror<Program, Backend> mirror_;
+  bool touched_ = false;   // it may have changed parameters
   StepRunner<Backend> runner_;
-  std::atomic<std::uint64_t> nowhere_{};
-  std::atomic<std::uint64_t>* progress_ = &nowhere_;
-  Watch watch_{};
   int rank_;
-  int states_;
   bool debug_;
 };
 

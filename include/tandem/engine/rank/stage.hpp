@@ -46,6 +46,27 @@ constexpr bool synchronizes(int first, int last) {
   return any;
 }
 
+/// What a stage's passes use and tell: RankParts, or a test's own.
+///
+/// ops.get<I>(): the op of node I.
+/// bucket_ready(bucket, leaf): its gradients are whole; leaf as in Stage::backward().
+/// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
+/// synchronize(sums, stage): adds what replicas of a local stage have, for what is computed next.
+/// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
+///                        @p count forks, and goes to where it is sent from.
+template <class H>
+concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
+                             std::int64_t elements, int i) {
+  typename H::PassType;
+  typename H::Table;
+  host.ops.template get<0>();
+  host.device;
+  host.bucket_ready(i, i);
+  host.finish_empty_bucket(i, true, i);
+  host.synchronize(sums, i);
+  host.gather_outgoing(i, forks, i, elements);
+};
+
 /// What a backward pass computes.
 enum class BackwardPart { whole, input_gradient, weight_gradient };
 
@@ -53,39 +74,36 @@ enum class BackwardPart { whole, input_gradient, weight_gradient };
 ///
 /// Where statistics are added over the replicas, a replica without samples has its passes called,
 /// too: it adds zeros, and takes part in every collective in the order of the others.
-/// @tparam Rank  has this as a friend, `ops_`, `outgoing(node)`, `bucket_ready(bucket,
-/// leaf)`,
-///               `finish_empty_bucket(bucket, adds, leaf)`, `synchronize(sums, local stage)`
-template <class Rank, class Program, class Backend, int First, int Last>
+template <StageHost Host, class Program, class Backend, int First, int Last>
 struct Stage {
-  using PassType = typename Rank::PassType;
-  using Table = typename Rank::Table;
+  using PassType = typename Host::PassType;
+  using Table = typename Host::Table;
   static constexpr auto const& graph = Program::graph;
   static constexpr int block = 128;
   static constexpr auto uses = count_uses(graph);
   static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
 
-  TANDEM_NOINLINE static void forward(Rank& rank, PassType const& pass, Table const& table) {
-    forward_blocks(rank, pass, table, Blocks{});
+  TANDEM_NOINLINE static void forward(Host& host, PassType const& pass, Table const& table) {
+    forward_blocks(host, pass, table, Blocks{});
   }
 
   /// What was not kept is computed again, run by run, and then goes backward, both gradients at
   /// once.
   /// @param leaf  the leaf that this microbatch finishes, or -1
   template <BackwardPart P = BackwardPart::whole>
-  TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass, Table const& table,
+  TANDEM_NOINLINE static void backward(Host& host, PassType const& pass, Table const& table,
                                        int leaf) {
     if constexpr (Program::segments.of[First] < 0) {
-      backward_blocks<P>(rank, pass, table, leaf, Blocks{});
+      backward_blocks<P>(host, pass, table, leaf, Blocks{});
     } else {
       static_assert(P == BackwardPart::whole);
-      recompute_and_back<Last>(rank, pass, table, leaf);
+      recompute_and_back<Last>(host, pass, table, leaf);
     }
   }
 
   /// After parameters have changed.
-  TANDEM_NOINLINE static void pack(Rank& rank, Table const& table) {
-    pack_blocks(rank, table, Blocks{});
+  TANDEM_NOINLINE static void pack(Host& host, Table const& table) {
+    pack_blocks(host, table, Blocks{});
   }
 
  private:
@@ -93,31 +111,31 @@ struct Stage {
   static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
 
   template <int... B>
-  static void forward_blocks(Rank& rank, PassType const& pass, Table const& table,
+  static void forward_blocks(Host& host, PassType const& pass, Table const& table,
                              std::integer_sequence<int, B...>) {
-    (forward_nodes<First + B * block, block_end(First + B * block)>(rank, pass, table), ...);
+    (forward_nodes<First + B * block, block_end(First + B * block)>(host, pass, table), ...);
   }
   template <int Begin, int End>
-  static void forward_nodes(Rank& rank, PassType const& pass, Table const& table) {
+  static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
     [&]<int... I>(std::integer_sequence<int, I...>) {
-      (forward_node<Begin + I>(rank, pass, table), ...);
+      (forward_node<Begin + I>(host, pass, table), ...);
     }
     (std::make_integer_sequence<int, End - Begin>{});
   }
 
   // Blocks and nodes in descending order.
   template <BackwardPart P, int... B>
-  static void backward_blocks(Rank& rank, PassType const& pass, Table const& table, int leaf,
+  static void backward_blocks(Host& host, PassType const& pass, Table const& table, int leaf,
                               std::integer_sequence<int, B...>) {
     constexpr int last = static_cast<int>(sizeof...(B)) - 1;
     (backward_nodes<P, First + (last - B) * block, block_end(First + (last - B) * block)>(
-         rank, pass, table, leaf),
+         host, pass, table, leaf),
      ...);
   }
   template <BackwardPart P, int Begin, int End>
-  static void backward_nodes(Rank& rank, PassType const& pass, Table const& table, int leaf) {
+  static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
     [&]<int... I>(std::integer_sequence<int, I...>) {
-      (backward_node<P, End - 1 - I>(rank, pass, table, leaf), ...);
+      (backward_node<P, End - 1 - I>(host, pass, table, leaf), ...);
     }
     (std::make_integer_sequence<int, End - Begin>{});
   }
@@ -130,23 +148,23 @@ struct Stage {
     return begin;
   }
   template <int End>
-  static void recompute_and_back(Rank& rank, PassType const& pass, Table const& table, int leaf) {
+  static void recompute_and_back(Host& host, PassType const& pass, Table const& table, int leaf) {
     if constexpr (End > First) {
       constexpr int begin = segment_begin(End);
-      forward_nodes<begin, End>(rank, pass, table);
-      backward_nodes<BackwardPart::whole, begin, End>(rank, pass, table, leaf);
-      recompute_and_back<begin>(rank, pass, table, leaf);
+      forward_nodes<begin, End>(host, pass, table);
+      backward_nodes<BackwardPart::whole, begin, End>(host, pass, table, leaf);
+      recompute_and_back<begin>(host, pass, table, leaf);
     }
   }
 
   template <int I>
-  static void forward_node(Rank& rank, PassType const& pass, Table const& table) {
+  static void forward_node(Host& host, PassType const& pass, Table const& table) {
     constexpr Node const& node = graph.node[I];
     if constexpr (node.computes()) {
-      auto& op = rank.ops_.template get<I>();
+      auto& op = host.ops.template get<I>();
       if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
         if (pass.training) {
-          add_over_replicas(rank, pass, op.sums(table.operands[I]),
+          add_over_replicas(host, pass, op.sums(table.operands[I]),
                             [&] { op.local_sums(table.operands[I], pass); });
           if (!is_empty(pass)) {
             op.forward_synchronized(table.operands[I], pass);
@@ -164,7 +182,7 @@ struct Stage {
   static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
 
   template <class Sum>
-  static void add_over_replicas(Rank& rank, PassType const& pass, std::span<double> sums,
+  static void add_over_replicas(Host& host, PassType const& pass, std::span<double> sums,
                                 Sum const& own) {
     constexpr int stage = [] {
       int local = 0;
@@ -178,39 +196,39 @@ struct Stage {
     } else {
       own();
     }
-    rank.synchronize(sums, stage);
+    host.synchronize(sums, stage);
   }
 
   template <int... B>
-  static void pack_blocks(Rank& rank, Table const& table, std::integer_sequence<int, B...>) {
-    (pack_nodes<First + B * block, block_end(First + B * block)>(rank, table), ...);
+  static void pack_blocks(Host& host, Table const& table, std::integer_sequence<int, B...>) {
+    (pack_nodes<First + B * block, block_end(First + B * block)>(host, table), ...);
   }
   template <int Begin, int End>
-  static void pack_nodes(Rank& rank, Table const& table) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<Begin + I>(rank, table), ...); }
+  static void pack_nodes(Host& host, Table const& table) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<Begin + I>(host, table), ...); }
     (std::make_integer_sequence<int, End - Begin>{});
   }
 
   template <int I>
-  static void pack_node(Rank& rank, Table const& table) {
-    auto& op = rank.ops_.template get<I>();
-    if constexpr (requires { op.pack(table.operands[I], rank.device_); }) {
-      op.pack(table.operands[I], rank.device_);
+  static void pack_node(Host& host, Table const& table) {
+    auto& op = host.ops.template get<I>();
+    if constexpr (requires { op.pack(table.operands[I], host.device); }) {
+      op.pack(table.operands[I], host.device);
     }
   }
 
   template <BackwardPart P, int I>
-  static void backward_node(Rank& rank, PassType const& pass, Table const& table, int leaf) {
+  static void backward_node(Host& host, PassType const& pass, Table const& table, int leaf) {
     constexpr Node const& node = graph.node[I];
     auto const& operands = table.operands[I];
     if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
       if (!is_empty(pass)) {
-        add_forks<I>(rank, pass, table);
+        add_forks<I>(host, pass, table);
       }
       if constexpr (Program::gives_input_gradient.of[I]) {
-        auto& op = rank.ops_.template get<I>();
+        auto& op = host.ops.template get<I>();
         if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
-          add_over_replicas(rank, pass, op.sums(operands),
+          add_over_replicas(host, pass, op.sums(operands),
                             [&] { op.local_gradient_sums(operands, pass); });
           if (!is_empty(pass)) {
             op.input_gradient_synchronized(operands, pass);
@@ -222,7 +240,7 @@ struct Stage {
     }
     if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
       if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
-        auto& op = rank.ops_.template get<I>();
+        auto& op = host.ops.template get<I>();
         if (is_empty(pass)) {
         } else if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
           op.weight_gradient_synchronized(operands, pass);
@@ -232,9 +250,9 @@ struct Stage {
       }
       if constexpr (constexpr int bucket = Program::layout.closes[I]; bucket >= 0) {
         if (is_empty(pass)) {
-          rank.finish_empty_bucket(bucket, pass.accumulate, leaf);
+          host.finish_empty_bucket(bucket, pass.accumulate, leaf);
         } else {
-          rank.bucket_ready(bucket, leaf);
+          host.bucket_ready(bucket, leaf);
         }
       }
     }
@@ -242,12 +260,12 @@ struct Stage {
 
   // The gradient of a node's output from those that its readers gave it.
   template <int I>
-  static void add_forks(Rank& rank, PassType const& pass, Table const& table) {
+  static void add_forks(Host& host, PassType const& pass, Table const& table) {
     constexpr Node const& node = graph.node[I];
     auto const* const forks = table.forks + table.first_fork[I];
     std::int64_t const elements = pass.batch * node.out.elements();
     if constexpr (node.kind == NodeKind::receive) {
-      rank.template gather_outgoing<I>(forks, uses.of[I], elements);
+      host.gather_outgoing(I, forks, uses.of[I], elements);
     } else if constexpr (uses.of[I] > 1) {
       Verbs<Backend>::sum(pass.device, forks, uses.of[I], table.gradient[I], elements);
     }

@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// plays_rows: what debug builds ask of every rank that is made, whether its memory is right for
-/// its rows of actions.
+/// plays_rows, plays_rounds: what debug builds ask of every rank that is made, whether its memory
+/// is right for its rows of actions.
 
 #include <cstddef>
 #include <string>
@@ -31,27 +31,28 @@ bool plays_row(MemoryCheck<T, P>& check, std::vector<Action> const& row, bool tr
   return true;
 }
 
-/// A device's rows of training and of evaluation; of an asynchronous pipeline, some rounds, and an
-/// evaluation, all of which has one table.
-template <class Program, class T, class P>
+/// A device's rows of training and of evaluation.
+template <class T, class P>
 bool plays_rows(MemoryCheck<T, P> check, RankPlan const& plan) {
-  if constexpr (Program::Program::asynchrony.on()) {
-    std::vector<Action> const row =
-        rows_of(Program::Program::table)[static_cast<std::size_t>(Program::device)];
-    std::vector<Action> forward;
-    for (Action const& action : row) {
-      if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
-          action.kind == ActionKind::receive_forward) {
-        forward.push_back(action);
-      }
+  auto const same = [](int m) { return m; };
+  return plays_row(check, plan.training, true, same) && plays_row(check, plan.forward, false, same);
+}
+
+/// Of a device of an asynchronous pipeline: some rounds, and an evaluation, all of which has one
+/// table.
+template <class Program, class T, class P>
+bool plays_rounds(MemoryCheck<T, P> check) {
+  std::vector<Action> const row =
+      rows_of(Program::Program::table)[static_cast<std::size_t>(Program::device)];
+  std::vector<Action> forward;
+  for (Action const& action : row) {
+    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+        action.kind == ActionKind::receive_forward) {
+      forward.push_back(action);
     }
-    return plays_row(check, row, true, [](int g) { return g % Program::places.tables(); }) &&
-           plays_row(check, forward, false, [](int) { return 0; });
-  } else {
-    auto const same = [](int m) { return m; };
-    return plays_row(check, plan.training, true, same) &&
-           plays_row(check, plan.forward, false, same);
   }
+  return plays_row(check, row, true, [](int g) { return g % Program::places.tables(); }) &&
+         plays_row(check, forward, false, [](int) { return 0; });
 }
 
 }  // namespace tandem

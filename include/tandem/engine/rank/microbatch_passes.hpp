@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// MicrobatchPasses: what is done to one microbatch of a step at one stage of a rank.
+
+#include <cstdint>
+
+#include <tandem/engine/rank/rank_parts.hpp>
+#include <tandem/engine/rank/stage.hpp>
+#include <tandem/engine/rank/step_slot.hpp>
+#include <tandem/engine/rank/walk.hpp>
+#include <tandem/schedule/table/action.hpp>
+#include <tandem/strategy/cut/local_stage.hpp>
+
+namespace tandem {
+
+/// The passes of local stage @p S, with their messages' memory, the input, and the loss.
+/// @tparam Parts  RankParts
+template <class Parts, int S>
+struct MicrobatchPasses {
+  using Program = typename Parts::Program;
+  using Slot = StepSlot<Parts>;
+  using Table = typename Parts::Table;
+  static constexpr LocalStage stage = Program::stages.stage[S];
+  using Nodes = Stage<Parts, Program, typename Parts::Backend, stage.first, stage.last>;
+  /// Whether its passes are called for a microbatch without samples, too.
+  static constexpr bool synchronizes = Nodes::synchronizes;
+
+  /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
+  static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
+    Microbatch const& own = slot.microbatches[m];
+    auto const pass = slot.pass(parts, own);
+    parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training);
+    if constexpr (stage.has_input) {
+      parts.memory.set_input(t, slot.feed.input(own));
+    }
+    Nodes::forward(parts, pass, table);
+    if constexpr (stage.has_result) {
+      if (slot.key.targets) {
+        int const global = slot.microbatches.global(m);
+        auto const* const targets = slot.feed.targets(own);
+        parts.ops.loss.forward(pass, table.output, targets, parts.sums.loss(global));
+        parts.ops.metric.count(pass, table.output, targets, parts.sums.metric(global));
+      }
+      if (slot.key.outputs) {
+        slot.feed.store(parts.device, table.output, own);
+      }
+    }
+  }
+
+  /// Takes part in what the replicas do together, without samples.
+  static void forward_empty(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
+    if (synchronizes && slot.key.training) {
+      Nodes::forward(parts, slot.pass(parts, own), table);
+    }
+  }
+
+  template <BackwardPart Which = BackwardPart::whole>
+  static void backward(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
+    if (own.size == 0 && !synchronizes) {
+      if (Which != BackwardPart::input_gradient) {
+        finish_empty(parts, own);
+      }
+      return;
+    }
+    auto const pass = slot.pass(parts, own);
+    if (Which != BackwardPart::weight_gradient && own.size > 0) {
+      parts.links.await(parts.device, ActionKind::backward, stage.id, true);
+      if constexpr (stage.has_result && stage.needs_gradient) {
+        parts.ops.loss.gradient(pass, table.output, slot.feed.targets(own),
+                                1.0 / slot.samples_of(own), table.loss_gradient);
+      }
+    }
+    if constexpr (stage.needs_gradient) {
+      Nodes::template backward<Which>(parts, pass, table, own.finishes);
+    }
+  }
+
+  /// After parameters have changed that @p table points to.
+  static void pack(Parts& parts, Table const& table) { Nodes::pack(parts, table); }
+
+ private:
+  // A shard without samples contributes zeros, and still takes part in every collective.
+  static void finish_empty(Parts& parts, Microbatch const& own) {
+    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
+      if (Program::layout.bucket_stage[bucket] == stage.id) {
+        parts.finish_empty_bucket(bucket, own.adds, own.finishes);
+      }
+    }
+  }
+};
+
+/// Has the weights of a stage, and of all, as products read them.
+template <class Parts>
+void pack_stage(Parts& parts, int stage) {
+  at_stage<typename Parts::Program>(
+      stage, [&](auto s) { MicrobatchPasses<Parts, s>::pack(parts, parts.memory.table(0)); });
+}
+template <class Parts>
+void pack_stages(Parts& parts) {
+  for (LocalStage const& stage : Parts::Program::stages.stage) {
+    pack_stage(parts, stage.id);
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankBody: what a rank answers alike, whether it goes step by step or through a stream.
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <tandem/engine/memory/mirror.hpp>
+#include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/engine/rank/rank_options.hpp>
+#include <tandem/engine/rank/rank_parts.hpp>
+#include <tandem/engine/rank/step_slot.hpp>
+#include <tandem/optim/optimizer.hpp>
+
+namespace tandem {
+
+/// @tparam Interface  SteppedRank or StreamedRank
+/// @tparam Parts      RankParts
+template <class Interface, class Parts>
+class RankBody : public Interface {
+ public:
+  using Whole = typename Parts::Whole;
+  using P = typename Parts::Backend::Master;
+  using Slot = StepSlot<Parts>;
+  using FeedType = typename Slot::FeedType;
+  using typename Interface::Batch;
+
+  [[nodiscard]] RankPlan const& plan() const { return parts_.plan; }
+  /// What each node's op asked for.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.ops.needs(); }
+
+  std::vector<NamedParameter<P>> parameters() override {
+    return named_parameters<typename Parts::Program>(mirror_, states_);
+  }
+  void download() override { mirror_.download(parts_.device, parts_.memory); }
+  void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
+  void report_progress_to(std::atomic<std::uint64_t>* board) override {
+    progress_ = board != nullptr ? board : &nowhere_;
+  }
+  void watch_with(Watch watch) override { watch_ = watch; }
+  void settle() override { parts_.settle(); }
+
+ protected:
+  template <class Connect>
+  RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
+      : parts_{options, std::move(plan), connect},
+        mirror_{states_of(options.optimizer)},
+        states_{states_of(options.optimizer)} {}
+
+  Parts parts_;
+  ParameterMirror<typename Parts::Program, typename Parts::Backend> mirror_;
+  std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
+  Watch watch_{};
+
+ private:
+  std::atomic<std::uint64_t> nowhere_{};
+  int states_;  // of the optimizer
+};
+
+}  // namespace tandem

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankParts: what a rank is composed of, whichever way it goes through its actions.
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <tandem/core/mesh.hpp>
+#include <tandem/engine/links/gradient_reduction.hpp>
+#include <tandem/engine/links/no_links.hpp>
+#include <tandem/engine/links/rank_groups.hpp>
+#include <tandem/engine/links/rank_links.hpp>
+#include <tandem/engine/memory/rank_memory.hpp>
+#include <tandem/engine/prepare/memory_report.hpp>
+#include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/engine/rank/prepared_ops.hpp>
+#include <tandem/engine/rank/rank_options.hpp>
+#include <tandem/engine/step/feed.hpp>
+#include <tandem/engine/step/microbatches.hpp>
+#include <tandem/engine/step/sums.hpp>
+#include <tandem/engine/step/tracer.hpp>
+#include <tandem/ops/verbs.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
+
+namespace tandem {
+
+/// A device with all memory, prepared ops and communicators; made once, and a StageHost. Its fields
+/// refer to each other, so it stays where it is.
+/// @tparam ProgramType  a DeviceProgram
+template <class ProgramType, class BackendType, class LossType, class MetricType,
+          class CommunicatorType>
+struct RankParts {
+  using Program = ProgramType;
+  using Backend = BackendType;
+  using Loss = LossType;
+  using Communicator = CommunicatorType;
+  using Whole = typename Program::Program;
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Ops = PreparedOps<Program, Backend, LossType, MetricType>;
+  using Memory = RankMemory<Program, Backend>;
+  using Table = typename Memory::Table;
+  using Groups = RankGroups<Whole>;
+  using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
+
+  /// @param rank_plan  what it does in a step
+  /// @param connect    connect(group): the rank's end of a group of RankGroups
+  template <class Connect>
+  RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
+      : plan{std::move(rank_plan)},
+        device{options.device},
+        ops{options.largest_microbatch, options.device.threads, device},
+        memory{device, ops, states_of(options.optimizer), plan_task(options),
+               plan.batching.leaves_of_copy(Whole::map.copies)},
+        gradients{device, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
+                  plan, tracer},
+        links{rank_links_task<Program>(),
+              memory.plan().waits,
+              device,
+              Groups::connect_links(options.rank, connect),
+              tracer,
+              options.largest_microbatch},
+        sums{device, plan.batching.all_microbatches()} {
+    device.scratch = memory.scratch();
+    device.scratch_bytes = ops.scratch_bytes();
+  }
+
+  RankParts(RankParts const&) = delete;
+  RankParts& operator=(RankParts const&) = delete;
+
+  /// Of one step's data on this rank.
+  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
+    std::int64_t const samples =
+        std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
+    return {.samples = Program::has_input || Program::has_result ? samples : 0,
+            .targets_per_sample = LossType::targets(Whole::network.output().out)};
+  }
+  [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
+    return {plan.batching, Whole::mesh.coordinate(options.rank, Axis::data), Whole::map.copies};
+  }
+
+  /// What is allocated here.
+  [[nodiscard]] MemoryReport report() const {
+    MemoryReport all = memory.report();
+    all.wire = gradients.wire_bytes();
+    all.tables = sums.bytes();
+    all.messages = links.bytes();
+    return all;
+  }
+
+  /// After an error: nothing queued reads or writes memory any more.
+  void settle() {
+    device.settle(device.communication);
+    links.settle(device);
+  }
+
+  /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.
+  void bucket_ready(int bucket, int leaf) {
+    if (leaf >= 0) {
+      gradients.leaf_ready(device, memory, bucket, leaf);
+    }
+  }
+
+  /// The same where the microbatch has no samples: it contributes zeros unless it adds to others.
+  void finish_empty_bucket(int bucket, bool adds, int leaf) {
+    if (leaf >= 0 && !adds) {
+      ElementRange const range = bucket_range(Program::layout, bucket);
+      Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
+    }
+    bucket_ready(bucket, leaf);
+  }
+
+  /// What is computed from now on reads in @p sums those over the replicas of a local stage.
+  void synchronize(std::span<double> statistics, int stage) {
+    gradients.synchronize(device, statistics, stage);
+  }
+
+  /// Puts the gradient of received tensor @p node where it is sent from.
+  void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
+    if (Whole::batching.reproducible || count == 1) {
+      for (int i = 0; i < count; ++i) {
+        if (forks[i] != memory.outgoing(node, i)) {
+          Verbs<Backend>::copy(device, forks[i], memory.outgoing(node, i), elements);
+        }
+      }
+    } else {
+      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements);
+    }
+  }
+
+  RankPlan plan;
+  Device device;
+  Ops ops;
+  Memory memory;
+  Tracer<Device> tracer;
+  GradientReduction<Program, Backend, Communicator> gradients;
+  Links links;
+  StepSums<Backend> sums;
+
+ private:
+  [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
+    return {.batch = options.largest_microbatch,
+            .element_bytes = sizeof(T),
+            .microbatches = plan.batching.microbatches,
+            .stages = plan.stages,
+            .segment = Whole::checkpoint.every != 0 ? Program::segments.of : nullptr,
+            .apart = Whole::batching.reproducible};
+  }
+};
+
+}  // namespace tandem
