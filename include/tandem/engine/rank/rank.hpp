@@ -9,24 +9,21 @@
 
 #include <atomic>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include <tandem/comm/concepts.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
-#include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/concepts.hpp>
-#include <tandem/engine/links/model_exchange.hpp>
 #include <tandem/engine/memory/check/plays_rows.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_body.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
 #include <tandem/engine/rank/rank_parts.hpp>
+#include <tandem/engine/rank/updates.hpp>
 #include <tandem/engine/rank/walk.hpp>
 #include <tandem/engine/step/runner.hpp>
-#include <tandem/engine/step/update.hpp>
 #include <tandem/ops/concepts.hpp>
 #include <tandem/runtime/concepts.hpp>
 
@@ -46,7 +43,6 @@ class Rank final
   using typename Base::Batch;
   using typename Base::Slot;
   using typename Base::Whole;
-  static constexpr bool keeps_two = Whole::averaging.keeps_two();
   /// Whether a walk over the actions may be recorded once and replayed.
   static constexpr bool recordable = Whole::ranks == 1 || is_capturable<Communicator>;
 
@@ -55,15 +51,7 @@ class Rank final
   Rank(RankOptions const& options, Connect const& connect)
       : Base{options, make_rank_plan<Program>(options.rows, options.microbatches), connect},
         slot_{parts_, options},
-        update_{parts_.device,
-                parts_.memory,
-                options.optimizer,
-                parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts()),
-                Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
-                Whole::network.parameters},
-        exchange_{parts_.device, options.rank, connect, states_of(options.optimizer),
-                  parts_.tracer},
+        updates_{parts_, options, connect},
         runner_{recordable && options.record},
         rank_{options.rank},
         debug_{!options.record} {
@@ -89,7 +77,7 @@ class Rank final
       while (slot_.feed.waiting() > 0) {
         slot_.feed.collect(parts_.device, watch_.waiter());
       }
-      update_.forgive(parts_.device);
+      updates_.forgive(parts_);
     }
     return result;
   }
@@ -125,23 +113,17 @@ class Rank final
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = parts_.report();
     report.feed = slot_.feed.bytes();
-    report.exchange = exchange_.bytes();
-    report.tables += update_.bytes();
+    report.exchange = updates_.exchange_bytes();
+    report.tables += updates_.table_bytes();
     return report;
   }
   void upload() override {
     mirror_.upload(parts_.device, parts_.memory);
-    refresh_all();
+    updates_.refresh(parts_);
   }
-  void stand_in(WhichModel which) override {
-    exchange_.stand_in(parts_.device, parts_.memory, which);
-    refresh_all();
-  }
-  void restore() override {
-    exchange_.restore(parts_.device, parts_.memory);
-    refresh_all();
-  }
-  [[nodiscard]] bool untouched() const override { return !touched_; }
+  void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
+  void restore() override { updates_.restore(parts_); }
+  [[nodiscard]] bool untouched() const override { return !slot_.touched; }
 
  private:
   using Base::mirror_;
@@ -153,29 +135,14 @@ class Rank final
   friend bool act(Action, R&);
 
   void begin(StepState const& state, Batch const& batch, bool training) {
-    touched_ = training && Base::FeedType::steps_in_flight > 1;  // what is queued is not looked at
     slot_.begin(parts_, state, batch, training, watch_.waiter());
-  }
-
-  // The weights as products read them.
-  void refresh_all() {
-    update_.refresh(parts_.device);
-    pack_stages(parts_);
   }
 
   void training_step() {
     slot_.load(parts_);
-    if constexpr (keeps_two) {
-      finished_ = false;
-      if (slot_.key.exchanges && Whole::averaging.overlapped) {
-        touched_ = true;
-        exchange_.begin_all(parts_.device, parts_.memory);
-      }
-    }
+    updates_.begin(parts_, slot_);
     run(parts_.plan.training.data());
-    if constexpr (keeps_two) {
-      parts_.links.await_all(parts_.device);
-    }
+    updates_.end(parts_);
   }
 
   void run(Action const* row) {
@@ -250,30 +217,15 @@ class Rank final
         break;
       case ActionKind::reduce_norm:
         if (slot_.key.clips) {
-          parts_.gradients.reduce_sums(parts_.device,
-                                       update_.sum_squares(parts_.device, parts_.memory), {"norm"});
+          parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
           parts_.gradients.await_sums(parts_.device);
         }
         break;
       case ActionKind::update:
-        if (Whole::devices == 1 && slot_.key.clips) {
-          update_.sum_squares(parts_.device, parts_.memory);
-        }
-        if constexpr (keeps_two) {
-          update_model(action.stage);
-        } else {
-          parts_.links.await_all(parts_.device);
-          update_.finish(parts_.device, parts_.memory, slot_.feed.state(), parts_.sums, slot_.key,
-                         slot_.feed.result());
-          touched_ = true;
-          update_.apply(parts_.device, parts_.memory, slot_.feed.state());
-          pack_stages(parts_);
-        }
+        updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:
-        if constexpr (keeps_two) {
-          average(action.stage);
-        }
+        updates_.exchange(parts_, slot_, action.stage);
         break;
       case ActionKind::end:
         return false;
@@ -286,44 +238,8 @@ class Rank final
     return true;
   }
 
-  // One stage of one of two models, on its own gradient; one whose model has no samples stays.
-  void update_model(int stage) {
-    finish_once();
-    int const first =
-        StageMapView{Whole::map}.first_microbatch(stage, parts_.plan.batching.microbatches);
-    if (slot_.microbatches.total_of_copy(slot_.microbatches[first]) > 0) {
-      update_.apply(parts_.device, parts_.memory, slot_.feed.state(), stage);
-    }
-    if (slot_.key.exchanges && !Whole::averaging.overlapped) {
-      exchange_.begin(parts_.device, parts_.memory, local_stage(Program::stages, stage));
-    } else {
-      pack_stage(parts_, stage);
-    }
-  }
-  void average(int stage) {
-    finish_once();
-    if (slot_.key.exchanges) {
-      exchange_.await(parts_.device, parts_.memory, local_stage(Program::stages, stage),
-                      update_.stopped());
-      if (!Whole::averaging.overlapped) {
-        update_.refresh(parts_.device);
-        pack_stage(parts_, stage);
-      }
-    }
-  }
-  void finish_once() {
-    touched_ = true;
-    if (!std::exchange(finished_, true)) {
-      update_.finish(parts_.device, parts_.memory, slot_.feed.state(), parts_.sums, slot_.key,
-                     slot_.feed.result());
-    }
-  }
-
   Slot slot_;
-  Update<Backend> update_;
-  ModelExchange<Program, Backend, Communicator> exchange_;
-  bool finished_ = false;  // the step's result
-  bool touched_ = false;   // it may have changed parameters
+  Updates<Parts> updates_;
   StepRunner<Backend> runner_;
   int rank_;
   bool debug_;

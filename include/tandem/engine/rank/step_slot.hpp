@@ -36,6 +36,7 @@ struct StepSlot {
            .outputs = batch.outputs != nullptr,
            .exchanges = training && Whole::averaging.takes_place(state.step),
            .clips = state.clip_norm > 0.0};
+    touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches.split(batch.size);
     feed.begin(parts.device, state, batch, microbatches, wait);
   }
@@ -60,6 +61,7 @@ struct StepSlot {
   FeedType feed;
   RankMicrobatches microbatches;
   StepKey key{};
+  bool touched = false;  ///< it may have changed parameters or optimizer states
 };
 
 }  // namespace tandem

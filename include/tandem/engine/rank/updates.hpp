@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
+/// at once and kept together.
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include <tandem/core/mesh.hpp>
+#include <tandem/engine/links/model_exchange.hpp>
+#include <tandem/engine/rank/microbatch_passes.hpp>
+#include <tandem/engine/rank/rank_options.hpp>
+#include <tandem/engine/rank/step_slot.hpp>
+#include <tandem/engine/step/update.hpp>
+#include <tandem/optim/parameter_group.hpp>
+#include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/strategy/cut/local_stage.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// What both have: the optimizer over the device's flat arrays.
+template <class Parts>
+class DeviceUpdate {
+ public:
+  using Program = typename Parts::Program;
+  using Whole = typename Parts::Whole;
+  using Slot = StepSlot<Parts>;
+
+  DeviceUpdate(Parts& parts, RankOptions const& options)
+      : update_{parts.device,
+                parts.memory,
+                options.optimizer,
+                parameter_runs(Program::graph, Program::layout.offset, options.groups,
+                               Whole::map.parts()),
+                Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
+                Whole::network.parameters} {}
+
+  /// The square sums of this rank's gradients, as Update has them.
+  std::span<double> sum_squares(Parts& parts) {
+    return update_.sum_squares(parts.device, parts.memory);
+  }
+  /// After a loss that was not finite: later steps update again.
+  void forgive(Parts& parts) { update_.forgive(parts.device); }
+  /// After parameters were written: they are as products read them.
+  void refresh(Parts& parts) {
+    update_.refresh(parts.device);
+    pack_stages(parts);
+  }
+  [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
+
+ protected:
+  /// Square sums that no other rank adds to are not made before.
+  void finish(Parts& parts, Slot& slot) {
+    if (Whole::devices == 1 && slot.key.clips) {
+      sum_squares(parts);
+    }
+    update_.finish(parts.device, parts.memory, slot.feed.state(), parts.sums, slot.key,
+                   slot.feed.result());
+  }
+
+  Update<typename Parts::Backend> update_;
+};
+
+}  // namespace detail
+
+/// One model: all stages of a device are updated at once, behind the step's last gradient.
+/// @tparam Parts  RankParts
+template <class Parts>
+class Updates : public detail::DeviceUpdate<Parts> {
+  using Base = detail::DeviceUpdate<Parts>;
+  using Base::update_;
+
+ public:
+  using typename Base::Slot;
+
+  template <class Connect>
+  Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
+      : Base{parts, options} {}
+
+  /// Before the row of a training step, and behind it.
+  void begin(Parts& /*parts*/, Slot const& /*slot*/) {}
+  void end(Parts& /*parts*/) {}
+
+  /// An update of the row.
+  void run(Parts& parts, Slot& slot, int /*stage*/) {
+    parts.links.await_all(parts.device);
+    this->finish(parts, slot);
+    slot.touched = true;
+    update_.apply(parts.device, parts.memory, slot.feed.state());
+    pack_stages(parts);
+  }
+  /// An exchange of the row, which has none.
+  void exchange(Parts& /*parts*/, Slot& /*slot*/, int /*stage*/) {}
+
+  void stand_in(Parts& /*parts*/, WhichModel /*which*/) {}
+  void restore(Parts& /*parts*/) {}
+  [[nodiscard]] static constexpr std::int64_t exchange_bytes() { return 0; }
+};
+
+/// Two models, each updated stage by stage on its own gradient, and averaged as the rule says.
+template <class Parts>
+  requires(Parts::Whole::averaging.keeps_two())
+class Updates<Parts> : public detail::DeviceUpdate<Parts> {
+  using Base = detail::DeviceUpdate<Parts>;
+  using Base::update_;
+  using typename Base::Program;
+  using typename Base::Whole;
+  static constexpr Averaging rule = Whole::averaging;
+
+ public:
+  using typename Base::Slot;
+
+  template <class Connect>
+  Updates(Parts& parts, RankOptions const& options, Connect const& connect)
+      : Base{parts, options}, exchange_{parts.device,
+                                        parts.memory,
+                                        options.rank,
+                                        connect,
+                                        states_of(options.optimizer),
+                                        parts.tracer} {}
+
+  void begin(Parts& parts, Slot& slot) {
+    finished_ = false;
+    if (slot.key.exchanges && rule.overlapped) {
+      slot.touched = true;
+      exchange_.begin_all(parts.device);
+    }
+  }
+  void end(Parts& parts) { parts.links.await_all(parts.device); }
+
+  /// Of one stage; where its model has no samples it stays.
+  void run(Parts& parts, Slot& slot, int stage) {
+    finish_once(parts, slot);
+    int const first =
+        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.microbatches);
+    if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
+      update_.apply(parts.device, parts.memory, slot.feed.state(), stage);
+    }
+    if (slot.key.exchanges && !rule.overlapped) {
+      exchange_.begin(parts.device, local_stage(Program::stages, stage));
+    } else {
+      pack_stage(parts, stage);
+    }
+  }
+
+  /// Takes the average of one stage.
+  void exchange(Parts& parts, Slot& slot, int stage) {
+    finish_once(parts, slot);
+    if (slot.key.exchanges) {
+      exchange_.await(parts.device, local_stage(Program::stages, stage), update_.stopped());
+      if (!rule.overlapped) {
+        update_.refresh(parts.device);
+        pack_stage(parts, stage);
+      }
+    }
+  }
+
+  /// For an evaluation, all stages get the weights of one model or their average; and their own
+  /// back.
+  void stand_in(Parts& parts, WhichModel which) {
+    exchange_.stand_in(parts.device, which);
+    this->refresh(parts);
+  }
+  void restore(Parts& parts) {
+    exchange_.restore(parts.device);
+    this->refresh(parts);
+  }
+  [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_.bytes(); }
+
+ private:
+  void finish_once(Parts& parts, Slot& slot) {
+    slot.touched = true;
+    if (!std::exchange(finished_, true)) {
+      this->finish(parts, slot);
+    }
+  }
+
+  ModelExchange<Program, typename Parts::Backend, typename Parts::Communicator> exchange_;
+  bool finished_ = false;  // the step's result
+};
+
+}  // namespace tandem
