@@ -52,7 +52,8 @@ struct StageModelParts {
   }
   void bucket_ready(int /*bucket*/, int /*leaf*/) {}
   void finish_empty_bucket(int /*bucket*/, bool /*adds*/, int /*leaf*/) {}
-  void synchronize(std::span<double> /*sums*/, int /*stage*/) {}
+  template <Axis, Joined>
+  void join(std::span<double> /*data*/, int /*stage*/) {}
 
   Device device;
   PreparedOps<Own, Backend, SoftmaxCrossEntropy<>, Accuracy> ops;

@@ -9,7 +9,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <span>
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/shape.hpp>
@@ -109,23 +108,16 @@ concept PackingOp = NodeOp<O, B> &&
   op.pack(operands, device);
 };
 
-/// An op whose statistics are those of all replicas. The engine adds sums(operands) over them
-/// between the two halves of a pass; a replica without samples has zeros there.
+/// An op whose passes are cut where ranks join what they have: ForwardPhases, InputGradientPhases
+/// and WeightGradientPhases, each Phases<...> of members of its own. The engine runs these in place
+/// of the whole passes in training, where the axis has several ranks.
 ///
-/// sums(operands): doubles in the device's memory, part of what the op saves.
-/// local_sums(), forward_synchronized(): the halves of forward().
-/// local_gradient_sums(), input_gradient_synchronized(): those of input_gradient().
-/// weight_gradient_synchronized(): in place of weight_gradient().
+/// A span that is joined is part of what the op saves.
 template <class O, class B>
-concept SynchronizedOp = ParameterOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  { op.sums(operands) } -> std::same_as<std::span<double>>;
-  op.local_sums(operands, pass);
-  op.forward_synchronized(operands, pass);
-  op.local_gradient_sums(operands, pass);
-  op.input_gradient_synchronized(operands, pass);
-  op.weight_gradient_synchronized(operands, pass);
-};
+concept PhasedOp = ParameterOp<O, B> &&
+    O::ForwardPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
+        O::InputGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
+            O::WeightGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>;
 
 /// The op of a loss, made from the network's output shape and the largest microbatch.
 ///

@@ -32,7 +32,7 @@ template <class B>
 inline constexpr bool is_backend = ComputeBackend<B>&& HasVerbs<B>;
 static_assert(is_backend<Cuda> && is_backend<BasicCuda<Portable, Bf16>>);
 static_assert(ParameterOp<Op<Linear<3>, Cuda>, Cuda> && BackwardOp<Op<ReLU, Cuda>, Cuda>);
-static_assert(SynchronizedOp<Op<SyncBatchNorm2d<>, Cuda>, Cuda>);
+static_assert(PhasedOp<Op<SyncBatchNorm2d<>, Cuda>, Cuda>);
 
 using Gpu = OnGpu<SingleDevice<>>;
 using Host32 = OnHost<SingleDevice<>>;

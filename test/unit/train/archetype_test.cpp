@@ -49,15 +49,63 @@ inline constexpr bool has_ops = ParameterOp<Op<Conv2d<2, Kernel<3>>, B>, B>&& Pa
             CountsMetric<MetricOp<Accuracy, SoftmaxCrossEntropy<>, B>, SoftmaxCrossEntropy<>, B>;
 static_assert(has_ops<Archetype> && has_ops<BasicHost<Portable>> && has_ops<Null>);
 static_assert(has_ops<Host> && has_ops<BasicHost<Portable, Fp64>>);
-static_assert(SynchronizedOp<Op<SyncBatchNorm2d<>, BasicHost<Portable>>, BasicHost<Portable>>);
-static_assert(SynchronizedOp<Op<SyncBatchNorm2d<>, Host>, Host>);
-static_assert(!SynchronizedOp<Op<BatchNorm2d<>, Host>, Host>);
+static_assert(PhasedOp<Op<SyncBatchNorm2d<>, BasicHost<Portable>>, BasicHost<Portable>>);
+static_assert(PhasedOp<Op<SyncBatchNorm2d<>, Host>, Host>);
+static_assert(!PhasedOp<Op<BatchNorm2d<>, Host>, Host>);
+struct JoinsFloats : Op<SyncBatchNorm2d<>, BasicHost<Portable>> {
+  using Op::Op;
+  [[nodiscard]] std::span<float> floats(Operands<float> const& o) const { return {o.y, 1}; }
+  using ForwardPhases = Phases<Collective<Axis::data, Joined::sum, &JoinsFloats::floats>>;
+};
+struct ComputesAlone : Op<SyncBatchNorm2d<>, BasicHost<Portable>> {
+  using Op::Op;
+  void no_pass(Operands<float> const& /*o*/) const {}
+  using InputGradientPhases = Phases<Compute<&ComputesAlone::no_pass>>;
+};
+static_assert(!PhasedOp<JoinsFloats, BasicHost<Portable>>);
+static_assert(!PhasedOp<ComputesAlone, BasicHost<Portable>>);
 static_assert(!ParameterOp<Op<ReLU, Archetype>, Archetype>);
 static_assert(!BackwardOp<Op<AddJoin, Archetype>, Archetype>);
 static_assert(!NodeOp<int, Host> && !NodeOp<detail::NoOp, Host>);
 #if defined(TANDEM_ONEDNN)
 static_assert(PackingOp<Op<Conv2d<2, Kernel<3>>, Host>, Host>);
 #endif
+
+// What Stage asks of a host, and hosts without just one thing.
+struct StagesHost {
+  using T = float;
+  using PassType = int;
+  using Table = int;
+  struct {
+    template <int I>
+    int get();
+  } ops;
+  int device;
+  void bucket_ready(int bucket, int leaf);
+  void finish_empty_bucket(int bucket, bool adds, int leaf);
+  template <Axis, Joined>
+  void join(std::span<double> data, int stage);
+  void gather_outgoing(int node, float const* const* forks, int count, std::int64_t elements);
+};
+struct HostWithoutOps : StagesHost {
+  int ops;
+};
+struct HostWithoutBuckets : StagesHost {
+  int bucket_ready;
+};
+struct HostWithoutEmptyBuckets : StagesHost {
+  int finish_empty_bucket;
+};
+struct HostWithoutJoins : StagesHost {
+  int join;
+};
+struct HostWithoutOutgoing : StagesHost {
+  int gather_outgoing;
+};
+static_assert(StageHost<StagesHost>);
+static_assert(!StageHost<HostWithoutOps> && !StageHost<HostWithoutBuckets>);
+static_assert(!StageHost<HostWithoutEmptyBuckets> && !StageHost<HostWithoutJoins>);
+static_assert(!StageHost<HostWithoutOutgoing>);
 
 // A backend without just one thing.
 template <class D, class S = Archetype::Stream>

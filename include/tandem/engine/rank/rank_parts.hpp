@@ -23,6 +23,7 @@
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/engine/step/sums.hpp>
 #include <tandem/engine/step/tracer.hpp>
+#include <tandem/ops/phases.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
@@ -116,10 +117,11 @@ struct RankParts {
     bucket_ready(bucket, leaf);
   }
 
-  /// What is computed from now on reads in @p sums those over the replicas of a local stage.
-  void synchronize(std::span<double> statistics, int stage) {
-    gradients.synchronize(device, statistics, stage);
-  }
+  /// What is computed from now on reads in @p data what replicas of a local stage have joined. An
+  /// op that joins over another axis needs its group here.
+  template <Axis A, Joined How>
+    requires(A == Axis::data && How == Joined::sum)
+  void join(std::span<double> data, int stage) { gradients.synchronize(device, data, stage); }
 
   /// Puts the gradient of received tensor @p node where it is sent from.
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {

@@ -13,8 +13,11 @@
 #include <utility>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/mesh.hpp>
+#include <tandem/engine/rank/op_passes.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/operand_table.hpp>
+#include <tandem/ops/phases.hpp>
 #include <tandem/ops/verbs.hpp>
 
 namespace tandem {
@@ -36,7 +39,7 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
   return uses;
 }
 
-/// Whether one of nodes [first, last) of a device has statistics that are added over replicas.
+/// Whether one of nodes [first, last) of a device joins statistics with those of other replicas.
 template <class Program>
 constexpr bool synchronizes(int first, int last) {
   bool any = false;
@@ -51,7 +54,7 @@ constexpr bool synchronizes(int first, int last) {
 /// ops.get<I>(): the op of node I.
 /// bucket_ready(bucket, leaf): its gradients are whole; leaf as in Stage::backward().
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
-/// synchronize(sums, stage): adds what replicas of a local stage have, for what is computed next.
+/// join<axis, how>(data, stage): a collective phase of an op of a local stage.
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
 ///                        @p count forks, and goes to where it is sent from.
 template <class H>
@@ -63,7 +66,7 @@ concept StageHost = requires(H& host, std::span<double> sums, typename H::T cons
   host.device;
   host.bucket_ready(i, i);
   host.finish_empty_bucket(i, true, i);
-  host.synchronize(sums, i);
+  host.template join<Axis::data, Joined::sum>(sums, i);
   host.gather_outgoing(i, forks, i, elements);
 };
 
@@ -107,6 +110,17 @@ struct Stage {
   }
 
  private:
+  static constexpr int local = [] {
+    int index = 0;
+    while (Program::stages.stage[index].first != First) {
+      ++index;
+    }
+    return index;
+  }();
+  /// How node I's op is run.
+  template <int I>
+  using OpPasses = std::conditional_t<tandem::synchronizes<Program>(I, I + 1),
+                                      PhasedPasses<Backend, local>, WholePasses<synchronizes>>;
   using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
   static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
 
@@ -161,43 +175,12 @@ struct Stage {
   static void forward_node(Host& host, PassType const& pass, Table const& table) {
     constexpr Node const& node = graph.node[I];
     if constexpr (node.computes()) {
-      auto& op = host.ops.template get<I>();
-      if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
-        if (pass.training) {
-          add_over_replicas(host, pass, op.sums(table.operands[I]),
-                            [&] { op.local_sums(table.operands[I], pass); });
-          if (!is_empty(pass)) {
-            op.forward_synchronized(table.operands[I], pass);
-          }
-          return;
-        }
-      }
-      if (!is_empty(pass)) {
-        op.forward(table.operands[I], pass);
-      }
+      OpPasses<I>::forward(host, host.ops.template get<I>(), table.operands[I], pass);
     }
   }
 
-  // Without statistics of all replicas no such pass is called.
+  // Where nothing is joined with other ranks no such pass is called.
   static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
-
-  template <class Sum>
-  static void add_over_replicas(Host& host, PassType const& pass, std::span<double> sums,
-                                Sum const& own) {
-    constexpr int stage = [] {
-      int local = 0;
-      while (Program::stages.stage[local].first != First) {
-        ++local;
-      }
-      return local;
-    }();
-    if (is_empty(pass)) {
-      Verbs<Backend>::zero(pass.device, sums.data(), static_cast<std::int64_t>(sums.size()));
-    } else {
-      own();
-    }
-    host.synchronize(sums, stage);
-  }
 
   template <int... B>
   static void pack_blocks(Host& host, Table const& table, std::integer_sequence<int, B...>) {
@@ -226,27 +209,12 @@ struct Stage {
         add_forks<I>(host, pass, table);
       }
       if constexpr (Program::gives_input_gradient.of[I]) {
-        auto& op = host.ops.template get<I>();
-        if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
-          add_over_replicas(host, pass, op.sums(operands),
-                            [&] { op.local_gradient_sums(operands, pass); });
-          if (!is_empty(pass)) {
-            op.input_gradient_synchronized(operands, pass);
-          }
-        } else if (!is_empty(pass)) {
-          op.input_gradient(operands, pass);
-        }
+        OpPasses<I>::input_gradient(host, host.ops.template get<I>(), operands, pass);
       }
     }
     if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
       if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
-        auto& op = host.ops.template get<I>();
-        if (is_empty(pass)) {
-        } else if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
-          op.weight_gradient_synchronized(operands, pass);
-        } else {
-          op.weight_gradient(operands, pass);
-        }
+        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(), operands, pass);
       }
       if constexpr (constexpr int bucket = Program::layout.closes[I]; bucket >= 0) {
         if (is_empty(pass)) {

@@ -9,17 +9,19 @@
 #include <cstdint>
 #include <span>
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/kernels/cuda/batch_norm_moments.cuh>
 #include <tandem/kernels/cuda/synchronized_batch_norm.cuh>
 #include <tandem/kernels/functors/batch_norm_sums.hpp>
 #include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/ops/cuda/batch_norm.cuh>
+#include <tandem/ops/phases.hpp>
 
 namespace tandem {
 
 namespace cuda {
 
-/// BatchNormOp, and the same with the passes cut in halves; between them the engine adds sums()
+/// BatchNormOp, and the same with the passes cut in phases; between them the engine adds sums()
 /// over the replicas. An engine with nothing to add calls BatchNormOp's own passes.
 ///
 /// The sums of the own gradients stay in BatchNormSaved, for the weight gradient.
@@ -87,6 +89,13 @@ class SyncBatchNormOp : public BatchNormOp<Precision> {
     batch_norm_joint_weight_gradient(p.device.compute, this->channels_, p.share, this->saved(o),
                                      joint(o), this->gradients(o), p.accumulate);
   }
+
+  using Sums = Collective<Axis::data, Joined::sum, &SyncBatchNormOp::sums>;
+  using ForwardPhases = Phases<Compute<&SyncBatchNormOp::local_sums>, Sums,
+                               Compute<&SyncBatchNormOp::forward_synchronized>>;
+  using InputGradientPhases = Phases<Compute<&SyncBatchNormOp::local_gradient_sums>, Sums,
+                                     Compute<&SyncBatchNormOp::input_gradient_synchronized>>;
+  using WeightGradientPhases = Phases<Compute<&SyncBatchNormOp::weight_gradient_synchronized>>;
 
  private:
   [[nodiscard]] std::int64_t sums_offset() const { return (Base::needs().saved_bytes + 7) / 8 * 8; }

@@ -7,16 +7,18 @@
 #include <cstdint>
 #include <span>
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/kernels/functors/batch_norm_sums.hpp>
 #include <tandem/kernels/host/synchronized_batch_norm.hpp>
 #include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/ops/host/batch_norm.hpp>
+#include <tandem/ops/phases.hpp>
 
 namespace tandem {
 
 namespace host {
 
-/// BatchNormOp, and the same with the passes cut in halves; between them the engine adds sums()
+/// BatchNormOp, and the same with the passes cut in phases; between them the engine adds sums()
 /// over the replicas. An engine with nothing to add calls BatchNormOp's own passes.
 template <class T>
 class SyncBatchNormOp : public BatchNormOp<T> {
@@ -73,6 +75,13 @@ class SyncBatchNormOp : public BatchNormOp<T> {
                           static_cast<std::int64_t>(*joint(o).count), static_cast<T>(p.share),
                           s.mean, s.variance, o.gradient[2], o.gradient[3], p.accumulate);
   }
+
+  using Sums = Collective<Axis::data, Joined::sum, &SyncBatchNormOp::sums>;
+  using ForwardPhases = Phases<Compute<&SyncBatchNormOp::local_sums>, Sums,
+                               Compute<&SyncBatchNormOp::forward_synchronized>>;
+  using InputGradientPhases = Phases<Compute<&SyncBatchNormOp::local_gradient_sums>, Sums,
+                                     Compute<&SyncBatchNormOp::input_gradient_synchronized>>;
+  using WeightGradientPhases = Phases<Compute<&SyncBatchNormOp::weight_gradient_synchronized>>;
 
  private:
   [[nodiscard]] std::int64_t sums_offset() const {

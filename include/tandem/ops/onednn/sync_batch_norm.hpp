@@ -7,16 +7,18 @@
 #include <cstdint>
 #include <span>
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/kernels/functors/batch_norm_sums.hpp>
 #include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/ops/onednn/batch_norm.hpp>
 #include <tandem/ops/onednn/batch_norm_steps.hpp>
+#include <tandem/ops/phases.hpp>
 
 namespace tandem {
 
 namespace host::channels_last {
 
-/// BatchNormOp's passes, for an engine that has nothing to add, and the same cut in halves; between
+/// BatchNormOp's passes, for an engine that has nothing to add, and the same cut in phases; between
 /// them the engine adds sums() over the replicas.
 ///
 /// The sums of the own gradients stay in BatchNormSaved, for the weight gradient.
@@ -103,6 +105,13 @@ class SyncBatchNormOp {
     }
     steps_.weight_gradient(o, p, static_cast<std::int64_t>(*joint(o).count));
   }
+
+  using Sums = Collective<Axis::data, Joined::sum, &SyncBatchNormOp::sums>;
+  using ForwardPhases = Phases<Compute<&SyncBatchNormOp::local_sums>, Sums,
+                               Compute<&SyncBatchNormOp::forward_synchronized>>;
+  using InputGradientPhases = Phases<Compute<&SyncBatchNormOp::local_gradient_sums>, Sums,
+                                     Compute<&SyncBatchNormOp::input_gradient_synchronized>>;
+  using WeightGradientPhases = Phases<Compute<&SyncBatchNormOp::weight_gradient_synchronized>>;
 
  private:
   [[nodiscard]] std::int64_t sums_offset() const {
