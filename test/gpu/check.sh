@@ -124,7 +124,7 @@ run_build() {
   fi
   link_packaged_libraries
   part configure 120 cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release \
-    -DTANDEM_CUDA=ON -DTANDEM_EXAMPLES=OFF "-DCMAKE_CUDA_ARCHITECTURES=$architectures" \
+    -DTANDEM_CUDA=ON -DTANDEM_EXAMPLES=OFF -DTANDEM_TESTS_FOR_GPU=ON "-DCMAKE_CUDA_ARCHITECTURES=$architectures" \
     "-DTANDEM_DOCTEST_DIR=${DOCTEST_DIR:-}" "-DCMAKE_PREFIX_PATH=$packaged"
   for target in cuda_tests gpu_programs cuda_benches; do
     part "$target" "$limit" cmake --build "$build" --target "$target" -j "$jobs" -- "${keep_going[@]}"

@@ -122,7 +122,7 @@ class Check(unittest.TestCase):
         self.assertEqual(1, run.returncode)
         self.assertEqual(["configure", "cuda_tests", "gpu_programs", "cuda_benches"], list(parts))
         log = (self.root / "build/gpu/results/build/configure.log").read_text()
-        self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=90 -DTANDEM_DOCTEST_DIR=/doctest", log)
+        self.assertIn("-DTANDEM_TESTS_FOR_GPU=ON -DCMAKE_CUDA_ARCHITECTURES=90 -DTANDEM_DOCTEST_DIR=/doctest", log)
 
     def test_build_without_a_gpu(self):
         self.script("bin/cmake", 'echo "$@"')
