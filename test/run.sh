@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds and tests everything: what needs no compiler first (a minute at most, and nothing is built if it fails), the
-# suite, whether benchmarks compile elsewhere, then the unit tests under the sanitizers. All output of the build is in
-# build/. Ends with the time of each part. Exits 0 only if all passed; what is not installed and cannot be is skipped.
+# suite, its larger tests without optimisation and whether benchmarks compile, then the unit tests under the sanitizers.
+# All output of the build is in build/. Ends with the time of each part. Exits 0 only if all passed; what is not
+# installed and cannot be is skipped.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -63,9 +64,7 @@ tests suite first -L first
 [ "$status" = 0 ] || fail "the first tests failed; see above. Nothing was built"
 build suite
 tests suite suite -LE first
-part "programs: configure" configure programs "${unoptimized[@]}"
-build programs
-for preset in asan tsan; do
+for preset in larger asan tsan; do
   part "$preset: configure" configure "$preset" "${with_tests[@]}" "${unoptimized[@]}"
   build "$preset"
   tests "$preset" "$preset"

@@ -16,7 +16,7 @@ set(emulator_tests ${emulator_sources})
 list(FILTER emulator_sources EXCLUDE REGEX "_test\\.cpp$")
 list(FILTER emulator_tests INCLUDE REGEX "_test\\.cpp$")
 
-add_library(cuda_emulator STATIC ${emulator_sources})
+add_library(cuda_emulator STATIC EXCLUDE_FROM_ALL ${emulator_sources})
 target_compile_features(cuda_emulator PUBLIC cxx_std_20)
 # Before the library's own headers, since it replaces launch.cuh, and the toolkit's, since it replaces CUB.
 target_include_directories(cuda_emulator BEFORE PUBLIC ${emulator}/include)
@@ -35,7 +35,10 @@ target_compile_options(cuda_emulator PUBLIC "SHELL:-include ${emulator}/emulator
                        PRIVATE $<$<CONFIG:Release>:-O1>)  # half the time of compilation that -O3 takes
 target_link_libraries(cuda_emulator PUBLIC tandem::tandem PRIVATE tandem_build_flags)
 
-# What the emulator promises to show, it shows.
+# What the emulator promises to show, it shows, under the sanitizers where the suite has them.
+if(TANDEM_TESTS_SANITIZED_ONCE OR TANDEM_TESTS_LARGER STREQUAL "ONLY")
+  return()
+endif()
 add_executable(emulator ${emulator_tests} $<TARGET_OBJECTS:doctest_main>)
 target_compile_options(emulator PRIVATE -O1)
 target_link_libraries(emulator PRIVATE cuda_emulator doctest::doctest tandem_build_flags)
