@@ -151,28 +151,34 @@ namespace tandem {
 
 namespace detail {
 
-[[noreturn]] inline void fail_contract(char const* message, char const* file, int line) {
-  throw ContractError{std::string{message} + " (" + file + ":" + std::to_string(line) + ")"};
+[[noreturn]] inline void fail_contract(char const* message) { throw ContractError{message}; }
+
+[[noreturn]] inline void fail_internal_check(char const* condition, char const* file, int line) {
+  throw ContractError{std::string{"internal check: "} + condition + " (" + file + ":" +
+                      std::to_string(line) + ")"};
 }
 
 }  // namespace detail
 
-/// Always on, O(1), at the public door. The message says what is wrong and what to do.
+/// Always on, O(1), at the public door. The message says what is wrong and what to do, and names
+/// the door: it is for who called that, whom a place in this library's source tells nothing.
 /// @throws ContractError  @p condition is false
-constexpr void expects(bool condition, char const* message, char const* file = __builtin_FILE(),
-                       int line = __builtin_LINE()) {
+constexpr void expects(bool condition, char const* message) {
   if (!condition) {
-    detail::fail_contract(message, file, line);
+    detail::fail_contract(message);
   }
 }
 
 }  // namespace tandem
 
-/// A check inside the library, on in debug builds only; the body of no type depends on it.
+/// A check inside the library, on in debug builds only; the body of no type depends on it. The
+/// fault is the library's, so the message has the place.
 #if defined(NDEBUG)
 #define TANDEM_ASSERT(condition) static_cast<void>(0)
 #else
-#define TANDEM_ASSERT(condition) ::tandem::expects((condition), "internal check: " #condition)
+#define TANDEM_ASSERT(condition)      \
+  ((condition) ? static_cast<void>(0) \
+               : ::tandem::detail::fail_internal_check(#condition, __FILE__, __LINE__))
 #endif
 
 namespace tandem {
@@ -3246,12 +3252,14 @@ class ReadDescriptor {
 
 inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDIR; }
 
+enum class Pipes { read, refuse };
+
 /// A file that is read once, from front to back: a regular one, or a pipe that has a writer.
 template <class = void>  // compiled where it is called, not by every include
 class InputFile {
  public:
   /// @throws FileError  as read_file(), but for the limit
-  explicit InputFile(std::string const& path)
+  explicit InputFile(std::string const& path, Pipes pipes = Pipes::read)
       : path_{path}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {
     if (file_.get() < 0) {
       throw no_such_entry(errno) ? FileError{path, "there is no such file"}
@@ -3263,10 +3271,14 @@ class InputFile {
     if (S_ISDIR(status_.st_mode)) {
       throw FileError{path, "this is a folder, expected a file"};
     }
+    if (S_ISFIFO(status_.st_mode) && pipes == Pipes::refuse) {
+      throw FileError{path, "this is a pipe, whose size is not known; give a file"};
+    }
     if (S_ISFIFO(status_.st_mode)) {
       await_writer();
     } else if (!S_ISREG(status_.st_mode)) {
-      throw FileError{path, "this is a device or a socket, expected a file or a pipe"};
+      throw FileError{path, std::string{"this is a device or a socket, expected a file"} +
+                                (pipes == Pipes::read ? " or a pipe" : "")};
     }
   }
 
@@ -3377,8 +3389,7 @@ inline constexpr std::size_t cifar10_record = 1 + 3 * 32 * 32;
 
 /// The number of records in @p bytes.
 /// @throws FileError  not a whole number of records, or none, or a label above 9; @p name is for
-/// the
-///                    message
+///                    the message
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
                                          std::string const& name) {
@@ -3943,8 +3954,7 @@ class Loader {
 /// Reads a dataset's samples in the order of (seed, epoch) into a ring of three batches.
 ///
 /// Cost:   three batches of Scalar and Target (no larger than the dataset), an index for each
-/// sample
-///         of the dataset, and one thread; all by the constructor, nothing by next().
+///         sample of the dataset, and one thread; all by the constructor, nothing by next().
 /// @throws Error          there is no memory for them, or no thread
 /// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), or first outside [0, size()]
 template <Dataset D, class Scalar>
@@ -4924,436 +4934,249 @@ concept Carries = std::move_constructible<C> &&
 
 }  // namespace tandem
 
-// ---- tandem/engine/links/model_exchange.hpp
+// ---- tandem/engine/memory/check/plays_rows.hpp
 
 /// @file
-/// ModelExchange: how the ranks that have the same parts of two models average them.
+/// plays_rows, plays_rounds: what debug builds ask of every rank that is made, whether its memory
+/// is right for its rows of actions.
 
-// ---- tandem/engine/links/rank_groups.hpp
-
-/// @file
-/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
-/// ranks that have it, for each link and direction its two ends, and where two models are averaged
-/// the two ranks that have the same parts of them.
-
-// ---- tandem/core/mesh.hpp
+// ---- tandem/engine/memory/check/memory_check.hpp
 
 /// @file
-/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
+/// MemoryCheck: plays a row of actions on a rank's tables of pointers, byte by byte of its arenas.
 ///
-/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
-/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
+/// Every write marks its bytes with the buffer and the microbatch, every read must find the marks
+/// of what it wants, and nothing may write where a message is sent from that may not have left: so
+/// buffers whose lives meet cannot overlap but as views and in place. It knows the graph and what a
+/// pass reads and writes, and of the plan only the pointers that came of it and its waits.
+
+// ---- tandem/engine/memory/check/checked_memory.hpp
+
+/// @file
+/// CheckedMemory: reads and writes of a rank's arenas by name, for MemoryCheck.
+
+// ---- tandem/engine/memory/check/buffer_names.hpp
+
+/// @file
+/// BufferNames: which buffers a device's graph has, one name for all nodes and edges that share one
+/// by what they are (views, sums, slices) and not by where a plan has put them.
+
+// ---- tandem/engine/memory/check/marked_memory.hpp
+
+/// @file
+/// MarkedMemory: what every byte of a rank's arenas was last written with, for MemoryCheck.
+
+// ---- tandem/schedule/table/action.hpp
+
+/// @file
+/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
+///
+/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
+/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
+/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
+/// device's gradients, "0BEGIN_LOSS" begins to sum the losses and "0AWAIT_LOSS" awaits that, "0U"
+/// is the update, "0X" awaits the average of the stage's weights with those of its other copy.
+/// "0F3@2" reads weights that have had two updates, in asynchronous pipelines. Every action has a
+/// name, so that an error can say which one was not reached.
 
 namespace tandem {
 
-/// What ranks may differ in.
-enum class Axis : std::uint8_t {
-  data,   ///< replicas of the model, each with its share of the batch
-  model,  ///< devices of a replica, each with its parts of the model
-  tensor  ///< slices of a part's layers; no strategy has this axis yet
+enum class ActionKind : std::uint8_t {
+  forward,
+  backward,
+  input_gradient,
+  weight_gradient,
+  send_forward,
+  receive_forward,
+  send_backward,
+  receive_backward,
+  reduce_gradient,
+  begin_loss,
+  await_loss,
+  reduce_norm,
+  update,
+  exchange,
+  end,  ///< stands behind a row, so that a rank need not count
 };
-inline constexpr int axis_count = 3;
-inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
 
-/// Where a rank is. 0 along an axis that its mesh does not have.
-struct Coordinates {
-  int data = 0;
-  int model = 0;
-  int tensor = 0;
+/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
+/// Eight bytes without a gap, so that a rank reports one with a single store.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  std::uint8_t version = 0;  ///< updates that the weights have had, 0 in synchronous strategies
+  std::int16_t stage = 0;
+  std::int32_t index = 0;
 
-  [[nodiscard]] constexpr int& operator[](Axis axis) {
-    return axis == Axis::data ? data : axis == Axis::model ? model : tensor;
+  friend constexpr bool operator==(Action const&, Action const&) = default;
+};
+
+/// How an action is written, and whether a number stands behind it.
+struct ActionName {
+  char const* text;
+  bool numbered;
+};
+
+constexpr ActionName name_of(ActionKind kind) {
+  constexpr ActionName names[] = {
+      {"F", true},           {"B", true},           {"I", true},           {"W", true},
+      {"SEND_F", true},      {"RECV_F", true},      {"SEND_B", true},      {"RECV_B", true},
+      {"REDUCE_GRAD", true}, {"BEGIN_LOSS", false}, {"AWAIT_LOSS", false}, {"REDUCE_NORM", false},
+      {"U", false},          {"X", false},          {"END", false}};
+  return names[static_cast<int>(kind)];
+}
+
+/// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
+inline std::string to_string(Action const& action) {
+  ActionName const name = name_of(action.kind);
+  return std::to_string(action.stage) + name.text +
+         (name.numbered ? std::to_string(action.index) : std::string{}) +
+         (action.version > 0 ? "@" + std::to_string(action.version) : std::string{});
+}
+
+/// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
+/// at when it is at none.
+inline std::string in_words(Action const& action) {
+  if (action.kind == ActionKind::end) {
+    return {};
   }
-  [[nodiscard]] constexpr int operator[](Axis axis) const { return Coordinates{*this}[axis]; }
+  bool const bucket = action.kind == ActionKind::reduce_gradient;
+  return to_string(action) +
+         (name_of(action.kind).numbered
+              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
+              : std::string{});
+}
 
-  friend constexpr bool operator==(Coordinates const&, Coordinates const&) = default;
+/// An action in one word, for a progress board that other threads read.
+constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
+
+/// A rank that is at none of its actions, and one that waits for the program to bring a step.
+inline constexpr std::uint64_t at_no_action = pack({.kind = ActionKind::end});
+inline constexpr std::uint64_t awaiting_a_step = pack({.kind = ActionKind::end, .index = 1});
+
+constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+/// A buffer of one microbatch: what it is, of which node or edge, and of which reader's gradient.
+struct MarkedBuffer {
+  enum class Kind : std::uint8_t { value, saved, node_gradient, edge_gradient, outgoing };
+
+  Kind kind = Kind::value;
+  int index = 0;
+  int reader = 0;
+  std::int64_t microbatch = 0;
+
+  friend bool operator==(MarkedBuffer const&, MarkedBuffer const&) = default;
 };
 
-/// The ranks that differ in one coordinate only, in its order: first, first + stride, …
-struct MeshGroup {
-  int first = 0;
-  int stride = 1;
-  int count = 1;
+/// Addresses [begin, end).
+struct Stretch {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
 
-  [[nodiscard]] constexpr int operator[](int at) const { return first + at * stride; }
-
-  friend constexpr bool operator==(MeshGroup const&, MeshGroup const&) = default;
+  [[nodiscard]] bool meets(Stretch const& other) const {
+    return begin < other.end && other.begin < end;
+  }
 };
 
-/// Ranks 0 to size() - 1 as a grid. Meshes multiply as the parts of a Hybrid do, the first slowest:
-///
-///   Mesh{Axis::data, 2} * Mesh{Axis::model, 3}
-///
-///   rank 0 | data 0, model 0    rank 3 | data 1, model 0
-///   rank 1 | data 0, model 1    rank 4 | data 1, model 1
-///   rank 2 | data 0, model 2    rank 5 | data 1, model 2
-///
-/// Along `model` it has two groups, {0, 1, 2} and {3, 4, 5}; along `data` three, {0, 3}, {1, 4} and
-/// {2, 5}. An axis that is not there has extent 1, and each rank is a group of its own along it.
-class Mesh {
+/// What a stretch has.
+struct Content {
+  Stretch where{};
+  MarkedBuffer buffer{};
+  Action writer{};
+};
+
+/// A message that may not have left.
+struct MarkedMessage {
+  Stretch from{};
+  int node = 0;
+  MarkedBuffer buffer{};
+  Action sender{};
+};
+
+/// Cost: a look-up for each read and write; a write moves the stretches behind it.
+template <class = void>
+class MarkedMemory {
  public:
-  /// One rank.
-  constexpr Mesh() = default;
-
-  /// @p extent ranks along one axis.
-  /// @throws ContractError  less than one
-  constexpr Mesh(Axis axis, int extent) {
-    expects(extent >= 1, "Mesh{axis, extent}: there is no rank along the axis; give 1 or more");
-    extent_[index(axis)] = extent;
-  }
-
-  /// @p inner in the place of each rank of @p outer. An axis of both has both extents multiplied.
-  /// @throws ContractError  an axis would be in two places, or there are too many ranks
-  friend constexpr Mesh operator*(Mesh const& outer, Mesh const& inner) {
-    expects(outer.size() <= std::numeric_limits<int>::max() / inner.size(),
-            "Mesh * Mesh: there are more ranks than an int can count; give smaller extents");
-    Mesh product;
-    for (Axis const axis : all_axes) {
-      int const a = index(axis);
-      expects(outer.extent_[a] == 1 || inner.extent_[a] == 1 ||
-                  (outer.is_fastest(axis) && inner.is_slowest(axis)),
-              "Mesh * Mesh: both have one axis and there is another between, but an axis stands in "
-              "one place; give its whole extent on one side");
-      product.extent_[a] = outer.extent_[a] * inner.extent_[a];
-      product.stride_[a] = product.extent_[a] == 1 ? 1
-                           : inner.extent_[a] > 1  ? inner.stride_[a]
-                                                   : outer.stride_[a] * inner.size();
+  void write(Stretch where, MarkedBuffer const& buffer, Action writer) {
+    auto const first = first_behind(where.begin);
+    auto const last = std::partition_point(
+        first, contents_.end(), [&](Content const& c) { return c.where.begin < where.end; });
+    Content pieces[3];  // what is left before, the new one, what is left behind
+    std::ptrdiff_t count = 0;
+    if (first != last && first->where.begin < where.begin) {
+      pieces[count] = *first;
+      pieces[count++].where.end = where.begin;
     }
-    return product;
-  }
-
-  /// Ranks.
-  [[nodiscard]] constexpr int size() const {
-    int ranks = 1;
-    for (int const extent : extent_) {
-      ranks *= extent;
+    pieces[count++] = {where, buffer, writer};
+    if (first != last && (last - 1)->where.end > where.end) {
+      pieces[count] = *(last - 1);
+      pieces[count++].where.begin = where.end;
     }
-    return ranks;
-  }
-  /// Ranks of a group along @p axis.
-  [[nodiscard]] constexpr int extent(Axis axis) const { return extent_[index(axis)]; }
-  /// Groups along @p axis.
-  [[nodiscard]] constexpr int groups(Axis axis) const { return size() / extent(axis); }
-
-  [[nodiscard]] constexpr int coordinate(int rank, Axis axis) const {
-    check(rank);
-    return rank / stride(axis) % extent(axis);
-  }
-  [[nodiscard]] constexpr Coordinates coordinates(int rank) const {
-    Coordinates at;
-    for (Axis const axis : all_axes) {
-      at[axis] = coordinate(rank, axis);
-    }
-    return at;
-  }
-  /// @throws ContractError  no rank is there
-  [[nodiscard]] constexpr int rank(Coordinates const& at) const {
-    int rank = 0;
-    for (Axis const axis : all_axes) {
-      expects(at[axis] >= 0 && at[axis] < extent(axis),
-              "mesh.rank(coordinates): no rank is there; along each axis they are from 0 to its "
-              "extent - 1");
-      rank += at[axis] * stride(axis);
-    }
-    return rank;
+    std::ptrdiff_t const over = std::min(count, last - first);
+    auto const rest = std::copy(pieces, pieces + over, first);
+    contents_.insert(contents_.erase(rest, last), pieces + over, pieces + count);  // one of both
   }
 
-  /// The number among groups() of the group along @p axis that @p rank is in. Groups are numbered
-  /// in the order of their first ranks.
-  [[nodiscard]] constexpr int group_of(int rank, Axis axis) const {
-    check(rank);
-    int const stride = this->stride(axis);
-    return rank / (stride * extent(axis)) * stride + rank % stride;
-  }
-  /// The ranks of group number @p number along @p axis.
-  /// @throws ContractError  there is no such group
-  [[nodiscard]] constexpr MeshGroup group(int number, Axis axis) const {
-    expects(number >= 0 && number < groups(axis),
-            "mesh.group(number, axis): there is no such group; they are numbered from 0 to "
-            "mesh.groups(axis) - 1");
-    int const stride = this->stride(axis);
-    return {.first = number / stride * stride * extent(axis) + number % stride,
-            .stride = stride,
-            .count = extent(axis)};
-  }
-  /// The ranks that differ from @p rank along @p axis only, itself among them.
-  [[nodiscard]] constexpr MeshGroup along(Axis axis, int rank) const {
-    return group(group_of(rank, axis), axis);
-  }
-  /// Whether @p rank is the first of its group along @p axis.
-  [[nodiscard]] constexpr bool leads(int rank, Axis axis) const {
-    return coordinate(rank, axis) == 0;
-  }
-
-  /// Whether each group along @p axis is among the ranks [@p first, @p first + @p count), or has
-  /// none of them.
-  [[nodiscard]] constexpr bool has_whole_groups(Axis axis, int first, int count) const {
-    for (int rank = first; rank < first + count; ++rank) {
-      MeshGroup const group = along(axis, rank);
-      if (group[0] < first || group[group.count - 1] >= first + count) {
+  /// Whether all of it has @p buffer; else @p other is what the first byte that has not has, or
+  /// null.
+  bool has(Stretch where, MarkedBuffer const& buffer, Content const*& other) const {
+    other = nullptr;
+    auto at = first_behind(where.begin);
+    for (std::uintptr_t next = where.begin; next < where.end; next = at++->where.end) {
+      if (at == contents_.end() || at->where.begin > next) {
+        return false;
+      }
+      if (at->buffer != buffer) {
+        other = &*at;
         return false;
       }
     }
     return true;
   }
 
-  friend constexpr bool operator==(Mesh const&, Mesh const&) = default;
+  void send(MarkedMessage const& message) { messages_.push_back(message); }
 
- private:
-  static constexpr int index(Axis axis) { return static_cast<int>(axis); }
-
-  // From a rank to the next of its group.
-  [[nodiscard]] constexpr int stride(Axis axis) const { return stride_[index(axis)]; }
-  [[nodiscard]] constexpr bool is_fastest(Axis axis) const { return stride(axis) == 1; }
-  [[nodiscard]] constexpr bool is_slowest(Axis axis) const {
-    return stride(axis) * extent(axis) == size();
-  }
-  constexpr void check(int rank) const {
-    expects(rank >= 0 && rank < size(),
-            "mesh: there is no such rank; they are numbered from 0 to mesh.size() - 1");
+  /// Messages of @p node have left, up to a microbatch's.
+  void sent(int node, std::int64_t last_microbatch) {
+    std::erase_if(messages_, [&](MarkedMessage const& message) {
+      return message.node == node && message.buffer.microbatch <= last_microbatch;
+    });
   }
 
-  int extent_[axis_count] = {1, 1, 1};
-  int stride_[axis_count] = {1, 1, 1};  // 1 along an axis that is not there
-};
-
-}  // namespace tandem
-
-// ---- tandem/schedule/table/stage_map_view.hpp
-
-/// @file
-/// StageMapView: what an algorithm reads of a StageMap, or of one that was made at run time.
-///
-/// A view keeps pointers: the map must live as long as it.
-
-// ---- tandem/core/scratch.hpp
-
-/// @file
-/// Scratch: memory of an algorithm that runs at compile time and at run time.
-///
-/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
-/// std::vector.
-
-namespace tandem::detail {
-
-/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
-/// machine.
-inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
-
-template <class T>
-class Scratch {
- public:
-  /// @p size elements, each T{}; a product is to be one of 64 bits
-  /// @throws ContractError  they would take more than most_scratch_bytes
-  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
-  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
-    for (std::int64_t i = 0; i < size; ++i) {
-      data_[i] = value;
+  /// A message that is sent from there, or null.
+  [[nodiscard]] MarkedMessage const* leaving(Stretch where) const {
+    for (MarkedMessage const& message : messages_) {
+      if (message.from.meets(where)) {
+        return &message;
+      }
     }
+    return nullptr;
   }
-  Scratch(Scratch const&) = delete;
-  Scratch& operator=(Scratch const&) = delete;
-  constexpr ~Scratch() { delete[] data_; }
-
-  /// In a long evaluation, take this once: an access through it costs the compiler no call.
-  constexpr T* data() { return data_; }
-  constexpr T const* data() const { return data_; }
-  constexpr T& operator[](std::int64_t i) { return data_[i]; }
-  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
 
  private:
-  static constexpr T* make(std::int64_t size) {
-    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
-            "an action table is too large: its stages times its microbatches, or links times "
-            "depth, would take more than 1 GiB; give smaller numbers");
-    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
+  // The first stretch that ends behind an address.
+  [[nodiscard]] auto first_behind(std::uintptr_t address) const {
+    return std::partition_point(contents_.begin(), contents_.end(), [&](Content const& content) {
+      return content.where.end <= address;
+    });
+  }
+  [[nodiscard]] auto first_behind(std::uintptr_t address) {
+    return contents_.begin() + (std::as_const(*this).first_behind(address) - contents_.cbegin());
   }
 
-  T* data_;
+  std::vector<Content> contents_;  // in ascending order, none of them meeting another
+  std::vector<MarkedMessage> messages_;
 };
 
 }  // namespace tandem::detail
 
-// ---- tandem/schedule/table/stage_map.hpp
+// ---- tandem/graph/graph_view.hpp
 
 /// @file
-/// StageMap: which device of a model replica has which stage, and between which stages tensors go.
-
-namespace tandem {
-
-/// Outputs of stage `from` are inputs of stage `to`. If both are on one device nothing is sent;
-/// else one message a microbatch goes over `link`, and its gradient comes back over the same one.
-/// Messages of a link and a direction arrive in the order in which they were sent.
-struct StageEdge {
-  std::int16_t from = 0;
-  std::int16_t to = 0;
-  std::int16_t link = 0;
-};
-
-/// The stages of one replica of a model. Every edge leads from a lower stage to a higher one.
-///
-/// A stage's copies (Chimera has two, in opposite directions) are stages of their own: with
-/// `copies` of `parts` stages each, stage c * parts + k is copy c of part k. Copy c trains on the
-/// c-th of `copies` equal runs of the replica's microbatches.
-/// @tparam Stages, Edges  of all copies
-template <int Stages, int Edges>
-struct StageMap {
-  static constexpr int stages = Stages;
-  static constexpr int edges = Edges;
-  int devices = 1;
-  int copies = 1;
-  int links = 0;
-  std::int16_t device[Stages] = {};
-  StageEdge edge[Edges > 0 ? Edges : 1] = {};
-
-  [[nodiscard]] constexpr int parts() const { return Stages / copies; }
-};
-
-/// `Devices * Chunks` stages in a chain, stage k on device k modulo Devices.
-template <int Devices, int Chunks = 1>
-constexpr auto chain_map() {
-  constexpr int stages = Devices * Chunks;
-  StageMap<stages, stages - 1> map{.devices = Devices};
-  for (int s = 0; s < stages; ++s) {
-    map.device[s] = static_cast<std::int16_t>(s % Devices);
-    if (s > 0) {
-      map.edge[s - 1] = {static_cast<std::int16_t>(s - 1), static_cast<std::int16_t>(s),
-                         static_cast<std::int16_t>(s - 1)};
-    }
-  }
-  map.links = stages - 1;
-  return map;
-}
-
-/// Two chains in opposite directions: stage k on device k, its copy on device Devices - 1 - k.
-template <int Devices>
-constexpr auto bidirectional_map() {
-  StageMap<2 * Devices, 2 * (Devices - 1)> map{.devices = Devices, .copies = 2};
-  for (int s = 0; s < Devices; ++s) {
-    map.device[s] = static_cast<std::int16_t>(s);
-    map.device[Devices + s] = static_cast<std::int16_t>(Devices - 1 - s);
-  }
-  for (int copy = 0; copy < 2; ++copy) {
-    for (int s = 1; s < Devices; ++s) {
-      int const to = copy * Devices + s;
-      map.edge[map.links] = {static_cast<std::int16_t>(to - 1), static_cast<std::int16_t>(to),
-                             static_cast<std::int16_t>(map.links)};
-      ++map.links;
-    }
-  }
-  return map;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-struct StageMapView {
-  int stages = 0;
-  int edges = 0;
-  int devices = 1;
-  int copies = 1;
-  int links = 0;
-  std::int16_t const* device = nullptr;  ///< of each stage
-  StageEdge const* edge = nullptr;
-
-  constexpr StageMapView() = default;
-
-  template <int Stages, int Edges>
-  constexpr StageMapView(StageMap<Stages, Edges> const& map)
-      : stages{Stages},
-        edges{Edges},
-        devices{map.devices},
-        copies{map.copies},
-        links{map.links},
-        device{map.device},
-        edge{map.edge} {}
-
-  [[nodiscard]] constexpr int parts() const { return stages / copies; }
-
-  /// Whether messages go over this edge: its stages are on two devices.
-  [[nodiscard]] constexpr bool crosses(int e) const {
-    return device[edge[e].from] != device[edge[e].to];
-  }
-
-  /// The first of the replica's microbatches that a stage's copy trains on.
-  [[nodiscard]] constexpr int first_microbatch(int stage, int microbatches) const {
-    return stage / parts() * (microbatches / copies);
-  }
-};
-
-/// A StageMap whose size is known at run time only.
-struct RuntimeMap {
-  int devices = 1;
-  int copies = 1;
-  int links = 0;
-  std::vector<std::int16_t> device;
-  std::vector<StageEdge> edge;
-
-  RuntimeMap() = default;
-
-  template <int Stages, int Edges>
-  explicit RuntimeMap(StageMap<Stages, Edges> const& map)
-      : devices{map.devices},
-        copies{map.copies},
-        links{map.links},
-        device(map.device, map.device + Stages),
-        edge(map.edge, map.edge + Edges) {}
-
-  operator StageMapView() const {
-    StageMapView view;
-    view.stages = static_cast<int>(device.size());
-    view.edges = static_cast<int>(edge.size());
-    view.devices = devices;
-    view.copies = copies;
-    view.links = links;
-    view.device = device.data();
-    view.edge = edge.data();
-    return view;
-  }
-};
-
-/// Whether stages are on devices that exist, edges lead upwards inside a copy, and all edges of a
-/// link lead from one device to one other.
-constexpr bool is_sound(StageMapView const& map) {
-  constexpr int most = 32'767;  // stages, devices and links have numbers of 16 bits
-  if (map.stages < 1 || map.devices < 1 || map.copies < 1 || map.stages % map.copies != 0 ||
-      map.links < 0 || map.stages > most + 1 || map.devices > most + 1 || map.links > most + 1) {
-    return false;
-  }
-  for (int s = 0; s < map.stages; ++s) {
-    if (map.device[s] < 0 || map.device[s] >= map.devices) {
-      return false;
-    }
-  }
-  detail::Scratch<int> ends_of_link{map.links, -1};
-  for (int e = 0; e < map.edges; ++e) {
-    StageEdge const edge = map.edge[e];
-    if (edge.from < 0 || edge.from >= edge.to || edge.to >= map.stages ||
-        edge.from / map.parts() != edge.to / map.parts()) {
-      return false;
-    }
-    if (!map.crosses(e)) {
-      continue;
-    }
-    if (edge.link < 0 || edge.link >= map.links) {
-      return false;
-    }
-    int const ends = map.device[edge.from] * map.devices + map.device[edge.to];
-    if (ends_of_link[edge.link] >= 0 && ends_of_link[edge.link] != ends) {
-      return false;
-    }
-    ends_of_link[edge.link] = ends;
-  }
-  return true;
-}
-
-}  // namespace tandem
-
-// ---- tandem/strategy/cut/local_stage.hpp
-
-/// @file
-/// LocalStages: which nodes of a device's graph each of its stages has.
+/// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
 
 // ---- tandem/graph/graph.hpp
 
@@ -5428,7 +5251,21 @@ enum class Fault : std::uint8_t {
 };
 
 /// What a rewrite of a graph must know a layer to be.
-enum class LayerKind : std::uint8_t { other, batch_norm, relu, dropout, flatten, pool, pointwise };
+enum class LayerKind : std::uint8_t {
+  other,
+  batch_norm,
+  relu,
+  dropout,
+  flatten,
+  pool,
+  pointwise,    ///< a convolution of one group, 1x1, that visits every pixel
+  convolution,  ///< any other
+};
+
+/// Of either kind; its parameters are the weights and then, unless it has none, the bias.
+constexpr bool is_convolution(LayerKind kind) {
+  return kind == LayerKind::pointwise || kind == LayerKind::convolution;
+}
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
@@ -5520,6 +5357,7 @@ struct Node {
   bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
   bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
   bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
+  bool absorbed = false;        ///< training needs no bias: a batch norm takes it over (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
   bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
   int leaf = -1;                ///< which layer type, in the order of the leaves
@@ -5534,6 +5372,7 @@ struct Node {
   int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
   int first_channel = 0;  ///< of that slice
   int width = 0;          ///< channels of its own memory, where they are more than out's
+  int absorbs = -1;       ///< whose bias a batch norm adds to its running mean (a rewrite)
   Shape in{};             ///< of the first input
   Shape out{};
   std::int64_t macs = 0;  ///< of one sample's forward pass
@@ -5663,2185 +5502,6 @@ inline std::string to_string(Path const& path) {
 
 namespace tandem {
 
-/// One of a device's stages: nodes [first, last) of its graph.
-struct LocalStage {
-  int id = 0;  ///< in the StageMap
-  int first = 0;
-  int last = 0;
-  int copy = 0;                 ///< which of the model's copies it is part of
-  int part = 0;                 ///< which part of the model it is
-  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
-  bool has_input = false;       ///< it reads the network's input
-  bool has_result = false;      ///< it gives the network's output
-};
-
-/// The stages of a device, in the order of its graph.
-template <int Count>
-struct LocalStages {
-  static constexpr int count = Count;
-  LocalStage stage[Count] = {};
-};
-
-/// Which of a device's stages has this number in the StageMap.
-template <int Count>
-constexpr int local_stage(LocalStages<Count> const& stages, int id) {
-  int local = 0;
-  while (stages.stage[local].id != id) {
-    ++local;
-  }
-  return local;
-}
-
-namespace detail {
-
-template <GraphSize Size>
-constexpr int count_stages(Graph<Size> const& graph) {
-  int count = 1;
-  for (int n = 1; n < Size.nodes; ++n) {
-    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
-  }
-  return count;
-}
-
-template <int Count, GraphSize Size>
-constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
-  LocalStages<Count> stages;
-  int next = 0;
-  for (int n = 0; n < Size.nodes; ++n) {
-    int const id = graph.node[n].stage;
-    if (n == 0 || id != graph.node[n - 1].stage) {
-      stages.stage[next++] = {
-          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
-    }
-    LocalStage& stage = stages.stage[next - 1];
-    stage.last = n + 1;
-    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
-    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
-    stage.has_result = stage.has_result || n == graph.result;
-  }
-  return stages;
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The same on every rank. Group -1 is that of all ranks. A line is a group of the mesh along the
-/// model: the devices that send each other activations.
-template <class Program>
-class RankGroups {
- public:
-  static constexpr int all = -1;
-
-  template <class = void>  // compiled where it is called, not by every include
-  static std::vector<RankSet> list() {
-    std::vector<RankSet> groups;
-    for (int stage = 0; stage < reduced(); ++stage) {
-      RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
-      for (int line = 0; line < lines(); ++line) {
-        for (int s = stage; s < map().stages; s += reduced()) {
-          int const rank = rank_of(line, s);
-          if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
-            set.ranks.push_back(rank);
-          }
-        }
-      }
-      groups.push_back(set);
-    }
-    for (int line = 0; line < lines(); ++line) {
-      for (int link = 0; link < map().links; ++link) {
-        StageEdge const& edge = first_edge(link);
-        int const from = rank_of(line, edge.from);
-        int const to = rank_of(line, edge.to);
-        std::string const name =
-            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
-        groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
-        groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
-      }
-    }
-    for (int line = 0; line < lines(); ++line) {
-      MeshGroup const devices = Program::mesh.group(line, Axis::model);
-      for (int pair = 0; pair < pairs(); ++pair) {
-        groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
-                          .name = "models " + std::to_string(pair)});
-      }
-    }
-    return groups;
-  }
-
-  /// Of the ranks over which the gradients of this stage are summed.
-  static int of_stage(int stage) {
-    constexpr int groups = reduced();
-    if constexpr (groups > 0) {
-      return stage % groups;
-    } else {
-      return all;
-    }
-  }
-  /// The ends of these groups for a device's stages, by connect(group).
-  template <int Count, class Connect>
-  static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
-    std::vector<decltype(connect(all))> ends;
-    for (LocalStage const& stage : stages.stage) {
-      ends.push_back(connect(of_stage(stage.id)));
-    }
-    return ends;
-  }
-
-  /// Of the ends of a link; the sender is its first rank.
-  static int of_link(int line, int link, bool forward) {
-    return reduced() + 2 * (line * map().links + link) + (forward ? 0 : 1);
-  }
-  /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
-  template <class Connect>
-  static auto connect_links(int rank, Connect const& connect) {
-    return [line = line_of(rank), &connect](int link, bool forward) {
-      return connect(of_link(line, link, forward));
-    };
-  }
-
-  /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
-  /// of the one in the middle, which has both.
-  static int of_pair(int rank) {
-    int const device = Program::mesh.coordinate(rank, Axis::model);
-    int const pair = device < pairs() ? device : opposite(device);
-    return pair < pairs() ? reduced() + 2 * lines() * map().links + line_of(rank) * pairs() + pair
-                          : all;
-  }
-
- private:
-  static constexpr StageMapView map() { return Program::map; }
-  static constexpr int lines() { return Program::mesh.groups(Axis::model); }
-  static constexpr int line_of(int rank) { return Program::mesh.group_of(rank, Axis::model); }
-  static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
-  // Stages whose gradients have a group each. Where each device has the whole model, its group is
-  // that of all.
-  static constexpr int reduced() {
-    bool const reduces = Program::mesh.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
-    return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
-  }
-  static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
-  // The device that has the same parts of the other model.
-  static constexpr int opposite(int device) { return Program::devices - 1 - device; }
-  static constexpr int rank_of(int line, int stage) {
-    return Program::mesh.group(line, Axis::model)[map().device[stage]];
-  }
-  static StageEdge const& first_edge(int link) {
-    int e = 0;
-    while (Program::map.edge[e].link != link || !map().crosses(e)) {
-      ++e;
-    }
-    return Program::map.edge[e];
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/step/tracer.hpp
-
-/// @file
-/// Tracer: when each action and each collective of one step of a rank began and ended.
-
-// ---- tandem/schedule/table/action.hpp
-
-/// @file
-/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
-///
-/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
-/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
-/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
-/// device's gradients, "0BEGIN_LOSS" begins to sum the losses and "0AWAIT_LOSS" awaits that, "0U"
-/// is the update, "0X" awaits the average of the stage's weights with those of its other copy.
-/// "0F3@2" reads weights that have had two updates, in asynchronous pipelines. Every action has a
-/// name, so that an error can say which one was not reached.
-
-namespace tandem {
-
-enum class ActionKind : std::uint8_t {
-  forward,
-  backward,
-  input_gradient,
-  weight_gradient,
-  send_forward,
-  receive_forward,
-  send_backward,
-  receive_backward,
-  reduce_gradient,
-  begin_loss,
-  await_loss,
-  reduce_norm,
-  update,
-  exchange,
-  end,  ///< stands behind a row, so that a rank need not count
-};
-
-/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
-/// Eight bytes without a gap, so that a rank reports one with a single store.
-struct Action {
-  ActionKind kind = ActionKind::forward;
-  std::uint8_t version = 0;  ///< updates that the weights have had, 0 in synchronous strategies
-  std::int16_t stage = 0;
-  std::int32_t index = 0;
-
-  friend constexpr bool operator==(Action const&, Action const&) = default;
-};
-
-/// How an action is written, and whether a number stands behind it.
-struct ActionName {
-  char const* text;
-  bool numbered;
-};
-
-constexpr ActionName name_of(ActionKind kind) {
-  constexpr ActionName names[] = {
-      {"F", true},           {"B", true},           {"I", true},           {"W", true},
-      {"SEND_F", true},      {"RECV_F", true},      {"SEND_B", true},      {"RECV_B", true},
-      {"REDUCE_GRAD", true}, {"BEGIN_LOSS", false}, {"AWAIT_LOSS", false}, {"REDUCE_NORM", false},
-      {"U", false},          {"X", false},          {"END", false}};
-  return names[static_cast<int>(kind)];
-}
-
-/// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
-inline std::string to_string(Action const& action) {
-  ActionName const name = name_of(action.kind);
-  return std::to_string(action.stage) + name.text +
-         (name.numbered ? std::to_string(action.index) : std::string{}) +
-         (action.version > 0 ? "@" + std::to_string(action.version) : std::string{});
-}
-
-/// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
-/// at when it is at none.
-inline std::string in_words(Action const& action) {
-  if (action.kind == ActionKind::end) {
-    return {};
-  }
-  bool const bucket = action.kind == ActionKind::reduce_gradient;
-  return to_string(action) +
-         (name_of(action.kind).numbered
-              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
-              : std::string{});
-}
-
-/// An action in one word, for a progress board that other threads read.
-constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
-
-/// A rank that is at none of its actions, and one that waits for the program to bring a step.
-inline constexpr std::uint64_t at_no_action = pack({.kind = ActionKind::end});
-inline constexpr std::uint64_t awaiting_a_step = pack({.kind = ActionKind::end, .index = 1});
-
-constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What runs side by side on one rank.
-enum class Lane { compute, communication };
-
-/// One bar of a trace, in microseconds since the step began.
-struct TraceEvent {
-  std::string name{};
-  int rank = 0;
-  Lane lane = Lane::compute;
-  double begin_us = 0.0;
-  double end_us = 0.0;
-};
-
-/// Sets stamps around what a rank queues; where they are is the device's business, so that a GPU
-/// stamps its own streams. Off at first, and then it costs one test a collective.
-template <class Device>
-class Tracer {
- public:
-  using Stamp = typename Device::Stamp;
-
-  [[nodiscard]] bool on() const { return on_; }
-
-  void begin(Device& device) {
-    entries_.clear();
-    on_ = true;
-    device.stamp(origin_.emplace(device.make_stamp()));
-  }
-
-  template <class F>
-  void action(Device& device, Action action, F const& f) {
-    Entry& entry = open(device, to_string(action), Lane::compute);
-    device.stamp(entry.begin);
-    f();
-    device.stamp(entry.end);
-  }
-
-  template <class F>
-  void collective(Device& device, Label label, F const& f) {
-    on_stream(device, device.communication, label, f);
-  }
-
-  /// The same for what @p f queues on a stream of communication.
-  template <class Stream, class F>
-  void on_stream(Device& device, Stream& stream, Label label, F const& f) {
-    if (!on_) {
-      f();
-      return;
-    }
-    Entry& entry = open(device, to_string(label), Lane::communication);
-    device.stamp_on(stream, entry.begin);
-    f();
-    device.stamp_on(stream, entry.end);
-  }
-
-  /// Turns it off again; what has been stamped stays for events().
-  void end() { on_ = false; }
-
-  /// @pre everything that was queued is done
-  std::vector<TraceEvent> events(Device& device, int rank) {
-    std::vector<TraceEvent> events;
-    for (Entry const& entry : entries_) {
-      events.push_back({.name = entry.name,
-                        .rank = rank,
-                        .lane = entry.lane,
-                        .begin_us = device.microseconds(*origin_, entry.begin),
-                        .end_us = device.microseconds(*origin_, entry.end)});
-    }
-    entries_.clear();
-    return events;
-  }
-
- private:
-  struct Entry {
-    std::string name;
-    Lane lane;
-    Stamp begin;
-    Stamp end;
-  };
-
-  Entry& open(Device& device, std::string name, Lane lane) {
-    entries_.push_back({std::move(name), lane, device.make_stamp(), device.make_stamp()});
-    return entries_.back();
-  }
-
-  bool on_ = false;
-  std::optional<Stamp> origin_;
-  std::deque<Entry> entries_;  // stamps keep their addresses
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/verbs.hpp
-
-/// @file
-/// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
-
-// ---- tandem/kernels/channels_last/elementwise.hpp
-
-/// @file
-/// Loops over n numbers that have no shape, float or BFloat16: convert, sum, ReLU.
-///
-/// BFloat16 is computed in float and rounded once.
-
-// ---- tandem/kernels/channels_last/channel_vectors.hpp
-
-/// @file
-/// for_vectors: a loop over the channels of a pixel, 16 at a time, whatever their number.
-
-// ---- tandem/kernels/channels_last/vectors.hpp
-
-/// @file
-/// Floats: 16 channels of one pixel in a register, read from and written to float or BFloat16.
-///
-/// Made of the compilers' vector extension: AVX-512 takes one register, a lesser machine several.
-/// A struct, passed by reference: without AVX-512 compilers warn of any function that takes or
-/// returns a bare vector of this size. All is inlined, so that no such call remains.
-
-namespace tandem::host::channels_last {
-
-namespace detail {
-
-using FloatVector = float __attribute__((vector_size(64)));
-using IntVector = int __attribute__((vector_size(64)));
-using WordVector = std::uint32_t __attribute__((vector_size(64)));
-using HalfVector = std::uint16_t __attribute__((vector_size(32)));
-
-/// result = compare(a, b), -1 or 0 in each lane. Without AVX-512 a part at a time: g++ 12 compares
-/// larger vectors than the machine's lane by lane (batch norm's backward took 38 ms, not 5).
-template <class Compare>
-[[gnu::always_inline]] inline void compare_to(IntVector& result, FloatVector const& a,
-                                              FloatVector const& b, Compare const& compare) {
-#if defined(__AVX512F__)
-  result = compare(a, b);
-#else
-  using FloatPart = float __attribute__((vector_size(16)));
-  using IntPart = int __attribute__((vector_size(16)));
-  IntPart part[4];
-  FloatPart x[4];
-  FloatPart y[4];
-  std::memcpy(x, &a, sizeof a);
-  std::memcpy(y, &b, sizeof b);
-  for (int i = 0; i < 4; ++i) {
-    part[i] = compare(x[i], y[i]);
-  }
-  std::memcpy(&result, part, sizeof result);
-#endif
-}
-
-/// result = @p a where the mask is -1, @p b where it is 0.
-[[gnu::always_inline]] inline void select_to(WordVector& result, IntVector const& mask,
-                                             WordVector const& a, WordVector const& b) {
-#if defined(__AVX512F__)
-  result = mask ? a : b;
-#else
-  result = ((WordVector)mask & a) | (~(WordVector)mask & b);
-#endif
-}
-
-}  // namespace detail
-
-/// Lanes of a Floats.
-inline constexpr int lanes = 16;
-
-/// What a comparison gives: true or false in each lane, for select().
-struct Mask {
-  detail::IntVector v;  ///< -1 or 0
-};
-
-/// 16 floats; starts undefined. Each operator works on all lanes and rounds as float does.
-struct Floats {
-  detail::FloatVector v;
-
-  Floats() = default;
-  /// @p value in every lane.
-  [[gnu::always_inline]] explicit Floats(float value) : v{value - detail::FloatVector{}} {}
-
-  [[gnu::always_inline]] friend Floats operator+(Floats const& a, Floats const& b) {
-    return of(a.v + b.v);
-  }
-  [[gnu::always_inline]] friend Floats operator-(Floats const& a, Floats const& b) {
-    return of(a.v - b.v);
-  }
-  [[gnu::always_inline]] friend Floats operator*(Floats const& a, Floats const& b) {
-    return of(a.v * b.v);
-  }
-  [[gnu::always_inline]] Floats& operator+=(Floats const& b) {
-    v += b.v;
-    return *this;
-  }
-  [[gnu::always_inline]] friend Mask operator>(Floats const& a, Floats const& b) {
-    Mask result;
-    detail::compare_to(result.v, a.v, b.v, [](auto const& x, auto const& y) { return x > y; });
-    return result;
-  }
-  [[gnu::always_inline]] friend Mask operator<=(Floats const& a, Floats const& b) {
-    Mask result;
-    detail::compare_to(result.v, a.v, b.v, [](auto const& x, auto const& y) { return x <= y; });
-    return result;
-  }
-  [[gnu::always_inline]] friend Mask operator==(Floats const& a, Floats const& b) {
-    Mask result;
-    detail::compare_to(result.v, a.v, b.v, [](auto const& x, auto const& y) { return x == y; });
-    return result;
-  }
-
-  /// a b + c, in one rounding where the machine can.
-  [[gnu::always_inline]] friend Floats multiply_add(Floats const& a, Floats const& b,
-                                                    Floats const& c) {
-    return of(a.v * b.v + c.v);
-  }
-  /// @p a where the mask is true, @p b elsewhere.
-  [[gnu::always_inline]] friend Floats select(Mask const& mask, Floats const& a, Floats const& b) {
-    Floats result;
-    detail::WordVector words;
-    detail::select_to(words, mask.v, (detail::WordVector)a.v, (detail::WordVector)b.v);
-    result.v = (detail::FloatVector)words;
-    return result;
-  }
-  /// The larger of each pair; a NaN in @p a stays, one in @p b is passed over.
-  [[gnu::always_inline]] friend Floats max(Floats const& a, Floats const& b) {
-    return of(b.v > a.v ? b.v : a.v);
-  }
-  /// The smaller of each pair; a NaN in @p a stays, one in @p b is passed over.
-  [[gnu::always_inline]] friend Floats min(Floats const& a, Floats const& b) {
-    return of(b.v < a.v ? b.v : a.v);
-  }
-
- private:
-  template <class Vector>
-  [[gnu::always_inline]] static Floats of(Vector const& vector) {
-    Floats result;
-    result.v = vector;
-    return result;
-  }
-};
-
-/// @p value where @p y is positive or a NaN, 0 elsewhere: a ReLU, or its gradient.
-[[gnu::always_inline]] inline Floats where_positive(Floats const& y, Floats const& value) {
-  return select(y <= Floats{0.0F}, Floats{0.0F}, value);
-}
-
-/// p[0] to p[15]; any alignment.
-[[gnu::always_inline]] inline Floats load(float const* p) {
-  Floats result;
-  std::memcpy(&result.v, p, sizeof result.v);
-  return result;
-}
-[[gnu::always_inline]] inline Floats load(BFloat16 const* p) {
-  detail::HalfVector halves;
-  std::memcpy(&halves, p, sizeof halves);
-  Floats result;
-#if defined(__AVX512BW__)  // the same numbers; g++ 12 takes five instructions to convert, one here
-  result.v = (detail::FloatVector)__builtin_shufflevector(
-      detail::HalfVector{}, halves, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24,
-      9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-#else
-  result.v = (detail::FloatVector)(__builtin_convertvector(halves, detail::WordVector) << 16);
-#endif
-  return result;
-}
-
-/// To p[0] to p[15]; any alignment. BFloat16 rounds to nearest, ties to even; a NaN stays one.
-[[gnu::always_inline]] inline void store(float* p, Floats const& value) {
-  std::memcpy(p, &value.v, sizeof value.v);
-}
-[[gnu::always_inline]] inline void store(BFloat16* p, Floats const& value) {
-#if defined(__AVX512BF16__)  // takes numbers below 2^-126 for 0
-  detail::HalfVector halves;
-  asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(value.v));
-#else
-  auto const words = (detail::WordVector)value.v;
-  detail::WordVector const upper = words >> 16;
-  detail::WordVector rounded = (words + 0x7FFFU + (upper & 1U)) >> 16;
-  detail::select_to(rounded, (value == value).v, rounded, upper | 0x40U);
-  auto const halves = __builtin_convertvector(rounded, detail::HalfVector);
-#endif
-  std::memcpy(static_cast<void*>(p), &halves, sizeof halves);
-}
-
-/// p[0] to p[n - 1], and 0 in the other lanes, whose memory is not touched. Slower than load(p):
-/// where a pixel has 16 channels or more, rather take its last 16 once more.
-/// @pre 0 <= n <= 16
-template <class T>
-[[gnu::always_inline]] inline Floats load(T const* p, int n) {
-  T part[lanes] = {};
-  for (int i = 0; i < n; ++i) {
-    part[i] = p[i];
-  }
-  return load(part);
-}
-
-/// Lanes 0 to n - 1 to p[0] to p[n - 1]; the memory behind them is not touched.
-/// @pre 0 <= n <= 16
-template <class T>
-[[gnu::always_inline]] inline void store(T* p, Floats const& value, int n) {
-  T part[lanes];
-  store(part, value);
-  for (int i = 0; i < n; ++i) {
-    p[i] = part[i];
-  }
-}
-
-}  // namespace tandem::host::channels_last
-
-namespace tandem::host::channels_last {
-
-/// Every lane is a channel.
-struct AllLanes {
-  template <class T>
-  [[gnu::always_inline]] Floats load(T const* p) const {
-    return channels_last::load(p);
-  }
-  template <class T>
-  [[gnu::always_inline]] void store(T* p, Floats const& value) const {
-    channels_last::store(p, value);
-  }
-};
-
-/// The first n lanes are channels; no memory behind them is touched.
-struct FirstLanes {
-  int n;
-
-  template <class T>
-  [[gnu::always_inline]] Floats load(T const* p) const {
-    return channels_last::load(p, n);
-  }
-  template <class T>
-  [[gnu::always_inline]] void store(T* p, Floats const& value) const {
-    channels_last::store(p, value, n);
-  }
-};
-
-/// Calls f(c, lanes) so that channels c, c + 1, … of all calls cover [0, channels); lanes loads and
-/// stores them. Where 16 do not divide the channels some are covered twice.
-///
-/// @pre f computes the same values when it is called for a channel again
-template <class Function>
-[[gnu::always_inline]] inline void for_vectors(int channels, Function const& f) {
-  if (channels < lanes) {
-    f(0, FirstLanes{channels});
-    return;
-  }
-  for (int c = 0; c < channels; c += lanes) {
-    f(c < channels - lanes ? c : channels - lanes, AllLanes{});
-  }
-}
-
-/// Hints that p[offset] will be read soon; it may be no memory of anybody's. Where a loop stays at
-/// a pixel for a while the processor does not see by itself that it walks through memory.
-template <class T>
-[[gnu::always_inline]] inline void will_read(T const* p, std::int64_t offset) {
-  __builtin_prefetch(reinterpret_cast<void const*>(reinterpret_cast<std::intptr_t>(p) +
-                                                   offset * static_cast<std::int64_t>(sizeof(T))),
-                     0);
-}
-
-/// The same of memory that will be written.
-template <class T>
-[[gnu::always_inline]] inline void will_write(T* p, std::int64_t offset) {
-  __builtin_prefetch(reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(p) +
-                                             offset * static_cast<std::int64_t>(sizeof(T))),
-                     1);
-}
-
-/// Calls f(n), n a constant where it is 1, 2 or 3: for_cells then makes no loop.
-template <class Function>
-[[gnu::always_inline]] inline void with_columns(int n, Function const& f) {
-  switch (n) {
-    case 1:
-      return f(std::integral_constant<int, 1>{});
-    case 2:
-      return f(std::integral_constant<int, 2>{});
-    case 3:
-      return f(std::integral_constant<int, 3>{});
-    default:
-      return f(n);
-  }
-}
-
-/// Calls f(0), …, f(n - 1), for an n of with_columns.
-template <class Count, class Function>
-[[gnu::always_inline]] inline void for_cells(Count n, Function const& f) {
-  if constexpr (std::is_same_v<Count, int>) {
-    for (int v = 0; v < n; ++v) {
-      f(v);
-    }
-  } else {
-    if constexpr (Count::value > 0)
-      f(0);
-    if constexpr (Count::value > 1)
-      f(1);
-    if constexpr (Count::value > 2)
-      f(2);
-  }
-}
-
-}  // namespace tandem::host::channels_last
-
-// ---- tandem/runtime/host/team.hpp
-
-/// @file
-/// Team: the threads of one Host device, and its parallel_for.
-///
-/// The calling thread is a member of its team, so a team of one starts no thread at all. Kernels
-/// split their *outputs* among the members and never a sum, so that no bit depends on the size.
-/// In a program with OpenMP the members are the caller's OpenMP threads, which oneDNN computes on
-/// too; else they are threads of the Team's own.
-
-// ---- tandem/runtime/host/openmp.hpp
-
-/// @file
-/// OpenMp: how a Team runs on the OpenMP threads of its caller, in a program that has OpenMP.
-///
-/// oneDNN computes on those threads, which spin for milliseconds after each of its loops. A Team
-/// with threads of its own beside them would wait for a core each time: a device has one or the
-/// other. Units compiled with and without OpenMP may be mixed: those with it only add a definition.
-/// Where other programs want the same cores, that spinning costs more than it gains; the user may
-/// turn it off with OMP_WAIT_POLICY=passive in the environment.
-
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
-
-namespace tandem::host {
-
-/// The two things that a Team wants of OpenMP, or null where there is none.
-struct OpenMp {
-  using Part = void (*)(void const* context, int part);
-
-  /// part(context, 0), …, part(context, parts - 1), one on each thread of the caller's team, 0 on
-  /// the caller itself; with fewer threads than asked for, each takes every so manyth. Returns when
-  /// all have.
-  void (*fork)(int parts, Part part, void const* context) = nullptr;
-
-  /// How many threads the loops of others, such as oneDNN's, take if the calling thread starts
-  /// them.
-  void (*set_threads)(int threads) = nullptr;
-};
-
-/// The program's, constant once main() runs: empty if no unit of it was compiled with OpenMP.
-inline constinit OpenMp openmp{};
-
-#if defined(_OPENMP)
-
-namespace detail {
-
-template <class = void>  // compiled where it is called, not by every include
-void openmp_fork(int parts, OpenMp::Part part, void const* context) {
-#pragma omp parallel num_threads(parts) default(none) firstprivate(parts, part, context)
-  {
-    int const threads = omp_get_num_threads();
-    for (int mine = omp_get_thread_num(); mine < parts; mine += threads) {
-      part(context, mine);
-    }
-  }
-}
-
-/// Makes `openmp` what it is in a program with OpenMP, before main().
-inline bool const openmp_is_here =
-    (openmp = {.fork = openmp_fork<>, .set_threads = omp_set_num_threads}, true);
-
-}  // namespace detail
-
-#endif
-
-}  // namespace tandem::host
-
-namespace tandem::host {
-
-/// A fixed set of threads that run the parts of one loop at a time. Not copyable, not movable.
-class Team {
- public:
-  /// To be made by the device's own thread, since with OpenMP it becomes the number of threads of
-  /// that thread's loops: omp_get_max_threads() is `threads` there from now on, and nowhere else.
-  /// @param threads_of  whose threads to run on; OpenMp{}: threads of the Team's own
-  /// @pre threads >= 1
-  /// @throws Error  the system has not so many threads
-  template <class = void>  // compiled where it is called, not by every include
-  explicit Team(int threads = 1, OpenMp const& threads_of = openmp)
-      : size_{threads}, fork_{threads_of.fork} {
-    expects(threads >= 1, "Team: a device needs at least one thread");
-    if (threads_of.set_threads != nullptr) {
-      threads_of.set_threads(threads);
-    }
-    if (fork_ != nullptr) {
-      return;
-    }
-    members_.reserve(static_cast<std::size_t>(threads - 1));
-    try {
-      for (int member = 1; member < threads; ++member) {
-        members_.emplace_back([this, member] { serve(member); });
-      }
-    } catch (std::system_error const& error) {
-      auto const got = std::to_string(members_.size() + 1);
-      stop();
-      throw tandem::detail::no_more_threads(
-          "a device's team of " + std::to_string(threads) + " threads has got " + got, error);
-    } catch (...) {  // no more memory
-      stop();
-      throw;
-    }
-  }
-
-  Team(Team const&) = delete;
-  Team& operator=(Team const&) = delete;
-
-  ~Team() { stop(); }
-
-  [[nodiscard]] int size() const noexcept { return size_; }
-
-  /// body(begin, end) on disjoint ranges that cover [0, n), one for each member; returns when all
-  /// have. No allocation, but what OpenMP may do in the first loop. Which range is whose depends on
-  /// n and size() only. Called by the device's own thread only.
-  /// @pre body does not throw and does not call parallel_for
-  template <class Body>
-  void parallel_for(std::int64_t n, Body&& body) {
-    if (size_ == 1 || n <= 1) {
-      if (n > 0) {
-        body(std::int64_t{0}, n);
-      }
-      return;
-    }
-    count_ = n;
-    body_ = const_cast<void*>(static_cast<void const*>(std::addressof(body)));
-    call_ = [](void* object, std::int64_t begin, std::int64_t end) {
-      (*static_cast<std::remove_reference_t<Body>*>(object))(begin, end);
-    };
-    if (fork_ != nullptr) {
-      fork_(
-          size_,
-          [](void const* team, int member) { static_cast<Team const*>(team)->run_part(member); },
-          this);
-      return;
-    }
-    working_.store(size_ - 1, std::memory_order_relaxed);
-    loop_.fetch_add(1, std::memory_order_release);
-    loop_.notify_all();
-    run_part(0);
-    for (int left = working_.load(std::memory_order_acquire); left != 0;
-         left = working_.load(std::memory_order_acquire)) {
-      working_.wait(left, std::memory_order_acquire);
-    }
-  }
-
- private:
-  void run_part(int member) const {
-    std::int64_t const begin = count_ * member / size_;
-    std::int64_t const end = count_ * (member + 1) / size_;
-    if (begin < end) {
-      call_(body_, begin, end);
-    }
-  }
-
-  void stop() {
-    stop_.store(true, std::memory_order_relaxed);
-    loop_.fetch_add(1, std::memory_order_release);
-    loop_.notify_all();
-    for (std::thread& member : members_) {
-      member.join();
-    }
-  }
-
-  template <class = void>
-  void serve(int member) {
-    for (std::uint32_t seen = 0;; ++seen) {
-      loop_.wait(seen, std::memory_order_acquire);
-      if (stop_.load(std::memory_order_relaxed)) {
-        return;
-      }
-      run_part(member);
-      if (working_.fetch_sub(1, std::memory_order_release) == 1) {
-        working_.notify_one();
-      }
-    }
-  }
-
-  int size_;
-  void (*fork_)(int, OpenMp::Part, void const*);
-  std::int64_t count_ = 0;
-  void* body_ = nullptr;
-  void (*call_)(void*, std::int64_t, std::int64_t) = nullptr;
-  std::atomic<std::uint32_t> loop_{0};
-  std::atomic<int> working_{0};
-  std::atomic<bool> stop_{false};
-  std::vector<std::thread> members_;
-};
-
-}  // namespace tandem::host
-
-namespace tandem::host::channels_last {
-
-/// f(i, lanes) so that elements i, i + 1, … of all calls are [0, n), each once.
-template <class Function>
-[[gnu::always_inline]] inline void for_elements(Team& team, std::int64_t n, Function const& f) {
-  team.parallel_for(n, [f](std::int64_t begin, std::int64_t end) {
-    std::int64_t i = begin;
-    for (; i + lanes <= end; i += lanes) {
-      f(i, AllLanes{});
-    }
-    if (i < end) {
-      f(i, FirstLanes{static_cast<int>(end - i)});
-    }
-  });
-}
-
-/// y[i] = x[i], rounded where Y is narrower; x and y may be equal where the types are.
-template <class X, class Y>
-TANDEM_NOINLINE void convert(Team& team, X const* x, Y* y, std::int64_t n) {
-  for_elements(team, n, [=](std::int64_t i, auto some) { some.store(y + i, some.load(x + i)); });
-}
-
-/// out[i] = in[0][i] + … + in[k - 1][i].
-///
-/// Cost:  reads k n elements and writes n; bound by memory.
-/// Order: ((in[0] + in[1]) + in[2]) + …, for each i, in float; rounded once.
-/// @pre   k >= 0 (0: zeros); out may be one of the inputs
-template <class T>
-TANDEM_NOINLINE void sum(Team& team, T const* const* in, int k, T* out, std::int64_t n) {
-  for_elements(team, n, [=](std::int64_t i, auto some) {
-    Floats total = k > 0 ? some.load(in[0] + i) : Floats{0.0F};
-    for (int j = 1; j < k; ++j) {
-      total += some.load(in[j] + i);
-    }
-    some.store(out + i, total);
-  });
-}
-
-/// y = max(x, 0); a NaN stays a NaN, and -0 stays -0.
-///
-/// Shapes: x (n); y (n), which may be x.
-/// Cost:   reads and writes n elements; bound by memory.
-template <class T>
-TANDEM_NOINLINE void relu_forward(Team& team, T const* x, T* y, std::int64_t n) {
-  for_elements(team, n, [=](std::int64_t i, auto some) {
-    Floats const value = some.load(x + i);
-    some.store(y + i, select(Floats{0.0F} > value, Floats{0.0F}, value));
-  });
-}
-
-/// dx = dy where y > 0, else 0; where y is a NaN the gradient passes, as in PyTorch.
-///
-/// Shapes: y (n), the output of relu_forward; dy (n); dx (n), which may be dy.
-/// Cost:   reads 2 n elements and writes n; bound by memory.
-template <class T>
-TANDEM_NOINLINE void relu_gradient(Team& team, T const* y, T const* dy, T* dx, std::int64_t n) {
-  for_elements(team, n, [=](std::int64_t i, auto some) {
-    some.store(dx + i, where_positive(some.load(y + i), some.load(dy + i)));
-  });
-}
-
-}  // namespace tandem::host::channels_last
-
-// ---- tandem/kernels/host/elementwise.hpp
-
-/// @file
-/// Loops over n numbers that have no shape: fill, copy, sum, axpby, sum_of_squares, transform.
-///
-/// Every kernel of this folder takes its Team first, never allocates and never throws, and gives
-/// the same bits for a Team of any size. The kernels without a shape take n last.
-
-// ---- tandem/kernels/host/lanes.hpp
-
-/// @file
-/// Sums over a run of indices in one fixed order that a compiler can vectorise.
-///
-/// A compiler may not reorder a floating-point sum, so the order says it: term i goes to lane i mod
-/// 16, and the lanes are added as a binary tree at the end. No thread is involved.
-
-namespace tandem::host::detail {
-
-inline constexpr int lanes = 16;
-
-/// The sum of the lanes, as a binary tree: lane i and lane i + 8, then 4, 2, 1.
-template <class T>
-constexpr T add_lanes(T (&lane)[lanes]) {
-  for (int half = lanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) {
-      lane[i] += lane[i + half];
-    }
-  }
-  return lane[0];
-}
-
-/// term(0) + … + term(n - 1), added in the type T.
-///
-/// Order: 16 interleaved sums in index order, then a binary tree; a function of n only.
-template <class T, class Term>
-T lane_sum(std::int64_t n, Term const& term) {
-  T lane[lanes] = {};
-  std::int64_t const whole = n - n % lanes;
-  for (std::int64_t i = 0; i < whole; i += lanes) {
-    for (int j = 0; j < lanes; ++j) {
-      lane[j] += static_cast<T>(term(i + j));
-    }
-  }
-  for (std::int64_t i = whole; i < n; ++i) {
-    lane[i - whole] += static_cast<T>(term(i));
-  }
-  return add_lanes(lane);
-}
-
-/// The sum of term(i) over the elements i of one channel of a (B, C, pixels) tensor.
-///
-/// Order: each map in 16 lanes in T, then the samples in order in double.
-template <class T, class Term>
-double channel_sum(int batch, int channels, std::int64_t pixels, std::int64_t channel,
-                   Term const& term) {
-  double total = 0;
-  for (std::int64_t s = 0; s < batch; ++s) {
-    std::int64_t const first = (s * channels + channel) * pixels;
-    total +=
-        static_cast<double>(lane_sum<T>(pixels, [&](std::int64_t i) { return term(first + i); }));
-  }
-  return total;
-}
-
-}  // namespace tandem::host::detail
-
-namespace tandem::host {
-
-/// Calls f(i) for each i in [0, n), in no order that f may rely on; f is inlined into the loop.
-///
-/// @pre f writes only what belongs to its own i
-template <class Function>
-TANDEM_NOINLINE void transform(Team& team, std::int64_t n, Function const& f) {
-  team.parallel_for(n, [f](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      f(i);
-    }
-  });
-}
-
-/// y[i] = value.
-template <class T>
-TANDEM_NOINLINE void fill(Team& team, T* y, std::int64_t n, T value) {
-  team.parallel_for(
-      n, [=](std::int64_t begin, std::int64_t end) { std::fill(y + begin, y + end, value); });
-}
-
-/// y[i] = x[i].
-///
-/// @pre x and y are equal or do not overlap
-template <class T>
-TANDEM_NOINLINE void copy(Team& team, T const* x, T* y, std::int64_t n) {
-  if (x == y) {
-    return;
-  }
-  team.parallel_for(
-      n, [=](std::int64_t begin, std::int64_t end) { std::copy(x + begin, x + end, y + begin); });
-}
-
-/// out[i] = in[0][i] + … + in[k - 1][i].
-///
-/// Cost:  reads k n elements and writes n; bound by memory.
-/// Order: ((in[0] + in[1]) + in[2]) + …, for each i.
-/// @pre   k >= 0 (0: zeros); out may be one of the inputs
-template <class T>
-TANDEM_NOINLINE void sum(Team& team, T const* const* in, int k, T* out, std::int64_t n) {
-  constexpr std::int64_t block = 1024;  // stays in the first-level cache while the k inputs pass
-  team.parallel_for((n + block - 1) / block, [=](std::int64_t begin, std::int64_t end) {
-    T total[block];
-    for (std::int64_t b = begin; b < end; ++b) {
-      std::int64_t const first = b * block;
-      std::int64_t const count = std::min(block, n - first);
-      if (k > 0) {
-        std::copy(in[0] + first, in[0] + first + count, total);
-      } else {
-        std::fill(total, total + count, T{0});
-      }
-      for (int j = 1; j < k; ++j) {
-        T const* const x = in[j] + first;
-        for (std::int64_t i = 0; i < count; ++i) {
-          total[i] += x[i];
-        }
-      }
-      std::copy(total, total + count, out + first);
-    }
-  });
-}
-
-/// y[i] = a x[i] + b y[i]; for b == 0 y is not read, so that it may hold anything.
-template <class T>
-TANDEM_NOINLINE void axpby(Team& team, T a, T const* x, T b, T* y, std::int64_t n) {
-  if (b == T{0}) {
-    transform(team, n, [=](std::int64_t i) { y[i] = a * x[i]; });
-  } else {
-    transform(team, n, [=](std::int64_t i) { y[i] = a * x[i] + b * y[i]; });
-  }
-}
-
-/// x[0]² + … + x[n - 1]², squared and added in double.
-///
-/// Order: 256 chunks whose length is a function of n, each in 16 lanes; then the chunks in order.
-template <class T>
-[[nodiscard]] TANDEM_NOINLINE double sum_of_squares(Team& team, T const* x, std::int64_t n) {
-  constexpr std::int64_t chunks = 256;
-  double partial[chunks];
-  std::int64_t const length = (n + chunks - 1) / chunks;
-  team.parallel_for(chunks, [=, &partial](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-      std::int64_t const first = std::min(n, chunk * length);
-      std::int64_t const count = std::min(length, n - first);
-      partial[chunk] = detail::lane_sum<double>(count, [&](std::int64_t i) {
-        double const value = static_cast<double>(x[first + i]);
-        return value * value;
-      });
-    }
-  });
-  double total = 0;
-  for (double const value : partial) {
-    total += value;
-  }
-  return total;
-}
-
-}  // namespace tandem::host
-
-// ---- tandem/runtime/host/host.hpp
-
-/// @file
-/// BasicHost: the backend that computes on plain CPUs, and its device.
-
-// ---- tandem/core/precision.hpp
-
-/// @file
-/// Precisions: the element types in which a backend stores and computes.
-///
-/// Scalar is the type of activations and of what matrix products read; Master that of parameters,
-/// gradients, optimizer state and of the data that users pass.
-
-namespace tandem {
-
-/// 32-bit floating point throughout.
-struct Fp32 {
-  using Scalar = float;
-  using Master = float;
-  static constexpr char const* name = "fp32";
-};
-
-/// Fp32, every convolution the sum of its products also where Winograd's method takes half the time
-/// and rounds more: see docs/host.md. On Host only, and what Fp32 is where oneDNN 2 is not.
-struct Fp32Direct {
-  using Scalar = float;
-  using Master = float;
-  static constexpr char const* name = "fp32_direct";
-};
-
-/// 32-bit storage; matrix products round their inputs to 10 fraction bits (tensor cores). Cuda
-/// only.
-struct Tf32 {
-  using Scalar = float;
-  using Master = float;
-  static constexpr char const* name = "tf32";
-};
-
-/// 16-bit activations and products with fp32 sums; parameters, statistics, loss and update in fp32.
-struct Bf16 {
-  using Scalar = BFloat16;
-  using Master = float;
-  static constexpr char const* name = "bf16";
-};
-
-/// 64-bit floating point throughout; what the tests compare in.
-struct Fp64 {
-  using Scalar = double;
-  using Master = double;
-  static constexpr char const* name = "fp64";
-};
-
-}  // namespace tandem
-
-// ---- tandem/graph/rewrites.hpp
-
-/// @file
-/// Rewrites: what a backend says of the graphs that suit its kernels.
-
-namespace tandem {
-
-/// Which rewrites a backend wants.
-struct Rewrites {
-  bool fuse_relu = false;        ///< a ReLU behind a batch norm becomes part of it
-  bool channels_last = false;    ///< activations are stored (B, H, W, C)
-  bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
-  bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
-};
-
-}  // namespace tandem
-
-// ---- tandem/runtime/device_spec.hpp
-
-/// @file
-/// DeviceSpec: which device of the machine a rank gets.
-
-namespace tandem {
-
-struct DeviceSpec {
-  int threads = 1;  ///< of a CPU device
-  int ordinal = 0;  ///< of a GPU
-};
-
-}  // namespace tandem
-
-// ---- tandem/runtime/host/buffer.hpp
-
-/// @file
-/// Buffer: aligned host memory that starts as zeros, owned and move-only.
-
-namespace tandem::host {
-
-/// `bytes` of memory aligned to 64, zero at first.
-class Buffer {
- public:
-  Buffer() = default;
-
-  /// @throws Error  the machine has not so much memory; the message says how much was asked for
-  template <class = void>  // compiled where it is called, not by every include
-  explicit Buffer(std::size_t bytes) : bytes_{bytes} {
-    if (bytes == 0) {
-      return;
-    }
-    std::size_t const rounded = (bytes + 63) / 64 * 64;
-    tandem::detail::MemoryClaim claim{static_cast<std::int64_t>(rounded), "a host device"};
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
-    if (!data_) {
-      throw Error{"out of memory: a host device asked for " + std::to_string(bytes) +
-                  " bytes; use a smaller batch or more microbatches"};
-    }
-    constexpr std::size_t step = tandem::detail::MemoryClaim::large;
-    for (std::size_t at = 0; at < rounded; at += step) {
-      std::size_t const some = std::min(step, rounded - at);
-      std::memset(data_.get() + at, 0, some);
-      claim.touched(static_cast<std::int64_t>(some));
-    }
-  }
-
-  /// The same; all host devices share one memory.
-  template <class Device>
-  Buffer(Device& /*device*/, std::size_t bytes) : Buffer{bytes} {}
-
-  [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-
-  template <class T>
-  [[nodiscard]] T* as() const noexcept {
-    return reinterpret_cast<T*>(data_.get());
-  }
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const noexcept { std::free(memory); }
-  };
-
-  std::unique_ptr<std::byte, Free> data_;
-  std::size_t bytes_ = 0;
-};
-
-}  // namespace tandem::host
-
-// ---- tandem/runtime/host/cpus.hpp
-
-/// @file
-/// usable_cpus(): how many threads can really run at once here, which in a container or under a
-/// batch system is not how many CPUs the machine has.
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
-
-namespace tandem::host {
-
-/// Whole CPUs, at least one, of a quota as cgroup v2 writes it in cpu.max: "200000 100000" is two;
-/// "max 100000", or what is no quota, is the largest int.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] int cpus_of_quota(char const* text) {
-  constexpr int most = std::numeric_limits<int>::max();
-  long long quota = 0;
-  long long period = 0;
-  if (std::sscanf(text, "%18lld %18lld", &quota, &period) != 2 || quota <= 0 || period <= 0) {
-    return most;
-  }
-  return static_cast<int>(std::clamp<long long>(quota / period, 1, most));
-}
-
-/// CPUs in the calling thread's affinity mask (taskset, cpusets of containers, batch systems);
-/// where that cannot be asked, the machine's. At least one.
-template <class = void>
-[[nodiscard]] int cpus_in_mask() {
-  auto cpus = static_cast<int>(std::thread::hardware_concurrency());
-#if defined(__linux__)
-  bool known = false;
-  for (std::size_t size = CPU_SETSIZE; !known && size <= 1024 * CPU_SETSIZE; size *= 2) {
-    cpu_set_t* const mask = CPU_ALLOC(size);
-    std::size_t const bytes = CPU_ALLOC_SIZE(size);
-    known = mask != nullptr && sched_getaffinity(0, bytes, mask) == 0;  // fails if it is too small
-    if (known) {
-      cpus = CPU_COUNT_S(bytes, mask);
-    }
-    CPU_FREE(mask);
-  }
-#endif
-  return std::max(cpus, 1);
-}
-
-/// CPUs that this process may use at a time: cpus_in_mask(), or fewer if its container has a quota
-/// of CPU time (docker --cpus, Kubernetes limits; cgroup v2).
-template <class = void>
-[[nodiscard]] int usable_cpus() {
-  char text[64] = "";
-  if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {  // a container's own
-    static_cast<void>(std::fgets(text, sizeof text, file));
-    static_cast<void>(std::fclose(file));
-  }
-  return std::min(cpus_in_mask(), cpus_of_quota(text));
-}
-
-}  // namespace tandem::host
-
-namespace tandem {
-
-namespace host {
-
-/// One device of a Host backend: its threads, the scratch memory of its kernels, and the queue on
-/// which its communication runs while its own thread computes.
-struct Device {
-  using Mark = Queue::Ticket;
-  using Stamp = std::chrono::steady_clock::time_point;
-
-  explicit Device(int threads) : team{threads} {}
-  explicit Device(DeviceSpec const& spec) : team{spec.threads} {}
-
-  Team team;
-  Queue communication;
-  std::byte* scratch = nullptr;
-  std::int64_t scratch_bytes = 0;
-
-  /// A queue besides `communication`.
-  [[nodiscard]] static std::unique_ptr<Queue> make_stream() { return std::make_unique<Queue>(); }
-  /// A place on a queue, for mark_on() to set.
-  [[nodiscard]] static Mark make_mark() { return 0; }
-  /// What is queued from now on comes after what has been computed so far.
-  static void begin_on(Queue& /*queue*/) {}
-  static void mark_on(Queue& queue, Mark& mark) { mark = queue.last(); }
-  /// What is computed from now on comes after what was queued up to @p mark.
-  static void await_on(Queue& queue, Mark mark) { queue.wait(mark); }
-  /// Sets @p stamp when everything so far has been computed, or is done on a queue.
-  [[nodiscard]] static Stamp make_stamp() { return {}; }
-  static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
-  static void stamp_on(Queue& queue, Stamp& stamp) {
-    queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
-  }
-  static double microseconds(Stamp from, Stamp to) {
-    return std::chrono::duration<double, std::micro>(to - from).count();
-  }
-
-  /// All that was computed is done.
-  static void finish() {}
-
-  /// Host memory is everybody's.
-  static void share_with(DeviceSpec const& /*other*/) {}
-
-  /// Does one action; nothing is queued that could fail behind it.
-  template <class Wait, class F>
-  static void debug(std::string const& /*action*/, Wait const& /*wait*/, F const& f) {
-    f();
-  }
-
-  /// Nothing queued reads or writes memory any more; for after an error.
-  static void settle(Queue& queue) { queue.discard(); }
-
-  template <class T>
-  [[nodiscard]] T* scratch_as() const noexcept {
-    return reinterpret_cast<T*>(scratch);
-  }
-};
-
-/// Threads for each of @p devices, so that together they do not exceed the CPUs that this process
-/// may use.
-inline int threads_of_each(int devices) {
-  int const all = usable_cpus();
-  return all > devices ? all / devices : 1;
-}
-
-}  // namespace host
-
-/// The kernels written in portable C++: no library needed, the reference for every other.
-struct Portable {
-  static constexpr char const* name = "portable";
-  static constexpr bool packs_weights = false;
-  static constexpr Rewrites rewrites{};
-};
-
-/// Convolutions and matrix products by oneDNN; needs TANDEM_ONEDNN=1 and the library. Activations
-/// are stored channels-last, weights in the layouts that the primitives want.
-struct OneDnn {
-  static constexpr char const* name = "onednn";
-  static constexpr bool packs_weights = true;
-  static constexpr Rewrites rewrites{
-      .fuse_relu = true, .channels_last = true, .merge_pointwise = true, .place_concat = true};
-};
-
-#if defined(TANDEM_ONEDNN)
-using DefaultHostKernels = OneDnn;
-#else
-using DefaultHostKernels = Portable;
-#endif
-
-/// Plain CPUs; a device is a worker thread with a team of its own.
-/// @tparam Kernels    Portable or OneDnn
-/// @tparam Precision  Fp32, Fp32Direct; Bf16 (OneDnn only), Fp64 (Portable only)
-template <class Kernels = DefaultHostKernels, class Precision = Fp32>
-struct BasicHost {
-  static_assert(!std::is_same_v<Kernels, OneDnn> || !std::is_same_v<Precision, Fp64>,
-                "BasicHost<OneDnn, Fp64>: oneDNN computes in fp32 and bf16; take "
-                "BasicHost<Portable, Fp64>");
-  static_assert(!std::is_same_v<Kernels, Portable> || !std::is_same_v<Precision, Bf16>,
-                "BasicHost<Portable, Bf16>: the portable kernels compute in fp32 and fp64; take "
-                "BasicHost<OneDnn, Bf16>");
-  using Scalar = typename Precision::Scalar;
-  using Master = typename Precision::Master;
-  using Device = host::Device;
-  using Buffer = host::Buffer;
-  using Stream = host::Queue;
-  static constexpr Rewrites rewrites = Kernels::rewrites;
-  static constexpr bool packs_weights = Kernels::packs_weights;
-  static constexpr char const* name = "host";
-};
-
-/// The default CPU backend: with oneDNN where CMake has found it.
-using Host = BasicHost<>;
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Rounds once, to nearest.
-template <class From, class To>
-struct CastElement {
-  From const* x;
-  To* y;
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<To>(x[i]); }
-};
-
-/// zero, copy, cast, add (y += x), sum (of k arrays, in order; 16-bit ones in float, rounded once),
-/// sum_of_squares (in double, in an order of its own that no number of threads changes), each
-/// (functor(i) for every i). Arrays are activations or parameters, whatever the types of these are.
-template <class Backend>
-struct Verbs;
-
-template <class Kernels, class Precision>
-struct Verbs<BasicHost<Kernels, Precision>> {
-  template <class E>
-  static void zero(host::Device& d, E* y, std::int64_t n) {
-    host::fill(d.team, y, n, E{});
-  }
-  template <class E>
-  static void copy(host::Device& d, E const* x, E* y, std::int64_t n) {
-    host::copy(d.team, x, y, n);
-  }
-  template <class E>
-  static void add(host::Device& d, E const* x, E* y, std::int64_t n) {
-    E const* const both[] = {x, y};
-    sum(d, both, 2, y, n);
-  }
-  template <class E>
-  static void sum(host::Device& d, E const* const* in, int k, E* out, std::int64_t n) {
-    if constexpr (std::is_same_v<E, double>) {
-      host::sum(d.team, in, k, out, n);
-    } else {
-      host::channels_last::sum(d.team, in, k, out, n);
-    }
-  }
-  /// y = x in another type.
-  template <class From, class To>
-  static void cast(host::Device& d, From const* x, To* y, std::int64_t n) {
-    host::transform(d.team, n, CastElement<From, To>{x, y});
-  }
-  template <class E>
-  static double sum_of_squares(host::Device& d, E const* x, std::int64_t n) {
-    return host::sum_of_squares(d.team, x, n);
-  }
-  template <class Functor>
-  static void each(host::Device& d, std::int64_t n, Functor const& functor) {
-    host::transform(d.team, n, functor);
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/schedule/rules/averaging.hpp
-
-/// @file
-/// How two models that are trained at once are kept together: averaging rules as types, and
-/// Averaging, the value that they are lowered to.
-///
-/// x and y are the two models' weights, g_x and g_y the mean gradients over their halves of the
-/// batch. Where rules differ in what they give: docs/strategies.md.
-
-namespace tandem {
-
-/// What is averaged.
-enum class Averaged : std::uint8_t { gradients, weights, weights_and_state };
-
-/// Which of two models, where a strategy trains two.
-enum class WhichModel : std::uint8_t { average, first, second };
-
-/// A rule, lowered.
-struct Averaging {
-  Averaged what = Averaged::gradients;
-  int period = 1;  ///< in steps
-  bool overlapped = false;
-
-  /// Whether the two models have updates, and so weights, of their own.
-  [[nodiscard]] constexpr bool keeps_two() const { return what != Averaged::gradients; }
-  /// Whether they are the same, weights and optimizer state, at the end of every step.
-  [[nodiscard]] constexpr bool ends_equal() const {
-    return what == Averaged::gradients ||
-           (what == Averaged::weights_and_state && period == 1 && !overlapped);
-  }
-  /// Whether they may differ between steps, so that what goes to the other one has memory of its
-  /// own.
-  [[nodiscard]] constexpr bool has_buffer() const {
-    return keeps_two() && (period > 1 || overlapped);
-  }
-  /// Whether an average is taken in step @p step: at its end, or if overlapped at its beginning.
-  [[nodiscard]] constexpr bool takes_place(std::int64_t step) const {
-    return keeps_two() && (step + (overlapped ? 0 : 1)) % period == 0;
-  }
-
-  friend constexpr bool operator==(Averaging const&, Averaging const&) = default;
-};
-
-namespace detail {
-
-template <int Period>
-struct PeriodIsSound {
-  static constexpr bool value = true;
-  static_assert(Period >= 1,
-                "AverageWeights<Period>, AverageWeightsAndState<Period>: give a positive number of "
-                "steps");
-};
-
-}  // namespace detail
-
-/// Both models take the gradient of the whole batch, every step: synchronous training.
-struct AverageGradients {
-  static constexpr Averaging averaging{};
-};
-
-/// Each model takes its own gradient, with an optimizer state of its own; every Period steps both
-/// take (x + y) / 2, running statistics included. (Local SGD with two workers.)
-///
-/// With Period 1 and any SGD, momentum included, the weights are those of synchronous training on
-/// the whole batch, since the update is linear: the mean of the two momenta is its momentum. With
-/// Adam, or another Period, they are not.
-template <int Period = 1>
-struct AverageWeights {
-  static constexpr Averaging averaging{.what = Averaged::weights, .period = Period};
-  static_assert(detail::PeriodIsSound<Period>::value);
-};
-
-/// The same of every optimizer state, too: with SGD and Period 1 synchronous training, momentum
-/// included.
-template <int Period = 1>
-struct AverageWeightsAndState {
-  static constexpr Averaging averaging{.what = Averaged::weights_and_state, .period = Period};
-  static_assert(detail::PeriodIsSound<Period>::value);
-};
-
-/// A rule.
-template <class R>
-concept AveragingRule = requires {
-  { R::averaging } -> std::convertible_to<Averaging>;
-};
-
-namespace detail {
-
-template <class Rule>
-struct OverlappedIsSound {
-  static constexpr bool value = true;
-  static_assert(AveragingRule<Rule>,
-                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
-};
-template <AveragingRule Rule>
-struct OverlappedIsSound<Rule> {
-  static constexpr bool value = true;
-  static_assert(Rule::averaging.keeps_two() && !Rule::averaging.overlapped,
-                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
-};
-
-template <class Rule>
-constexpr Averaging overlapped() {
-  Averaging averaging{};
-  if constexpr (AveragingRule<Rule>) {
-    averaging = Rule::averaging;
-    averaging.overlapped = true;
-  }
-  return averaging;
-}
-
-}  // namespace detail
-
-/// The average of step t is taken at step t + 1, and exchanged while that computes:
-/// x <- update((x + y) / 2, g_x(x)). Hides the exchange; the gradient is of weights that were not
-/// averaged yet. Source: Wang et al. 2020, Overlap Local-SGD, without its anchor.
-template <class Rule>
-struct Overlapped {
-  static constexpr Averaging averaging = detail::overlapped<Rule>();
-  static_assert(detail::OverlappedIsSound<Rule>::value);
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/memory/parameter_layout.hpp
-
-/// @file
-/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
-/// optimizer state, and which runs of it are reduced together.
-///
-/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
-/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
-/// gradient. Cost: one walk over the nodes, at compile time.
-
-namespace tandem {
-
-/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
-inline constexpr int parameter_alignment = 16;
-
-template <int Nodes, int Parameters>
-struct ParameterLayout {
-  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
-      {};                     ///< of a graph's parameter, in elements
-  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
-  std::int64_t elements = 0;  ///< all of them
-  int buckets = 0;
-  std::int64_t bucket_begin[Nodes + 1] =
-      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
-  int bucket_stage[Nodes] = {};     ///< whose parameters the bucket has: of one stage only
-  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
-};
-
-/// Elements [begin, end) of the flat arrays.
-struct ElementRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-
-  [[nodiscard]] constexpr std::int64_t count() const { return end - begin; }
-  [[nodiscard]] constexpr bool has(std::int64_t element) const {
-    return begin <= element && element < end;
-  }
-};
-
-/// Where the trained parameters of a stage are: its buckets are neighbours.
-template <int Nodes, int Parameters>
-constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& layout, int stage) {
-  ElementRange range;
-  for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
-    if (layout.bucket_stage[bucket] == stage) {
-      range.end = range.count() == 0 ? layout.bucket_begin[bucket + 1] : range.end;
-      range.begin = layout.bucket_begin[bucket];
-    }
-  }
-  return range;
-}
-
-/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
-/// its
-///                     others
-template <GraphSize Size>
-constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest) {
-  ParameterLayout<Size.nodes, Size.parameters> layout;
-  auto const place = [&](int p) {
-    layout.offset[p] = layout.elements;
-    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
-    layout.elements +=
-        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
-  };
-  int last_trained = -1;
-  auto const close = [&](int n) {
-    layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
-    layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
-    layout.bucket_begin[layout.buckets] = layout.elements;
-  };
-  auto const is_open = [&] { return layout.elements > layout.bucket_begin[layout.buckets]; };
-  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
-  for (int n = Size.nodes - 1; n >= 0; --n) {
-    Node const& node = graph.node[n];
-    layout.closes[n] = -1;
-    if (node.parameters == 0 || node.frozen) {
-      continue;
-    }
-    if (is_open() && graph.node[last_trained].stage != node.stage) {
-      close(last_trained);
-    }
-    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      place(p);
-    }
-    last_trained = n;
-    whole = node.merged && node.home < whole ? node.home : whole;
-    std::int64_t const bytes =
-        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
-    bool const is_first =
-        layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
-    if (n <= whole && bytes >= (is_first ? first : rest)) {
-      close(n);
-    }
-  }
-  if (is_open()) {  // what is left
-    close(last_trained);
-  }
-  layout.trained = layout.elements;
-  for (int p = 0; p < Size.parameters; ++p) {
-    if (graph.parameter[p].frozen) {
-      place(p);
-    }
-  }
-  return layout;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// mean[i] = half of sum[i], unless *stopped.
-template <class P>
-struct TakeMean {
-  P const* sum;
-  P* mean;
-  int const* stopped;
-
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (stopped == nullptr || *stopped == 0) {
-      mean[i] = sum[i] * P{0.5};
-    }
-  }
-};
-
-/// Sums of the weights of two models, and of their optimizer states if the rule says so, stage by
-/// stage over the pair of ranks that has them, on the communication stream. Where the two may
-/// differ between steps the sums have memory of their own. A device in the middle has both.
-///
-/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these.
-template <class Program, class Backend, class Communicator>
-class ModelExchange {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Buffer = typename Backend::Buffer;
-  using Mark = typename Device::Mark;
-  using Whole = typename Program::Program;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr Averaging rule = Whole::averaging;
-  static constexpr bool has_buffer = rule.has_buffer();
-
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
-  /// @param states   of the optimizer
-  /// @param tracer   outlives this
-  template <class Connect>
-  ModelExchange(Device& device, int rank, Connect const& connect, int states,
-                Tracer<Device>& tracer)
-      : arrays_{1 + (rule.what == Averaged::weights_and_state ? states : 0)},
-        tracer_{&tracer},
-        sums_{device,
-              has_buffer ? static_cast<std::size_t>(layout.trained * arrays_) * sizeof(P) : 0} {
-    int const pair = RankGroups<Whole>::of_pair(rank);
-    if (pair != RankGroups<Whole>::all) {
-      pair_.push_back(connect(pair));
-    }
-    for (int stage = 0; stage < Program::stages.count; ++stage) {
-      marks_.push_back(device.make_mark());
-    }
-  }
-
-  /// What has been computed so far of a local stage is summed over its two copies.
-  template <class Memory>
-  void begin(Device& device, Memory const& memory, int stage) {
-    if constexpr (has_twins) {
-      twins_ready_ = (twins_ready_ + 1) % 2;
-      if (twins_ready_ == 0) {
-        add_twins(device, memory);
-      }
-    } else {
-      ElementRange const own = range(stage);
-      device.begin_on(device.communication);
-      for (int a = 0; a < arrays_; ++a) {
-        sum_over_pair(device, array(memory, a) + own.begin, sums(memory, a) + own.begin,
-                      own.count());
-      }
-      device.mark_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
-    }
-  }
-
-  /// The same of all stages.
-  template <class Memory>
-  void begin_all(Device& device, Memory const& memory) {
-    each_stage([&](int stage) { begin(device, memory, stage); });
-  }
-
-  /// What is computed from now on has the average, unless *stopped.
-  template <class Memory>
-  void await(Device& device, Memory const& memory, int stage, int const* stopped) {
-    if constexpr (!has_twins) {
-      device.await_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
-    }
-    ElementRange const own = range(stage);
-    for (int a = 0; a < arrays_; ++a) {
-      Verbs<Backend>::each(
-          device, own.count(),
-          TakeMean<P>{sums(memory, a) + own.begin, array(memory, a) + own.begin, stopped});
-    }
-  }
-
-  /// Both copies of each stage get the weights of one model, or the average, for an evaluation;
-  /// restore() gives them back their own, also after a stand_in() that threw. The same calls on
-  /// both ranks.
-  template <class Memory>
-  void stand_in(Device& device, Memory const& memory, WhichModel which) {
-    if constexpr (has_buffer) {
-      copy(device, array(memory, 0), sums(memory, 0), layout.trained);
-      kept_ = true;
-      each_stage([&](int stage) { stand_in(device, memory, which, stage); });
-    }
-  }
-  template <class Memory>
-  void restore(Device& device, Memory const& memory) {
-    if (has_buffer && std::exchange(kept_, false)) {
-      copy(device, sums(memory, 0), array(memory, 0), layout.trained);
-    }
-  }
-
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
-
- private:
-  static constexpr bool has_twins =
-      rule.keeps_two() && Whole::devices % 2 == 1 && Program::device == Whole::devices / 2;
-
-  // From the last part of the model to the first, as backward ends them: so on both ranks.
-  template <class F>
-  static void each_stage(F const& f) {
-    for (int part = Whole::map.parts() - 1; part >= 0; --part) {
-      for (int stage = 0; stage < Program::stages.count; ++stage) {
-        if (Program::stages.stage[stage].part == part) {
-          f(stage);
-        }
-      }
-    }
-  }
-
-  static ElementRange range(int stage) {
-    return trained_range(layout, Program::stages.stage[stage].id);
-  }
-  // The weights, then the optimizer's states.
-  template <class Memory>
-  static P* array(Memory const& memory, int a) {
-    return a == 0 ? memory.parameters() : memory.state(a - 1);
-  }
-  template <class Memory>
-  P* sums(Memory const& memory, int a) const {
-    return has_buffer ? sums_.template as<P>() + a * layout.trained : array(memory, a);
-  }
-
-  void sum_over_pair(Device& device, P const* in, P* out, std::int64_t count) {
-    auto const size = static_cast<std::size_t>(count);
-    tracer_->collective(device, {"average"}, [&] {
-      pair_.front().all_reduce(std::span<P const>{in, size}, std::span<P>{out, size}, Sum{},
-                               device.communication, {"average"});
-    });
-  }
-
-  // Both copies of the device in the middle, in the place of each.
-  template <class Memory>
-  void add_twins(Device& device, Memory const& memory) {
-    ElementRange const first = range(0);
-    ElementRange const second = range(1);
-    for (int a = 0; a < arrays_; ++a) {
-      P* const all = array(memory, a);
-      P* const sum = sums(memory, a);
-      if (has_buffer) {
-        copy(device, all + first.begin, sum + first.begin, first.count());
-      }
-      Verbs<Backend>::add(device, static_cast<P const*>(all + second.begin), sum + first.begin,
-                          first.count());
-      copy(device, sum + first.begin, sum + second.begin, second.count());
-    }
-  }
-  static void copy(Device& device, P const* from, P* to, std::int64_t count) {
-    Verbs<Backend>::copy(device, from, to, count);
-  }
-
-  template <class Memory>
-  void stand_in(Device& device, Memory const& memory, WhichModel which, int stage) {
-    ElementRange const own = range(stage);
-    P* const weights = array(memory, 0) + own.begin;
-    int const own_copy = Program::stages.stage[stage].copy;
-    bool const counts =
-        which == WhichModel::average || own_copy == (which == WhichModel::first ? 0 : 1);
-    if constexpr (has_twins) {
-      if (!counts || which == WhichModel::average) {
-        copy(device, sums(memory, 0) + range(1 - stage).begin, weights, own.count());
-      }
-      if (which == WhichModel::average) {
-        Verbs<Backend>::add(device, static_cast<P const*>(sums(memory, 0) + own.begin), weights,
-                            own.count());
-      }
-    } else {
-      if (!counts) {
-        Verbs<Backend>::zero(device, weights, own.count());
-      }
-      device.begin_on(device.communication);
-      sum_over_pair(device, weights, weights, own.count());
-      device.mark_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
-      device.await_on(device.communication, marks_[static_cast<std::size_t>(stage)]);
-    }
-    if (which == WhichModel::average) {
-      Verbs<Backend>::each(device, own.count(), TakeMean<P>{weights, weights, nullptr});
-    }
-  }
-
-  std::vector<Communicator> pair_;  // with the device that has the other copies, if it is another
-  int arrays_;
-  Tracer<Device>* tracer_;
-  Buffer sums_;
-  int twins_ready_ = 0;
-  bool kept_ = false;        // the sums have a stand-in's own weights
-  std::vector<Mark> marks_;  // of each local stage
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/memory/mirror.hpp
-
-/// @file
-/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
-/// write, in the layout of the network as the user wrote it.
-
-// ---- tandem/engine/memory/parameter_memory.hpp
-
-/// @file
-/// ParameterMemory: the parameters, gradients and optimizer states of one rank.
-
-// ---- tandem/schedule/rules/weight_places.hpp
-
-/// @file
-/// WeightPlaces: the copies of a stage's weights that an asynchronous pipeline has, and which of
-/// them each pass reads.
-
-// ---- tandem/schedule/rules/asynchrony.hpp
-
-/// @file
-/// Asynchrony: how an asynchronous pipeline trains, as a value.
-///
-/// Microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k of p
-/// does F(g), and then, if g - delay(k) is one, B(g - delay(k)); behind the last B of a step stands
-/// its update. So a gradient is late: docs/strategies.md has each rule as an equation.
-
-namespace tandem {
-
-/// Which weights a stage's passes read. A version is the number of updates that they have had.
-enum class WeightRule : std::uint8_t {
-  stashed,          ///< F the current ones, B those that its F has read: PipeDream
-  vertical,         ///< F and B those that the first stage has for the microbatch: vertical sync
-  double_buffered,  ///< F and B those of the step before the last whole one: PipeDream-2BW
-  predicted,        ///< F a prediction of those that B will have, B the current ones: SpecTrain
-  replayed,         ///< F the current ones; B, too, and computes the forward pass again with them
-};
-
-struct Asynchrony {
-  int devices = 0;  ///< 0: synchronous
-  int microbatches = 1;
-  WeightRule weights = WeightRule::stashed;
-  int delays = 1;  ///< microbatches by which each stage is later than the next
-
-  [[nodiscard]] constexpr bool on() const { return devices > 0; }
-
-  /// Microbatches that go forward between one's F and its B.
-  [[nodiscard]] constexpr int delay(int stage) const { return delays * (devices - 1 - stage); }
-
-  /// Steps by which the last update of a stage is behind its last forward pass.
-  [[nodiscard]] constexpr int late_steps(int stage) const {
-    return (delay(stage) + microbatches - 1) / microbatches;
-  }
-
-  /// Versions that a stage keeps, of which version v has slot v modulo this number.
-  [[nodiscard]] constexpr int versions(int stage) const {
-    switch (weights) {
-      case WeightRule::stashed:
-        return delay(stage) + 1;
-      case WeightRule::vertical:
-        return delay(0) + 1;
-      case WeightRule::double_buffered:
-        return 2;
-      default:
-        return 1;
-    }
-  }
-
-  /// The version that F(g) reads, or, where predicted, predicts from. Below 0 stands for the
-  /// weights of the beginning.
-  [[nodiscard]] constexpr std::int64_t forward_version(int stage, std::int64_t g) const {
-    switch (weights) {
-      case WeightRule::vertical:
-        return g - delay(0);
-      case WeightRule::double_buffered:
-        return g / microbatches - 1;
-      default:
-        return g - delay(stage);
-    }
-  }
-  /// The version that B(g) reads.
-  [[nodiscard]] constexpr std::int64_t backward_version(int stage, std::int64_t g) const {
-    return weights == WeightRule::predicted || weights == WeightRule::replayed
-               ? g
-               : forward_version(stage, g);
-  }
-
-  friend constexpr bool operator==(Asynchrony const&, Asynchrony const&) = default;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Places 0 to versions() - 1 are a ring: version v has place v modulo their number. Where weights
-/// are predicted, the prediction has the place behind them. A synchronous stage has one place.
-struct WeightPlaces {
-  Asynchrony rule{};
-  int stage = 0;
-
-  [[nodiscard]] constexpr int versions() const { return rule.on() ? rule.versions(stage) : 1; }
-
-  /// The last stage has nothing to predict: its gradients are not late.
-  [[nodiscard]] constexpr bool predicts() const {
-    return rule.on() && rule.weights == WeightRule::predicted && rule.delay(stage) > 0;
-  }
-  [[nodiscard]] constexpr int prediction() const { return versions(); }
-  [[nodiscard]] constexpr int count() const { return versions() + (predicts() ? 1 : 0); }
-
-  /// Versions below 0 are the weights of the beginning, which every place has then.
-  [[nodiscard]] constexpr int of_version(std::int64_t version) const {
-    std::int64_t const ring = versions();
-    return static_cast<int>((version % ring + ring) % ring);
-  }
-  /// What F(g) and B(g) read; both are periodic in g with tables().
-  [[nodiscard]] constexpr int forward(std::int64_t g) const {
-    return predicts() ? prediction() : of_version(rule.forward_version(stage, g));
-  }
-  [[nodiscard]] constexpr int backward(std::int64_t g) const {
-    return of_version(rule.backward_version(stage, g));
-  }
-
-  /// Microbatches from the arrival of one's input to the end of its B.
-  [[nodiscard]] constexpr int live() const { return rule.delay(stage) + 1; }
-  /// So many tables of pointers that each always has the same memory and the same weights:
-  /// microbatch g has table g modulo this number.
-  [[nodiscard]] constexpr int tables() const {
-    return std::lcm(live(), versions() > 1 ? versions() * rule.microbatches : 1);
-  }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Whether a backend's ops keep parameters in layouts of their own.
-template <class Backend>
-inline constexpr bool packs_weights = [] {
-  if constexpr (requires { Backend::packs_weights; }) {
-    return bool{Backend::packs_weights};
-  } else {
-    return false;
-  }
-}();
-
-/// Flat arrays in the order of the device's ParameterLayout.
-template <class Program, class Backend>
-class ParameterMemory {
- public:
-  using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Buffer = typename Backend::Buffer;
-  using Device = typename Backend::Device;
-  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
-  /// them.
-  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr auto const& places = Program::places;
-  static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
-
-  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
-  ParameterMemory(Device& device, int states, int leaves)
-      : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
-        parameters_{device, bytes(layout.elements)},
-        versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
-        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
-        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
-        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
-
-  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
-  /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
-  [[nodiscard]] P* version(int place) const {
-    return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
-  }
-  /// Frozen parameters have no versions.
-  [[nodiscard]] P* parameter(int p, int place) const {
-    return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
-  }
-  /// The same as products read it; null where ops pack it.
-  [[nodiscard]] T const* weight(int p, int place) const {
-    if constexpr (std::is_same_v<T, P>) {
-      return parameter(p, place);
-    } else {
-      return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
-    }
-  }
-  void copy_version(Device& device, int from, int to) const {
-    Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
-  }
-  /// The parameters as products read them; where the types agree, the parameters themselves. Null
-  /// where ops pack them.
-  [[nodiscard]] T* weights() const {
-    if constexpr (mixed) {
-      return weights_.template as<T>();
-    } else if constexpr (std::is_same_v<T, P>) {
-      return parameters();
-    } else {
-      return nullptr;
-    }
-  }
-  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
-  [[nodiscard]] P* gradients(int buffer = 0) const {
-    return gradients_.template as<P>() + buffer * layout.trained;
-  }
-  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
-  /// Sums of finished leaves that wait for their sibling in the tree.
-  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
-
- protected:
-  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
-  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
-  [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
-  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
-  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
-  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
-
- private:
-  static std::size_t bytes(std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * sizeof(P);
-  }
-
-  int waiting_leaves_;
-  Buffer parameters_;
-  Buffer versions_;
-  Buffer weights_;
-  Buffer gradients_;
-  Buffer states_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The primary template is for devices whose memory is the host's: the mirror is the memory.
-template <class Program, class Backend>
-class ParameterMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-
-  explicit ParameterMirror(int /*states*/) {}
-
-  /// Brings the mirror up to date; until the next step or upload it stays so.
-  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
-  /// Gives the device what the mirror has.
-  void upload(Device& /*device*/, Memory const& /*memory*/) {}
-
-  /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
-  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
-  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
-
- private:
-  Memory const* memory_ = nullptr;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/rank_interface.hpp
-
-/// @file
-/// RankInterface: what the ranks of a program have in common, whichever device of a replica they
-/// are. Called a few times a step, never by an action.
-
-// ---- tandem/engine/memory/named_parameter.hpp
-
-/// @file
-/// NamedParameter: a parameter with its gradient and optimizer states, by name.
-
-// ---- tandem/graph/graph_view.hpp
-
-/// @file
-/// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
-
-namespace tandem {
-
 /// Refers to a Graph, which must outlive it.
 struct GraphView {
   int nodes = 0;
@@ -7904,796 +5564,132 @@ inline std::string parameter_name(GraphView graph, int p) {
 
 }  // namespace tandem
 
-namespace tandem {
+namespace tandem::detail {
 
-/// A parameter, its gradient of the last step, and its optimizer states, by name.
-template <class T>
-struct NamedParameter {
-  std::string name;
-  int index = 0;  ///< in the network's order
-  int copy = 0;   ///< of the model, where the strategy has two
-  Shape shape{};
-  Role role = Role::weight;
-  bool frozen = false;
-  std::span<T> value{};
-  std::span<T> gradient{};             ///< empty where frozen
-  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
-};
-
-/// All parameters of a rank's mirror, in the order of its device's graph.
-template <class Program, class Mirror>
-auto named_parameters(Mirror& mirror, int states) {
-  using T = typename Mirror::T;
-  std::vector<NamedParameter<T>> list;
-  for (int p = 0; p < Program::graph.parameters; ++p) {
-    GraphParameter const& own = Program::graph.parameter[p];
-    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
-    std::int64_t const at = Program::layout.offset[p];
-    NamedParameter<T> named{
-        .name = parameter_name(Program::graph, p),
-        .index = own.origin,
-        .copy = Program::graph.node[own.node].stage / Program::Program::map.parts(),
-        .shape = own.parameter.shape,
-        .role = own.parameter.role,
-        .frozen = own.frozen,
-        .value = {mirror.parameters() + at, count}};
-    if (!own.frozen) {
-      named.gradient = {mirror.gradients() + at, count};
-      for (int s = 0; named.role == Role::weight && s < states; ++s) {
-        named.states.emplace_back(mirror.state(s) + at, count);
-      }
-    }
-    list.push_back(std::move(named));
-  }
-  return list;
-}
-
-}  // namespace tandem
-
-// ---- tandem/engine/prepare/memory_report.hpp
-
-/// @file
-/// MemoryReport: what a rank has allocated for tensors.
-
-namespace tandem {
-
-/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
-struct MemoryReport {
-  std::int64_t parameters = 0;
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
-  std::int64_t optimizer_state = 0;
-  std::int64_t kept = 0;        ///< activations that backward reads, for each live microbatch
-  std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
-  std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
-  std::int64_t scratch = 0;
-  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
-  std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
-  std::int64_t exchange = 0;  ///< averages of two models on their way
-  std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
-  std::int64_t feed =
-      0;  ///< batches and results on their way, where the device has a memory of its own
-  std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
-  std::int64_t messages =
-      0;  ///< tensors on their way to another rank, on Host; made when the first of each is sent
-  std::int64_t logical = 0;  ///< what one live microbatch's activations and gradients would be if
-                             ///< nothing shared memory
-
-  [[nodiscard]] std::int64_t total() const {
-    return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
-           versions + weights + exchange + wire + feed + tables + messages;
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/rank_options.hpp
-
-/// @file
-/// RankOptions: what a rank is made for; Watch: what it calls while it waits.
-
-// ---- tandem/optim/optimizer.hpp
-
-/// @file
-/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
-///
-/// A functor updates element i of one flat run of parameters; backends call it for every i, or its
-/// next() for several elements at once, and may construct it on the device. The arithmetic and its
-/// order are PyTorch's.
-
-namespace tandem {
-
-/// Stochastic gradient descent with heavy-ball or Nesterov momentum and L2 weight decay.
-///
-/// g += weight_decay p; v = momentum v + g; p -= learning_rate (nesterov ? g + momentum v : v).
-struct Sgd {
-  float learning_rate = 0.01F;
-  float momentum = 0.0F;
-  float weight_decay = 0.0F;
-  bool nesterov = false;
-
-  [[nodiscard]] constexpr int states() const { return momentum != 0.0F ? 1 : 0; }
-  static constexpr char const* state_name(int /*state*/) { return "momentum_buffer"; }
-};
-
-/// Adam with L2 weight decay. Source: Kingma, Ba, arXiv:1412.6980.
-struct Adam {
-  float learning_rate = 0.001F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.0F;
-
-  [[nodiscard]] static constexpr int states() { return 2; }
-  static constexpr char const* state_name(int state) {
-    return state == 0 ? "exp_avg" : "exp_avg_sq";
-  }
-};
-
-/// Adam with decoupled weight decay. Source: Loshchilov, Hutter, arXiv:1711.05101.
-struct AdamW {
-  float learning_rate = 0.001F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.01F;
-
-  [[nodiscard]] static constexpr int states() { return 2; }
-  static constexpr char const* state_name(int state) { return Adam::state_name(state); }
-};
-
-using Optimizer = std::variant<Sgd, Adam, AdamW>;
-
-/// "Sgd", "Adam" or "AdamW".
-inline std::string optimizer_name(Optimizer const& optimizer) {
-  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
-  return names[optimizer.index()];
-}
-
-template <class = void>  // compiled where it is called, not by every include
-double learning_rate_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
-}
-
-/// Arrays of the parameters' size that the optimizer keeps between steps.
 template <class = void>
-int states_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return o.states(); }, optimizer);
-}
+class BufferNames {
+ public:
+  using Kind = MarkedBuffer::Kind;
 
-/// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
-template <class = void>
-std::vector<std::string> state_names(Optimizer const& optimizer) {
-  return std::visit(
-      [](auto const& o) {
-        std::vector<std::string> names;
-        for (int s = 0; s < o.states(); ++s) {
-          names.emplace_back(o.state_name(s));
-        }
-        return names;
-      },
-      optimizer);
-}
+  explicit BufferNames(GraphView graph)
+      : graph_{graph},
+        readers_(at(graph.nodes)),
+        reader_of_edge_(at(graph.edges)),
+        first_writer_(at(graph.nodes), -1),
+        node_gradient_(at(graph.nodes)),
+        edge_gradient_(at(graph.edges)) {
+    find_readers();
+    name_gradients();
+  }
 
-/// One flat run of parameters with its gradients and optimizer states.
-template <class T>
-struct ParameterRun {
-  T* parameter = nullptr;
-  T const* gradient = nullptr;
-  T* state[2] = {};
-};
+  /// The edges that give node @p n a gradient, in the network's order.
+  [[nodiscard]] std::vector<int> const& readers(int n) const { return readers_[at(n)]; }
 
-/// What changes from step to step and from group to group.
-struct UpdateSettings {
-  double learning_rate = 0.0;
-  double weight_decay = 0.0;
-  double gradient_scale = 1.0;  ///< of clipping
-  std::int64_t step = 1;        ///< counted from 1
-};
+  [[nodiscard]] MarkedBuffer value(int n) const {
+    return {.kind = Kind::value, .index = root_of(graph_, n)};
+  }
+  /// Whether others have written slices of it before node @p n does.
+  [[nodiscard]] bool is_continued_by(int n) const {
+    int const first = first_writer_[at(root_of(graph_, n))];
+    return first >= 0 && first != n;
+  }
+  [[nodiscard]] static MarkedBuffer saved(int n) { return {.kind = Kind::saved, .index = n}; }
+  [[nodiscard]] MarkedBuffer const& node_gradient(int n) const { return node_gradient_[at(n)]; }
+  [[nodiscard]] MarkedBuffer const& edge_gradient(int e) const { return edge_gradient_[at(e)]; }
+  [[nodiscard]] static MarkedBuffer outgoing(int n, int reader) {
+    return {.kind = Kind::outgoing, .index = n, .reader = reader};
+  }
 
-namespace detail {
+  /// Whether its inputs' gradients are its output's.
+  [[nodiscard]] static bool passes_on(Node const& node) {
+    return node.kind == NodeKind::add || node.view || node.placed;
+  }
 
-/// Element @p i of @p run becomes what update.next() says of it.
-template <class Update, class T>
-TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
-                                       std::int64_t i) {
-  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
-                run.state[1] != nullptr ? run.state[1][i] : T{0}};
-  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
-  for (int s = 0; s < 2; ++s) {
-    if (run.state[s] != nullptr) {
-      run.state[s][i] = state[s];
+  /// "the value of node 3 (ReLU 0.2), microbatch 1".
+  [[nodiscard]] std::string text(MarkedBuffer const& buffer) const {
+    static constexpr char const* kinds[] = {"the value of ", "what was saved by ",
+                                            "the gradient of ", "the gradient for ",
+                                            "the gradient to be sent of "};
+    std::string text = kinds[static_cast<int>(buffer.kind)];
+    if (buffer.kind == Kind::edge_gradient) {
+      text += of_node(graph_.source[buffer.index]) + " from ";
     }
-  }
-}
-
-}  // namespace detail
-
-/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
-/// also moves the element's optimizer states; and operator()(i), which does so to element i.
-template <class T>
-struct SgdUpdate {
-  ParameterRun<T> run;
-  T learning_rate, momentum, weight_decay, scale;
-  bool nesterov;
-
-  TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
-      : run{r},
-        learning_rate{static_cast<T>(s.learning_rate)},
-        momentum{static_cast<T>(o.momentum)},
-        weight_decay{static_cast<T>(s.weight_decay)},
-        scale{static_cast<T>(s.gradient_scale)},
-        nesterov{o.nesterov} {}
-
-  TANDEM_HOST_DEVICE T next(T p, T gradient, T (&state)[2]) const {
-    T g = gradient * scale + weight_decay * p;
-    if (run.state[0] != nullptr) {
-      T const v = momentum * state[0] + g;
-      state[0] = v;
-      g = nesterov ? g + momentum * v : v;
-    }
-    return p - learning_rate * g;
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-template <class T>
-struct AdamUpdate {
-  ParameterRun<T> run;
-  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
-
-  template <class O>
-  TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
-                                bool decoupled)
-      : run{r},
-        step_size{static_cast<T>(s.learning_rate /
-                                 (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
-        beta1{static_cast<T>(o.beta1)},
-        beta2{static_cast<T>(o.beta2)},
-        epsilon{static_cast<T>(o.epsilon)},
-        root_correction{static_cast<T>(
-            1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
-        l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
-        shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
-        scale{static_cast<T>(s.gradient_scale)} {}
-
-  TANDEM_HOST_DEVICE T next(T before, T gradient, T (&state)[2]) const {
-    T const p = before * shrink;
-    T const g = gradient * scale + l2 * p;
-    T const m = beta1 * state[0] + (T{1} - beta1) * g;
-    T const v = beta2 * state[1] + (T{1} - beta2) * g * g;
-    state[0] = m;
-    state[1] = v;
-    using std::sqrt;
-    return p - step_size * m / (sqrt(v) * root_correction + epsilon);
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
-template <class T>
-struct AverageUpdate {
-  ParameterRun<T> run;
-  T rate;
-
-  TANDEM_HOST_DEVICE T next(T p, T average, T (&/*state*/)[2]) const {
-    return (T{1} - rate) * p + rate * average;
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-template <class T>
-TANDEM_HOST_DEVICE SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s,
-                                            ParameterRun<T> run) {
-  return {o, s, run};
-}
-template <class T>
-TANDEM_HOST_DEVICE AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s,
-                                             ParameterRun<T> run) {
-  return {o, s, run, false};
-}
-template <class T>
-TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s,
-                                             ParameterRun<T> run) {
-  return {o, s, run, true};
-}
-
-}  // namespace tandem
-
-// ---- tandem/optim/parameter_group.hpp
-
-/// @file
-/// ParameterGroup: other settings for the parameters whose names match a pattern.
-
-namespace tandem {
-
-/// Settings for the parameters whose names match `pattern`, in which '*' stands for any characters:
-/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts.
-struct ParameterGroup {
-  std::string pattern;
-  float learning_rate_scale = 1.0F;
-  std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
-  bool frozen =
-      false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
-};
-
-/// A run of neighbouring parameters that are updated alike.
-struct UpdateRun {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  int origin = 0;  ///< of the first one: its index in the network's graph
-  int stage = 0;
-  bool counted = true;  ///< in the norm of the gradient: of a stage's copies only the first is
-  Role role = Role::weight;
-  float rate = 0.0F;  ///< of a statistic
-  float learning_rate_scale = 1.0F;
-  std::optional<float> weight_decay = std::nullopt;
-  bool frozen = false;
-
-  [[nodiscard]] bool alike(UpdateRun const& other) const {
-    return stage == other.stage && role == other.role && rate == other.rate &&
-           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
-           frozen == other.frozen;
-  }
-};
-
-namespace detail {
-
-/// Whether @p name matches @p pattern, '*' standing for any run of characters.
-constexpr bool matches(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0;
-  std::size_t n = 0;
-  std::size_t star = std::string_view::npos;
-  std::size_t retry = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      retry = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++retry;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') {
-    ++p;
-  }
-  return p == pattern.size();
-}
-
-}  // namespace detail
-
-/// A pattern that matches nothing is a mistake.
-/// @throws ContractError  a pattern matches no parameter of the network
-template <class = void>
-void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
-  for (ParameterGroup const& group : groups) {
-    bool used = false;
-    for (int p = 0; p < graph.parameters && !used; ++p) {
-      used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
-    }
-    if (!used) {
-      throw ContractError{"parameter group '" + group.pattern +
-                          "' matches no trained parameter; names look like '0.weight'"};
-    }
-  }
-}
-
-/// The trained parameters of a device as runs, one each, in the order of its layout.
-/// @param parts  of the model: stages from there on are copies of others
-/// @param offset  of each parameter, in elements
-template <class = void>
-std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
-                                      std::vector<ParameterGroup> const& groups, int parts) {
-  std::vector<UpdateRun> runs;
-  for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
-    Node const& node = graph.node[n];
-    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      if (graph.parameter[p].frozen) {
-        continue;
-      }
-      Parameter const& parameter = graph.parameter[p].parameter;
-      UpdateRun run{.begin = offset[p],
-                    .end = offset[p] + parameter.shape.elements(),
-                    .origin = graph.parameter[p].origin,
-                    .stage = node.stage,
-                    .counted = node.stage < parts,
-                    .role = parameter.role,
-                    .rate = parameter.rate};
-      std::string const name = parameter_name(graph, p);
-      for (ParameterGroup const& group : groups) {
-        if (detail::matches(group.pattern, name)) {
-          run.learning_rate_scale = group.learning_rate_scale;
-          run.weight_decay = group.weight_decay;
-          run.frozen = group.frozen;
-        }
-      }
-      runs.push_back(run);
-    }
-  }
-  return runs;
-}
-
-/// Neighbours with like settings become one.
-template <class = void>  // compiled where it is called, not by every include
-std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
-  std::vector<UpdateRun> runs;
-  for (UpdateRun const& run : parameters) {
-    if (!runs.empty() && runs.back().alike(run)) {
-      runs.back().end = run.end;
-    } else {
-      runs.push_back(run);
-    }
-  }
-  return runs;
-}
-
-}  // namespace tandem
-
-// ---- tandem/schedule/table/action_table.hpp
-
-/// @file
-/// ActionTable: the rows of all devices of a model replica, as a constexpr value or, as
-/// std::vector<std::vector<Action>>, one that was read from a file.
-
-namespace tandem {
-
-/// Rows of at most @p Length actions, one a device.
-template <int Devices, int Length>
-struct ActionTable {
-  static constexpr int devices = Devices;
-  int length[Devices] = {};
-  Action action[Devices][Length > 0 ? Length : 1] = {};
-
-  constexpr void add(int device, Action a) { action[device][length[device]++] = a; }
-};
-
-/// What an algorithm reads of either form.
-struct ActionSpan {
-  Action const* data = nullptr;
-  int size = 0;
-
-  constexpr Action const& operator[](int i) const { return data[i]; }
-  [[nodiscard]] constexpr Action const* begin() const { return data; }
-  [[nodiscard]] constexpr Action const* end() const { return data + size; }
-};
-
-template <int Devices, int Length>
-constexpr ActionSpan row_of(ActionTable<Devices, Length> const& table, int device) {
-  return {table.action[device], table.length[device]};
-}
-template <int Devices, int Length>
-constexpr int devices_of(ActionTable<Devices, Length> const&) {
-  return Devices;
-}
-
-using ActionRows = std::vector<std::vector<Action>>;
-
-inline ActionSpan row_of(ActionRows const& table, int device) {
-  auto const& row = table[static_cast<std::size_t>(device)];
-  return {row.data(), static_cast<int>(row.size())};
-}
-inline int devices_of(ActionRows const& table) { return static_cast<int>(table.size()); }
-
-template <int Devices, int Length>
-ActionRows rows_of(ActionTable<Devices, Length> const& table) {
-  ActionRows rows;
-  for (int device = 0; device < Devices; ++device) {
-    ActionSpan const row = row_of(table, device);
-    rows.emplace_back(row.begin(), row.end());
-  }
-  return rows;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a rank is made for.
-struct RankOptions {
-  int rank = 0;
-  int largest_microbatch = 1;
-  DeviceSpec device{};
-  Optimizer optimizer{};
-  std::vector<ParameterGroup> groups{};
-  /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
-  ActionRows const* rows = nullptr;
-  int microbatches = 0;
-  bool record = true;  ///< on a GPU: record a step as a graph and replay it
-};
-
-/// How the host waits for a device that works on its own: for so long, and looking after the other
-/// ranks meanwhile.
-struct Watch {
-  using Duration = std::chrono::steady_clock::duration;
-  /// Called again and again; throws when the wait is in vain. Null: nobody to look after.
-  void (*look)(void* context, int rank, Duration waited) = nullptr;
-  void* context = nullptr;
-  int rank = 0;
-  std::chrono::milliseconds timeout = std::chrono::minutes{10};
-
-  /// What a Feed waits with.
-  [[nodiscard]] auto waiter() const {
-    return [*this](auto& device, auto const& event) {
-      // The others' time-out names who is missing; the device's own is for a wait without others.
-      device.wait(
-          event, [this](Duration waited) { look_after(waited); }, timeout + grace);
-      look_after(Duration::zero());  // after an abort the device goes on, with wrong numbers
-    };
+    int const n =
+        buffer.kind == Kind::edge_gradient ? reader_of_edge_[at(buffer.index)] : buffer.index;
+    return text + of_node(n) + ", microbatch " + std::to_string(buffer.microbatch);
   }
 
  private:
-  static constexpr std::chrono::milliseconds grace = StallLimit::grace / 2;
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-  void look_after(Duration waited) const {
-    if (look != nullptr) {
-      look(context, rank, waited);
+  [[nodiscard]] std::string of_node(int n) const {
+    Node const& node = graph_.node[n];
+    std::string const path = to_string(node.path);
+    return "node " + std::to_string(n) + " (" + std::string{node.name} +
+           (path.empty() || node.name.empty() ? "" : " ") + path + ")";
+  }
+
+  void find_readers() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        reader_of_edge_[at(e)] = n;
+        if (!node.merged) {
+          readers_[at(graph_.source[e])].push_back(e);
+        }
+      }
+      int& first = first_writer_[at(root_of(graph_, n))];
+      first = first < 0 && node.computes() ? n : first;
+    }
+    for (std::vector<int>& edges : readers_) {
+      std::stable_sort(edges.begin(), edges.end(),
+                       [&](int a, int b) { return graph_.edge_origin[a] < graph_.edge_origin[b]; });
     }
   }
-};
 
-}  // namespace tandem
-
-// ---- tandem/engine/step/state.hpp
-
-/// @file
-/// StepBatch: the data of one step; StepResult: what it gives back.
-
-// ---- tandem/ops/step_state.hpp
-
-/// @file
-/// StepState: all that a step depends on besides parameters and data.
-
-namespace tandem {
-
-/// Small, so that a device can keep it in its own memory and replay a recorded step.
-struct StepState {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;       ///< counted from 0
-  double learning_rate = 0.0;  ///< after the schedule
-  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One global batch, the same on every rank: each takes its own microbatches of it.
-template <class T, class Target>
-struct StepBatch {
-  T const* x = nullptr;             ///< (size, input)
-  Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
-  T* outputs = nullptr;             ///< (size, output), written if not null
-  int size = 0;
-};
-
-/// Sums over the global batch, the same on every rank.
-struct StepResult {
-  double loss = 0.0;           ///< mean over the samples
-  double metric = 0.0;         ///< mean over the samples
-  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
-  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
-  int samples = 0;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-template <class P, class Target>
-class StepStream;  // engine/step/stream.hpp
-
-/// @tparam P  of parameters and of the data that the caller passes
-template <class P, class Target>
-class RankInterface {
- public:
-  using Batch = StepBatch<P, Target>;
-
-  RankInterface() = default;
-  RankInterface(RankInterface const&) = delete;
-  RankInterface& operator=(RankInterface const&) = delete;
-  virtual ~RankInterface() = default;
-
-  /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
-  virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
-
-  /// The rank's parameters where the calling program can read and write them, and their indices in
-  /// the network; download() first, and upload() after writing.
-  virtual std::vector<NamedParameter<P>> parameters() = 0;
-  virtual void download() = 0;
-  virtual void upload() = 0;
-
-  /// Where a strategy trains two models which may differ: both copies of each stage get the weights
-  /// of one of them, or their average, until restore(). All ranks call both; elsewhere they do
-  /// nothing.
-  virtual void stand_in(WhichModel /*which*/) {}
-  virtual void restore() {}
-
-  /// What is allocated for tensors on the rank's device.
-  [[nodiscard]] virtual MemoryReport memory_report() const = 0;
-  /// Lets another rank's device, of this process, reach this one's memory.
-  virtual void share_with(DeviceSpec const& other) = 0;
-  /// Where the rank says which action it is at, for other threads' error messages.
-  virtual void report_progress_to(std::atomic<std::uint64_t>* board) = 0;
-  /// What to call while the host waits for the device.
-  virtual void watch_with(Watch watch) = 0;
-  /// Whether the last step has not begun to change parameters or optimizer states, as far as the
-  /// host knows.
-  [[nodiscard]] virtual bool untouched() const { return false; }
-  /// After an error: nothing queued reads or writes memory any more.
-  virtual void settle() = 0;
-};
-
-/// A rank that does step after step in lockstep with the others.
-template <class P, class Target>
-class SteppedRank : public RankInterface<P, Target> {
- public:
-  using typename RankInterface<P, Target>::Batch;
-
-  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
-  virtual void queue_training(StepState const& state, Batch const& batch) = 0;
-  /// A step that is walked; once it is collected, traced() says when each action began and ended.
-  virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
-  virtual std::vector<TraceEvent> traced() = 0;
-  /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
-  virtual void vote(bool yes) = 0;
-  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
-  /// finite, the steps behind it are dropped: they have changed nothing.
-  virtual StepResult collect() = 0;
-};
-
-/// A rank of an asynchronous pipeline, which may be several steps ahead of others.
-template <class P, class Target>
-class StreamedRank : public RankInterface<P, Target> {
- public:
-  /// Trains on the steps of @p stream until there are no more, and has the weights then.
-  virtual void run_stream(StepStream<P, Target>& stream) = 0;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/rank_passes.hpp
-
-/// @file
-/// RankPasses: what the passes and messages of a rank do; Rank runs them in the order of its row.
-
-// ---- tandem/engine/links/gradient_reduction.hpp
-
-/// @file
-/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
-/// all replicas.
-
-// ---- tandem/engine/prepare/rank_plan.hpp
-
-/// @file
-/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
-
-// ---- tandem/engine/prepare/gradient_lives.hpp
-
-/// @file
-/// held_gradients: of how many microbatches a device must hold the gradients of activations at
-/// once, if its row does more than one backward pass after another.
-
-namespace tandem {
-
-namespace detail {
-
-/// Follows a row. Stages between which gradients stay on the device make a group; a group's
-/// gradients of a microbatch live from the first arrival, or pass, to the last pass.
-template <class = void>
-class GradientLives {
- public:
-  GradientLives(StageMapView const& map, std::span<LocalStage const> stages, int microbatches)
-      : stages_{stages} {
-    for (LocalStage const& stage : stages) {
-      group_.push_back(group_.size());
-      retired_.push_back(map.first_microbatch(stage.id, microbatches));
-      begun_.push_back(retired_.back() - 1);
-      last_stage_.push_back(0);
-    }
-    for (int e = 0; e < map.edges; ++e) {
-      std::size_t const from = local(map.edge[e].from);
-      std::size_t const to = local(map.edge[e].to);
-      if (from < stages.size() && to < stages.size()) {
-        std::replace(group_.begin(), group_.end(), std::size_t{group_[to]},
-                     std::size_t{group_[from]});
+  void name_gradients() {
+    for (int n = graph_.nodes - 1; n >= 0; --n) {
+      Node const& node = graph_.node[n];
+      std::vector<int> const& edges = readers_[at(n)];
+      node_gradient_[at(n)] = edges.size() == 1
+                                  ? edge_gradient_[at(edges.front())]
+                                  : MarkedBuffer{.kind = Kind::node_gradient, .index = n};
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        edge_gradient_[at(e)] = passes_on(node) ? node_gradient_[at(n)] : written_gradient(e);
       }
     }
   }
-
-  void follow(Action action) {
-    std::size_t const stage = local(action.stage);
-    switch (action.kind) {
-      case ActionKind::forward:
-        meet_ = meet_ || any_but(group_.size());  // values share memory with gradients
-        break;
-      case ActionKind::receive_backward:
-      case ActionKind::input_gradient:
-        begin(stage, action.index);
-        break;
-      case ActionKind::backward:
-        begin(stage, action.index);
-        retired_[stage] = action.index + 1;
-        break;
-      case ActionKind::weight_gradient:
-        retired_[stage] = action.index + 1;
-        break;
-      default:
-        break;
-    }
+  // Those of merged nodes are slices of one.
+  [[nodiscard]] MarkedBuffer written_gradient(int e) const {
+    Node const& source = graph_.node[graph_.source[e]];
+    int const leader = source.merged ? source.home : graph_.source[e];
+    return graph_.node[leader].width > 0
+               ? MarkedBuffer{.kind = Kind::node_gradient, .index = leader}
+               : MarkedBuffer{.kind = Kind::edge_gradient, .index = e};
   }
 
-  /// 0 where the gradients of one pass are gone when those of the next come.
-  [[nodiscard]] int held() const { return meet_ ? most_ : 0; }
-
- private:
-  [[nodiscard]] std::size_t local(int id) const {
-    std::size_t stage = 0;
-    while (stage < stages_.size() && stages_[stage].id != id) {
-      ++stage;
-    }
-    return stage;
-  }
-
-  // The first microbatch of a group that is not over.
-  [[nodiscard]] int oldest(std::size_t group) const {
-    int first = -1;
-    for (std::size_t s = 0; s < group_.size(); ++s) {
-      first = group_[s] == group && (first < 0 || retired_[s] < first) ? retired_[s] : first;
-    }
-    return first;
-  }
-
-  // Whether gradients of other groups than @p own live.
-  [[nodiscard]] bool any_but(std::size_t own) const {
-    return std::any_of(group_.begin(), group_.end(), [&](std::size_t group) {
-      return group != own && begun_[group] >= oldest(group);
-    });
-  }
-
-  void begin(std::size_t stage, int microbatch) {
-    std::size_t const own = group_[stage];
-    bool const again = begun_[own] == microbatch;
-    meet_ = meet_ || any_but(own) || oldest(own) < microbatch || begun_[own] > microbatch ||
-            (again && stage > last_stage_[own]);  // memory is shared in the order of the graph
-    begun_[own] = std::max(begun_[own], microbatch);
-    last_stage_[own] = stage;
-    most_ = std::max(most_, begun_[own] - oldest(own) + 1);
-  }
-
-  std::span<LocalStage const> stages_;
-  std::vector<std::size_t> group_;       // of a stage
-  std::vector<int> retired_;             // of a stage: the next microbatch to end
-  std::vector<int> begun_;               // of a group: the last microbatch that has begun
-  std::vector<std::size_t> last_stage_;  // of a group: that was at work
-  bool meet_ = false;
-  int most_ = 0;
+  GraphView graph_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<int> reader_of_edge_;
+  std::vector<int> first_writer_;  // of a root
+  std::vector<MarkedBuffer> node_gradient_;
+  std::vector<MarkedBuffer> edge_gradient_;
 };
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// More than deferred_microbatches() only of rows that a program brings: where another pass stands
-/// between a gradient's arrival and its own, or between those of two stages of the device.
-template <class = void>
-int held_gradients(ActionSpan row, StageMapView const& map, std::span<LocalStage const> stages,
-                   int microbatches) {
-  detail::GradientLives<> lives{map, stages, microbatches};
-  for (int i = 0; i < row.size; ++i) {
-    lives.follow(row[i]);
-  }
-  return lives.held();
-}
+// ---- tandem/engine/memory/operand_tables.hpp
 
-}  // namespace tandem
+/// @file
+/// OperandTables: for each live microbatch, the table of pointers into a rank's arenas. Made once.
+///
+/// It knows a device's graph as a value, so that it is compiled for an element type and not for
+/// each device of each strategy.
+
+// ---- tandem/engine/prepare/arenas.hpp
+
+/// @file
+/// Arenas: where the regions of a MemoryPlan stand in a rank's memory, for each live microbatch.
 
 // ---- tandem/engine/prepare/memory_plan.hpp
 
@@ -8717,6 +5713,23 @@ int held_gradients(ActionSpan row, StageMapView const& map, std::span<LocalStage
 /// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
 /// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
 
+// ---- tandem/ops/step_state.hpp
+
+/// @file
+/// StepState: all that a step depends on besides parameters and data.
+
+namespace tandem {
+
+/// Small, so that a device can keep it in its own memory and replay a recorded step.
+struct StepState {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;       ///< counted from 0
+  double learning_rate = 0.0;  ///< after the schedule
+  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// The convolutions that one op computes together, side by side in one wide output.
@@ -8739,6 +5752,11 @@ struct OpSetup {
   int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
   int y_stride = 0;  ///< the same of the output
   MergedOutputs merged{};
+  /// Of a batch norm that takes over the bias of the convolution before it: where that stands in
+  /// Operands, from the op's own parameters; 0: it takes none. In training the convolution, whose
+  /// node is `absorbed`, neither adds its bias nor touches its gradient: the batch norm adds the
+  /// bias to the running mean and writes its gradient, which is 0.
+  int absorbed_bias = 0;
 };
 
 /// The memory that an op wants for a microbatch of OpSetup::batch samples.
@@ -8854,6 +5872,54 @@ struct BufferSizes {
 
 /// @file
 /// FirstFit: places buffers in one region of memory by when they live. At compile time, too.
+
+// ---- tandem/core/scratch.hpp
+
+/// @file
+/// Scratch: memory of an algorithm that runs at compile time and at run time.
+///
+/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
+/// std::vector.
+
+namespace tandem::detail {
+
+/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
+/// machine.
+inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
+
+template <class T>
+class Scratch {
+ public:
+  /// @p size elements, each T{}; a product is to be one of 64 bits
+  /// @throws ContractError  they would take more than most_scratch_bytes
+  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
+  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
+    for (std::int64_t i = 0; i < size; ++i) {
+      data_[i] = value;
+    }
+  }
+  Scratch(Scratch const&) = delete;
+  Scratch& operator=(Scratch const&) = delete;
+  constexpr ~Scratch() { delete[] data_; }
+
+  /// In a long evaluation, take this once: an access through it costs the compiler no call.
+  constexpr T* data() { return data_; }
+  constexpr T const* data() const { return data_; }
+  constexpr T& operator[](std::int64_t i) { return data_[i]; }
+  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
+
+ private:
+  static constexpr T* make(std::int64_t size) {
+    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
+            "an action table is too large: its stages times its microbatches, or links times "
+            "depth, would take more than 1 GiB; give smaller numbers");
+    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
+  }
+
+  T* data_;
+};
+
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -9181,6 +6247,1736 @@ class ValuePlanner {
 
 }  // namespace tandem
 
+namespace tandem {
+
+/// Two arenas: one of what is kept, stage by stage and slot by slot; one of what is sent, values
+/// and gradients. Of a stage, microbatch m of the replica has slot m modulo its live ones.
+class Arenas {
+ public:
+  /// Both outlive this.
+  Arenas(MemoryPlan const& plan, PlanTask const& task) : plan_{plan}, task_{task} {
+    for (StageLife const& stage : task.stages) {
+      deferred_ = std::max(deferred_, stage.deferred);
+    }
+  }
+
+  /// So many tables of pointers that live microbatches have different ones, and each of them always
+  /// the same slots: microbatch m has table m modulo this number.
+  [[nodiscard]] int tables() const {
+    int count = 1;
+    for (StageLife const& stage : task_.stages) {
+      count = std::lcm(count, std::max(stage.live, 1));
+      count = std::lcm(count, std::max(stage.deferred, 1));
+    }
+    return std::min(count, task_.microbatches);
+  }
+
+  [[nodiscard]] std::int64_t kept_bytes() const {
+    return kept_before(static_cast<int>(task_.stages.size()));
+  }
+  /// Where the slot of @p table of a stage begins.
+  [[nodiscard]] std::int64_t kept_at(int stage, int table) const {
+    auto const s = static_cast<std::size_t>(stage);
+    StageLife const& own = task_.stages[s];
+    return kept_before(stage) + slot(table, own.first_microbatch, own.live) * plan_.kept_bytes[s];
+  }
+
+  /// Of what is sent, values, and gradients. The last two share memory unless values are computed
+  /// again while gradients live, or gradients outlive their pass.
+  [[nodiscard]] std::int64_t transient_bytes() const {
+    return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
+                                      : plan_.gradient_bytes * std::max(deferred_, 1));
+  }
+  [[nodiscard]] std::int64_t values_at() const { return plan_.outgoing_bytes; }
+  /// What is to be added to the plan's @p offset of a gradient.
+  [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const {
+    if (offset < plan_.outgoing_bytes) {
+      return 0;
+    }
+    int const own =
+        deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
+    return gradients_at() - plan_.outgoing_bytes + own * plan_.gradient_bytes;
+  }
+
+ private:
+  [[nodiscard]] static int slot(int table, int first, int slots) {
+    return ((table - first) % slots + slots) % slots;
+  }
+  [[nodiscard]] std::int64_t kept_before(int stage) const {
+    std::int64_t sum = 0;
+    for (int s = 0; s < stage; ++s) {
+      sum += plan_.kept_bytes[static_cast<std::size_t>(s)] *
+             task_.stages[static_cast<std::size_t>(s)].live;
+    }
+    return sum;
+  }
+  [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
+  [[nodiscard]] std::int64_t gradients_at() const {
+    return plan_.outgoing_bytes + (shares() ? 0 : plan_.transient_bytes);
+  }
+
+  MemoryPlan const& plan_;
+  PlanTask const& task_;
+  int deferred_ = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/prepare/gradient_plan.hpp
+
+/// @file
+/// plan_memory: a MemoryPlan whole, values and gradients, and what waits for messages.
+
+// ---- tandem/engine/prepare/send_waits.hpp
+
+/// @file
+/// find_send_waits: which actions of a device write where a message is sent from, by where its plan
+/// has put values and gradients.
+///
+/// A stage that only passes on what it received (a ReLU in place, a Flatten, a Dropout in
+/// evaluation) sends it from where it arrived, so already the next arrival must wait; a view of
+/// another stage's value is sent from that stage's memory. Waiting there and not copying costs a
+/// stage that computes in memory of its own nothing, and no bytes anywhere.
+///
+/// No wait is for ever: a row goes on behind a SEND when there is a place for its message, which is
+/// what verify() asks for, and each of these waits, further on in the row, asks for no more.
+
+namespace tandem::detail {
+
+/// Fills MemoryPlan::waits. @pre all else of @p plan is there
+template <class = void>
+class SendWaits {
+ public:
+  SendWaits(GraphView graph, PlanTask const& task, MemoryPlan& plan)
+      : graph_{graph}, task_{task}, plan_{plan} {}
+
+  void find() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      if (graph_.node[n].kind == NodeKind::send) {
+        find_writers_of_value(n);
+      } else if (plan_.outgoing[static_cast<std::size_t>(n)] >= 0) {
+        find_writers_of_gradient(n);
+      }
+    }
+  }
+
+ private:
+  // Memory is written when it is received, computed, and computed again.
+  void find_writers_of_value(int send) {
+    int const sent = root(graph_.source[graph_.node[send].first_edge]);
+    bool const answered = graph_.node[send].needs_gradient;
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      if (root(n) != sent || (!node.computes() && node.kind != NodeKind::receive)) {
+        continue;
+      }
+      bool const received = node.kind == NodeKind::receive;
+      add(received ? ActionKind::receive_forward : ActionKind::forward, n, send, answered);
+      if (!received && task_.segment != nullptr && task_.segment[n] >= 0) {
+        add(ActionKind::backward, n, send, answered);
+      }
+    }
+  }
+
+  // It is gathered by the pass of the stage that received, or written by its only reader.
+  void find_writers_of_gradient(int received) {
+    add(ActionKind::backward, received, received, false);
+    std::int64_t const begin = plan_.outgoing[static_cast<std::size_t>(received)];
+    std::int64_t const end = begin + plan_.bytes[static_cast<std::size_t>(received)];
+    for (int n = received; n < graph_.nodes; ++n) {
+      for (int e = graph_.node[n].first_edge, last = e + graph_.node[n].edges; e < last; ++e) {
+        std::int64_t const gradient = plan_.edge_gradient[static_cast<std::size_t>(e)];
+        if (graph_.source[e] == received && gradient >= begin && gradient < end) {
+          add(ActionKind::backward, n, received, false);
+        }
+      }
+    }
+  }
+
+  void add(ActionKind before, int writer, int message, bool answered) {
+    SendWait const wait{.before = before,
+                        .stage = graph_.node[writer].stage,
+                        .node = message,
+                        .answered = answered};
+    if (std::find(plan_.waits.begin(), plan_.waits.end(), wait) == plan_.waits.end()) {
+      plan_.waits.push_back(wait);
+    }
+  }
+  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+
+  GraphView graph_;
+  PlanTask const& task_;
+  MemoryPlan& plan_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/strategy/memory/gradient_arena.hpp
+
+/// @file
+/// GradientArena: where the gradients of a device's activations stand during a backward pass. The
+/// engine's plan, and what device_memory counts where the compiler or a planner asks.
+///
+/// Gradients whose lives do not meet share memory (first fit); nodes that pass theirs on share it
+/// with their inputs; what is sent has memory of its own, before all others.
+
+namespace tandem {
+
+/// What gradients are placed for.
+struct GradientTask {
+  std::int64_t batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
+  bool deferred = false;           ///< weight gradients are computed when the pass is over
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+};
+
+/// Offsets in bytes, -1 where there is no such gradient.
+struct GradientArena {
+  static constexpr std::int64_t none = -1;
+
+  detail::Scratch<std::int64_t> node;      ///< of a node's output
+  detail::Scratch<std::int64_t> edge;      ///< of what an edge carries
+  detail::Scratch<std::int64_t> outgoing;  ///< of a received node, to be sent
+  std::int64_t loss = none;                ///< where the loss writes
+  std::int64_t outgoing_bytes = 0;         ///< at the beginning
+  std::int64_t bytes = 0;                  ///< of one backward pass, behind them
+
+  constexpr GradientArena(GraphView graph, GradientTask const& task);
+};
+
+namespace detail {
+
+/// Places the gradients of a graph. Linear in it, but for what lives at once.
+template <class = void>
+class GradientPlanner {
+ public:
+  constexpr GradientPlanner(GraphView graph, GradientTask const& task, GradientArena& arena)
+      : graph_{graph},
+        task_{task},
+        sizes_{graph, task.batch, task.element_bytes},
+        arena_{arena},
+        gradients_{graph.nodes + graph.edges + 1},
+        own_{graph.nodes} {}
+
+  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
+  constexpr void place() {
+    count_readers();
+    place_outgoing();
+    find_deaths();
+    for (int n = graph_.nodes - 1; n >= 0; --n) {
+      if (graph_.node[n].needs_gradient) {
+        place_node_gradient(n);
+        place_edge_gradients(n);
+      }
+    }
+    arena_.bytes = gradients_.peak();
+  }
+
+ private:
+  // Of a node, as the pass comes to it.
+  struct Own {
+    std::int64_t gradient = GradientArena::none;  // from the last reader, the first to be gone back
+    std::int64_t wide = GradientArena::none;      // of the first of merged nodes
+    int readers = 0;
+    int summands = 0;  // gradients that readers give it
+    int last_reader = -1;
+    int givers = 0;     // readers that have given a gradient
+    int death = 0;      // of its gradient, through nodes that pass it on
+    bool alone = true;  // nobody else has its gradient's memory
+  };
+
+  constexpr void count_readers() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        Own& own = own_[graph_.source[e]];
+        ++own.readers;
+        own.summands += node.needs_gradient && !node.merged ? 1 : 0;
+      }
+    }
+  }
+
+  // What is sent while the next passes compute has memory that nothing else uses.
+  constexpr void place_outgoing() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      if (node.kind == NodeKind::receive && node.needs_gradient) {
+        arena_.outgoing[n] = arena_.outgoing_bytes;
+        arena_.outgoing_bytes += sizes_.bytes(n) * (task_.apart ? own_[n].readers : 1);
+      }
+    }
+  }
+
+  constexpr void find_deaths() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      int death =
+          task_.deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
+      if (passes_on(n)) {
+        for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+          death = std::max(death, death_of_summand(graph_.source[e]));
+        }
+      }
+      own_[n].death = death;
+    }
+  }
+
+  // Until when what a reader gives node n is read: no longer than it takes to add several.
+  [[nodiscard]] constexpr int death_of_summand(int n) const {
+    return own_[n].summands > 1 && !task_.deferred ? time(n) : own_[n].death;
+  }
+
+  // The gradient of its only reader's input, or a sum of several in memory of its own.
+  constexpr void place_node_gradient(int n) {
+    if (graph_.node[n].kind == NodeKind::send) {
+      return;
+    }
+    Own& own = own_[n];
+    std::int64_t only = own.gradient;
+    int givers = own.givers;
+    if (n == graph_.result) {
+      only = arena_.loss = place(sizes_.bytes(n), n, own_[n].death);
+      givers = 1;
+    }
+    if (arena_.outgoing[n] >= 0) {
+      only = arena_.outgoing[n];
+    } else if (givers != 1) {
+      own.alone = true;
+      only = place(sizes_.bytes(n), n, own.death);
+    }
+    arena_.node[n] = only;
+  }
+
+  constexpr void place_edge_gradients(int n) {
+    Node const& node = graph_.node[n];
+    bool const passes = passes_on(n);
+    bool const alone = node.kind != NodeKind::add && (own_[n].alone || !passes);
+    std::int64_t channel = 0;
+    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+      int const source = graph_.source[e];
+      std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
+      channel += graph_.node[source].out[0];
+      if (graph_.node[source].needs_gradient) {
+        arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source);
+        Own& given = own_[source];
+        ++given.givers;
+        if (given.last_reader < 0 || given.last_reader == n) {
+          given.last_reader = n;
+          given.gradient = arena_.edge[e];
+          given.alone = alone;
+        }
+      }
+    }
+  }
+
+  // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
+  constexpr std::int64_t place_edge_gradient(int n, int source) {
+    Node const& node = graph_.node[source];
+    if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
+      return arena_.outgoing[source];
+    }
+    int const leader = node.merged ? node.home : source;
+    if (graph_.node[leader].width == 0) {
+      return place(sizes_.bytes(source), n, death_of_summand(source));
+    }
+    std::int64_t& wide = own_[leader].wide;
+    if (wide == GradientArena::none) {
+      wide = place(sizes_.stored_bytes(leader), n, own_[leader].death);
+    }
+    return wide + node.first_channel * task_.element_bytes;
+  }
+
+  // Memory that is written when @p writer has its turn and read until time @p death.
+  constexpr std::int64_t place(std::int64_t bytes, int writer, int death) {
+    return arena_.outgoing_bytes + gradients_.place(bytes, time(writer), death);
+  }
+
+  [[nodiscard]] constexpr int time(int node) const { return graph_.nodes - node; }
+  // The gradient of its output and those of its inputs are in the same memory.
+  [[nodiscard]] constexpr bool passes_on(int n) const {
+    Node const& node = graph_.node[n];
+    return node.kind == NodeKind::add || node.view || node.placed ||
+           (task_.in_place[n] && own_[n].alone);
+  }
+
+  GraphView graph_;
+  GradientTask const& task_;
+  BufferSizes sizes_;
+  GradientArena& arena_;
+  FirstFit gradients_;
+  Scratch<Own> own_;
+};
+
+}  // namespace detail
+
+constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task)
+    : node{graph.nodes, none}, edge{graph.edges, none}, outgoing{graph.nodes, none} {
+  detail::GradientPlanner<>{graph, task, *this}.place();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Places the gradients of a MemoryPlan.
+template <class = void>
+void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+                     MemoryPlan& plan) {
+  Scratch<bool> in_place{graph.nodes};
+  for (int n = 0; n < graph.nodes; ++n) {
+    in_place[n] = needs[static_cast<std::size_t>(n)].in_place;
+  }
+  bool deferred = false;
+  for (StageLife const& stage : task.stages) {
+    deferred = deferred || stage.deferred > 0;
+  }
+  GradientArena const arena{graph,
+                            {.batch = task.batch,
+                             .element_bytes = task.element_bytes,
+                             .in_place = in_place.data(),
+                             .deferred = deferred,
+                             .apart = task.apart}};
+  auto const list = [](Scratch<std::int64_t> const& offsets, int size) {
+    return std::vector<std::int64_t>(offsets.data(), offsets.data() + size);
+  };
+  plan.node_gradient = list(arena.node, graph.nodes);
+  plan.edge_gradient = list(arena.edge, graph.edges);
+  plan.outgoing = list(arena.outgoing, graph.nodes);
+  plan.loss_gradient = arena.loss;
+  plan.outgoing_bytes = arena.outgoing_bytes;
+  plan.gradient_bytes = arena.bytes;
+}
+
+}  // namespace detail
+
+/// Plans the memory of a device's graph. @p needs are those of each node's op.
+template <class = void>
+MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task) {
+  MemoryPlan plan;
+  detail::ValuePlanner<>{graph, needs, task, plan}.place();
+  detail::place_gradients(graph, needs, task, plan);
+  detail::SendWaits<>{graph, task, plan}.find();
+  return plan;
+}
+
+}  // namespace tandem
+
+// ---- tandem/ops/operand_table.hpp
+
+/// @file
+/// OperandTable: where everything stands that a device's nodes read and write for one microbatch.
+
+namespace tandem {
+
+template <class T, class P = T>
+struct OperandTable {
+  Operands<T, P> const* operands = nullptr;  ///< of each node
+  T const* const* forks = nullptr;           ///< gradients of nodes' outputs that are to be added
+  std::size_t const* first_fork = nullptr;   ///< of each node, those of its output
+  T* const* gradient = nullptr;              ///< of each node's output
+  T const* output = nullptr;                 ///< the network's, where the device has it
+  T* loss_gradient = nullptr;                ///< likewise
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/rules/weight_places.hpp
+
+/// @file
+/// WeightPlaces: the copies of a stage's weights that an asynchronous pipeline has, and which of
+/// them each pass reads.
+
+// ---- tandem/schedule/rules/asynchrony.hpp
+
+/// @file
+/// Asynchrony: how an asynchronous pipeline trains, as a value.
+///
+/// Microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k of p
+/// does F(g), and then, if g - delay(k) is one, B(g - delay(k)); behind the last B of a step stands
+/// its update. So a gradient is late: docs/strategies.md has each rule as an equation.
+
+namespace tandem {
+
+/// Which weights a stage's passes read. A version is the number of updates that they have had.
+enum class WeightRule : std::uint8_t {
+  stashed,          ///< F the current ones, B those that its F has read: PipeDream
+  vertical,         ///< F and B those that the first stage has for the microbatch: vertical sync
+  double_buffered,  ///< F and B those of the step before the last whole one: PipeDream-2BW
+  predicted,        ///< F a prediction of those that B will have, B the current ones: SpecTrain
+  replayed,         ///< F the current ones; B, too, and computes the forward pass again with them
+};
+
+struct Asynchrony {
+  int devices = 0;  ///< 0: synchronous
+  int microbatches = 1;
+  WeightRule weights = WeightRule::stashed;
+  int delays = 1;  ///< microbatches by which each stage is later than the next
+
+  [[nodiscard]] constexpr bool on() const { return devices > 0; }
+
+  /// Microbatches that go forward between one's F and its B.
+  [[nodiscard]] constexpr int delay(int stage) const { return delays * (devices - 1 - stage); }
+
+  /// Steps by which the last update of a stage is behind its last forward pass.
+  [[nodiscard]] constexpr int late_steps(int stage) const {
+    return (delay(stage) + microbatches - 1) / microbatches;
+  }
+
+  /// Versions that a stage keeps, of which version v has slot v modulo this number.
+  [[nodiscard]] constexpr int versions(int stage) const {
+    switch (weights) {
+      case WeightRule::stashed:
+        return delay(stage) + 1;
+      case WeightRule::vertical:
+        return delay(0) + 1;
+      case WeightRule::double_buffered:
+        return 2;
+      default:
+        return 1;
+    }
+  }
+
+  /// The version that F(g) reads, or, where predicted, predicts from. Below 0 stands for the
+  /// weights of the beginning.
+  [[nodiscard]] constexpr std::int64_t forward_version(int stage, std::int64_t g) const {
+    switch (weights) {
+      case WeightRule::vertical:
+        return g - delay(0);
+      case WeightRule::double_buffered:
+        return g / microbatches - 1;
+      default:
+        return g - delay(stage);
+    }
+  }
+  /// The version that B(g) reads.
+  [[nodiscard]] constexpr std::int64_t backward_version(int stage, std::int64_t g) const {
+    return weights == WeightRule::predicted || weights == WeightRule::replayed
+               ? g
+               : forward_version(stage, g);
+  }
+
+  friend constexpr bool operator==(Asynchrony const&, Asynchrony const&) = default;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Places 0 to versions() - 1 are a ring: version v has place v modulo their number. Where weights
+/// are predicted, the prediction has the place behind them. A synchronous stage has one place.
+struct WeightPlaces {
+  Asynchrony rule{};
+  int stage = 0;
+
+  [[nodiscard]] constexpr int versions() const { return rule.on() ? rule.versions(stage) : 1; }
+
+  /// The last stage has nothing to predict: its gradients are not late.
+  [[nodiscard]] constexpr bool predicts() const {
+    return rule.on() && rule.weights == WeightRule::predicted && rule.delay(stage) > 0;
+  }
+  [[nodiscard]] constexpr int prediction() const { return versions(); }
+  [[nodiscard]] constexpr int count() const { return versions() + (predicts() ? 1 : 0); }
+
+  /// Versions below 0 are the weights of the beginning, which every place has then.
+  [[nodiscard]] constexpr int of_version(std::int64_t version) const {
+    std::int64_t const ring = versions();
+    return static_cast<int>((version % ring + ring) % ring);
+  }
+  /// What F(g) and B(g) read; both are periodic in g with tables().
+  [[nodiscard]] constexpr int forward(std::int64_t g) const {
+    return predicts() ? prediction() : of_version(rule.forward_version(stage, g));
+  }
+  [[nodiscard]] constexpr int backward(std::int64_t g) const {
+    return of_version(rule.backward_version(stage, g));
+  }
+
+  /// Microbatches from the arrival of one's input to the end of its B.
+  [[nodiscard]] constexpr int live() const { return rule.delay(stage) + 1; }
+  /// So many tables of pointers that each always has the same memory and the same weights:
+  /// microbatch g has table g modulo this number.
+  [[nodiscard]] constexpr int tables() const {
+    return std::lcm(live(), versions() > 1 ? versions() * rule.microbatches : 1);
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Where the arenas of a MemoryPlan begin.
+struct ArenaBases {
+  std::byte* kept = nullptr;
+  std::byte* recomputed = nullptr;
+  std::byte* transient = nullptr;  ///< what is sent, then values and gradients
+};
+
+/// The parameters of a device's graph: one entry each, those of a place behind those of another.
+template <class T, class P>
+struct ParameterPointers {
+  std::vector<P*> parameter{};
+  std::vector<T const*> weight{};    ///< as products read them
+  std::vector<P*> gradient{};        ///< null where frozen
+  std::vector<std::byte*> packed{};  ///< of each node
+};
+
+/// T: of activations and products; P: of parameters.
+template <class T, class P>
+class OperandTables {
+ public:
+  using Table = OperandTable<T, P>;
+
+  /// @param plan, task  outlive this
+  OperandTables(GraphView graph, MemoryPlan const& plan, PlanTask const& task,
+                WeightPlaces const& places, ArenaBases const& bases,
+                ParameterPointers<T, P> parameters)
+      : graph_{graph},
+        plan_{plan},
+        task_{task},
+        arenas_{plan, task},
+        places_{places},
+        bases_{bases},
+        parameters_{std::move(parameters)} {
+    int const count = places_.rule.on() ? places_.tables() : arenas_.tables();
+    for (int t = 0; t < count; ++t) {
+      tables_.push_back(std::make_unique<Storage>());
+      point_activations(t, *tables_.back());
+    }
+    for (int m = 0; m < std::max(count, task.microbatches); ++m) {
+      of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
+    }
+  }
+
+  /// The operands for microbatch @p m; backward's weights may be others, see WeightPlaces.
+  [[nodiscard]] Table const& forward(int m) const { return storage(m).table; }
+  [[nodiscard]] Table const& backward(int m) const { return storage(m).backward; }
+
+  /// The edges that carry the network's input to nodes, in ascending order.
+  [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
+  void set_output(int m, T const* output) { storage(m).table.output = output; }
+
+  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
+  /// apart.
+  [[nodiscard]] T* outgoing(int node, int reader) const {
+    return at(bases_.transient, reader * plan_.bytes[static_cast<std::size_t>(node)],
+              plan_.outgoing[static_cast<std::size_t>(node)]);
+  }
+
+ private:
+  // One table, and the arrays that it points into.
+  struct Storage {
+    Table table{};
+    Table backward{};  // where its weights are others
+    std::vector<T const**> input_edge{};
+    std::vector<T const*> edge_value{};
+    std::vector<T*> edge_gradient{};
+    std::vector<T const*> forks{};
+    std::vector<std::size_t> first_fork{};
+    std::vector<T*> gradient{};
+    std::vector<Operands<T, P>> operands{};
+    std::vector<Operands<T, P>> backward_operands{};
+  };
+
+  [[nodiscard]] Storage& storage(int m) const {
+    return *of_microbatch_[static_cast<std::size_t>(m)];
+  }
+  static T* at(std::byte* arena, std::int64_t base, std::int64_t offset) {
+    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena + base + offset);
+  }
+
+  [[nodiscard]] T* gradient(int table, std::int64_t offset) const {
+    return at(bases_.transient, arenas_.gradient_at(table, offset), offset);
+  }
+  [[nodiscard]] T* place(MemoryRegion region, int stage, int table, std::int64_t offset) const {
+    switch (region) {
+      case MemoryRegion::kept:
+        return at(bases_.kept, arenas_.kept_at(stage, table), offset);
+      case MemoryRegion::recomputed:
+        return at(bases_.recomputed, 0, offset);
+      case MemoryRegion::transient:
+        return at(bases_.transient, arenas_.values_at(), offset);
+      case MemoryRegion::none:
+        break;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] T* value_of(int node, int table) const {
+    auto const n = static_cast<std::size_t>(node);
+    auto const root = static_cast<std::size_t>(plan_.root[n]);
+    return plan_.value[root] < 0 ? nullptr
+                                 : place(plan_.region[root], plan_.stage[root], table,
+                                         plan_.value[root] + plan_.slice[n]);
+  }
+
+  void point_activations(int t, Storage& own) const {
+    for (int e = 0; e < graph_.edges; ++e) {
+      own.edge_value.push_back(value_of(graph_.source[e], t));
+      own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
+    }
+    for (int e = 0; e < graph_.edges; ++e) {
+      if (graph_.node[root_of(graph_, graph_.source[e])].kind == NodeKind::input) {
+        own.input_edge.push_back(&own.edge_value[static_cast<std::size_t>(e)]);
+      }
+    }
+    for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
+      StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];
+      for (int n = stage.first; n < stage.last; ++n) {
+        auto const i = static_cast<std::size_t>(n);
+        Node const& node = graph_.node[n];
+        point_forks(n, own);
+        own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
+        MemoryRegion const saved = task_.segment != nullptr && task_.segment[n] >= 0
+                                       ? MemoryRegion::recomputed
+                                       : MemoryRegion::kept;
+        own.operands.push_back(
+            {.x = own.edge_value.data() + node.first_edge,
+             .y = value_of(n, t),
+             .dy = own.gradient.back(),
+             .dx = own.edge_gradient.data() + node.first_edge,
+             .parameter = parameters_.parameter.data() + first_parameter(n, places_.forward(t)),
+             .weight = parameters_.weight.data() + first_parameter(n, places_.forward(t)),
+             .gradient = parameters_.gradient.data() + node.first_parameter,
+             .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
+             .packed = packed_at(n, places_.forward(t))});
+      }
+    }
+    own.table = {.operands = own.operands.data(),
+                 .forks = own.forks.data(),
+                 .first_fork = own.first_fork.data(),
+                 .gradient = own.gradient.data(),
+                 .output = graph_.result >= 0 ? value_of(graph_.result, t) : nullptr,
+                 .loss_gradient = gradient(t, plan_.loss_gradient)};
+    own.backward = own.table;
+    if (places_.predicts()) {
+      point_backward(places_.backward(t), own);
+    }
+  }
+
+  // The same, but for the weights.
+  void point_backward(int place, Storage& own) const {
+    own.backward_operands = own.operands;
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
+      operands.parameter = parameters_.parameter.data() + first_parameter(n, place);
+      operands.weight = parameters_.weight.data() + first_parameter(n, place);
+      operands.packed = packed_at(n, place);
+    }
+    own.backward.operands = own.backward_operands.data();
+  }
+  [[nodiscard]] int first_parameter(int n, int place) const {
+    return place * graph_.parameters + graph_.node[n].first_parameter;
+  }
+  [[nodiscard]] std::byte* packed_at(int n, int place) const {
+    return parameters_.packed[static_cast<std::size_t>(place * graph_.nodes + n)];
+  }
+
+  // The gradients of the edges that carry a node's output, in the order of the network's edges.
+  void point_forks(int n, Storage& own) const {
+    own.first_fork.push_back(own.forks.size());
+    std::vector<std::pair<int, T const*>> forks;
+    for (int m = n + 1; m < graph_.nodes; ++m) {
+      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
+        if (graph_.source[e] == n && !graph_.node[m].merged) {
+          forks.emplace_back(graph_.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
+        }
+      }
+    }
+    std::stable_sort(forks.begin(), forks.end(),
+                     [](auto const& a, auto const& b) { return a.first < b.first; });
+    for (auto const& fork : forks) {
+      own.forks.push_back(fork.second);
+    }
+  }
+
+  GraphView graph_;
+  MemoryPlan const& plan_;
+  PlanTask const& task_;
+  Arenas arenas_;
+  WeightPlaces places_;
+  ArenaBases bases_;
+  ParameterPointers<T, P> parameters_;
+  std::vector<std::unique_ptr<Storage>> tables_;
+  std::vector<Storage*> of_microbatch_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What is checked; all of it outlives the check.
+struct MemoryCheckTask {
+  GraphView graph;
+  std::vector<OpNeeds> const& needs;
+  PlanTask const& task;
+  MemoryPlan const& plan;
+  ArenaBases bases{};
+};
+
+namespace detail {
+
+/// The arenas, during one action at a time; the first fault is kept. T: of activations; P: of
+/// parameters.
+template <class T, class P>
+class CheckedMemory {
+ protected:
+  using Buffer = MarkedBuffer;
+
+  CheckedMemory(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
+      : graph_{task.graph},
+        needs_{task.needs},
+        task_{task.task},
+        plan_{task.plan},
+        tables_{tables},
+        sizes_{task.graph, task.task.batch, task.task.element_bytes},
+        names_{task.graph} {
+    Arenas const arenas{plan_, task_};
+    add_arena(task.bases.kept, arenas.kept_bytes());
+    add_arena(task.bases.recomputed, plan_.recomputed_bytes);
+    add_arena(task.bases.transient, arenas.transient_bytes());
+  }
+
+  void begin(bool training) {
+    memory_ = {};
+    fault_.clear();
+    training_ = training;
+  }
+  void begin(Action action, int table) {
+    action_ = action;
+    table_ = &tables_.forward(table);
+  }
+
+  // Messages from memory that the action is to write have left, as the plan says.
+  void await(ActionKind before) {
+    for (SendWait const& wait : plan_.waits) {
+      if (wait.before == before && wait.stage == action_.stage && !(training_ && wait.answered)) {
+        memory_.sent(wait.node, std::numeric_limits<int>::max());
+      }
+    }
+  }
+  // From now on node @p node sends the buffer, which is as large as the output of node @p n.
+  void send(void const* from, int n, int node, Buffer const& buffer) {
+    auto const bytes = static_cast<std::uintptr_t>(sizes_.bytes(n));
+    memory_.send({{address(from), address(from) + bytes}, node, now(buffer), action_});
+  }
+
+  [[nodiscard]] OpNeeds const& needs(int n) const { return needs_[static_cast<std::size_t>(n)]; }
+  [[nodiscard]] Operands<T, P> const& operands(int n) const { return table_->operands[n]; }
+  [[nodiscard]] Buffer now(Buffer buffer) const {
+    buffer.microbatch = action_.index;
+    return buffer;
+  }
+
+  // All of the memory of which node n's output, or a gradient of it, is a slice.
+  [[nodiscard]] Stretch whole(void const* p, int n) const {
+    std::int64_t const before = first_channel_of(graph_, n) * task_.element_bytes;
+    std::uintptr_t const begin = address(p) - static_cast<std::uintptr_t>(before);
+    return {begin, begin + static_cast<std::uintptr_t>(sizes_.stored_bytes(root_of(graph_, n)))};
+  }
+  [[nodiscard]] Stretch saved(int n) const {
+    std::uintptr_t const begin = address(operands(n).saved);
+    return {begin, begin + static_cast<std::uintptr_t>(aligned(needs(n).saved_bytes))};
+  }
+
+  void read_value(T const* p, int n) {
+    if (p != nullptr) {  // else the network's input, which is the caller's
+      read(whole(p, n), names_.value(n));
+    }
+  }
+  void read_inputs(int n) {
+    for (int i = 0; i < graph_.node[n].edges; ++i) {
+      read_value(operands(n).x[i], graph_.source[graph_.node[n].first_edge + i]);
+    }
+  }
+
+  void read(Stretch where, Buffer const& buffer) {
+    Content const* other = nullptr;
+    if (in_arena(where, buffer) && !memory_.has(where, now(buffer), other)) {
+      fail("reads " + names_.text(now(buffer)) + ", where " +
+           (other == nullptr
+                ? "nothing has been written"
+                : to_string(other->writer) + " has written " + names_.text(other->buffer)));
+    }
+  }
+  void write(Stretch where, Buffer const& buffer) {
+    if (!in_arena(where, buffer)) {
+      return;
+    }
+    if (auto const* const message = memory_.leaving(where); message != nullptr) {
+      fail("writes " + names_.text(now(buffer)) + ", where " + to_string(message->sender) +
+           " may still be sending " + names_.text(message->buffer));
+    }
+    memory_.write(where, now(buffer), action_);
+  }
+  GraphView graph_;
+  std::vector<OpNeeds> const& needs_;
+  PlanTask const& task_;
+  MemoryPlan const& plan_;
+  OperandTables<T, P> const& tables_;
+  BufferSizes sizes_;
+  BufferNames<> names_;
+  MarkedMemory<> memory_;
+  OperandTable<T, P> const* table_ = nullptr;
+  Action action_{};
+  std::string fault_;
+
+ private:
+  static std::uintptr_t address(void const* p) { return reinterpret_cast<std::uintptr_t>(p); }
+
+  void add_arena(std::byte const* base, std::int64_t bytes) {
+    arenas_.push_back({address(base), address(base) + static_cast<std::uintptr_t>(bytes)});
+  }
+  bool in_arena(Stretch where, Buffer const& buffer) {
+    for (Stretch const& arena : arenas_) {
+      if (where.begin >= arena.begin && where.end <= arena.end) {
+        return true;
+      }
+    }
+    fail("has " + names_.text(now(buffer)) + " outside of the rank's memory");
+    return false;
+  }
+  void fail(std::string const& what) {
+    if (fault_.empty()) {
+      fault_ = "memory plan: " + to_string(action_) + " " + what;
+    }
+  }
+
+  std::vector<Stretch> arenas_;
+  bool training_ = true;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// T: of activations; P: of parameters.
+template <class T, class P>
+class MemoryCheck : detail::CheckedMemory<T, P> {
+  using Base = detail::CheckedMemory<T, P>;
+
+ public:
+  MemoryCheck(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
+      : Base{task, tables} {}
+
+  /// The first fault in a sentence; "" if there is none.
+  /// @param row       passes and messages; what else stands there touches no activation
+  /// @param table_of  table_of(m): the number of microbatch m's table
+  /// @param stride    microbatches that it does not divide have no samples: nothing is done for
+  ///                  them, nor waited for
+  template <class TableOf>
+  std::string play(std::vector<Action> const& row, bool training, TableOf const& table_of,
+                   int stride = 1) {
+    this->begin(training);
+    for (Action const& action : row) {
+      if (action.kind <= ActionKind::receive_backward && action.index % stride == 0 &&
+          fault_.empty()) {
+        this->begin(action, table_of(action.index));
+        play();
+      }
+    }
+    return fault_;
+  }
+
+ private:
+  using Base::action_;
+  using Base::await;
+  using Base::fault_;
+  using Base::graph_;
+  using Base::memory_;
+  using Base::names_;
+  using Base::needs;
+  using Base::operands;
+  using Base::read;
+  using Base::read_inputs;
+  using Base::read_value;
+  using Base::saved;
+  using Base::send;
+  using Base::table_;
+  using Base::tables_;
+  using Base::task_;
+  using Base::whole;
+  using Base::write;
+
+  void play() {
+    switch (action_.kind) {
+      case ActionKind::forward:
+        await(ActionKind::forward);
+        each([&](int n) { forward(n); });
+        each([&](int n) { read_result(n); });
+        break;
+      case ActionKind::send_forward:
+        each([&](int n) { send_value(n); });
+        break;
+      case ActionKind::receive_forward:
+        await(ActionKind::receive_forward);
+        each([&](int n) { receive_value(n); });
+        break;
+      case ActionKind::send_backward:
+        each([&](int n) { send_gradients(n); });
+        break;
+      case ActionKind::receive_backward:
+        each([&](int n) { receive_gradients(n); });
+        break;
+      case ActionKind::weight_gradient:
+        each_back([&](int n) { weight_gradient(n); });
+        break;
+      default:
+        await(ActionKind::backward);
+        each([&](int n) { write_loss_gradient(n); });
+        backward();
+    }
+  }
+
+  // The nodes of the action's stage.
+  template <class F>
+  void each(F const& f) {
+    for (StageLife const& stage : task_.stages) {
+      for (int n = stage.first; n < stage.last; ++n) {
+        if (graph_.node[n].stage == action_.stage) {
+          f(n);
+        }
+      }
+    }
+  }
+  template <class F>
+  void each_back(F const& f) {
+    std::vector<int> nodes;
+    each([&](int n) { nodes.push_back(n); });
+    for (std::size_t i = nodes.size(); i-- > 0;) {
+      f(nodes[i]);
+    }
+  }
+
+  void send_value(int n) {
+    if (graph_.node[n].kind != NodeKind::send) {
+      return;
+    }
+    int const source = graph_.source[graph_.node[n].first_edge];
+    if (T const* const from = operands(n).x[0]; from != nullptr) {
+      read_value(from, source);
+      send(from, source, n, names_.value(source));
+    }
+  }
+  void receive_value(int n) {
+    if (graph_.node[n].kind == NodeKind::receive) {
+      write(whole(operands(n).y, n), names_.value(n));
+    }
+  }
+  void send_gradients(int n) {
+    for (int r = 0; r < outgoing(n); ++r) {
+      read(whole(tables_.outgoing(n, r), n), names_.outgoing(n, r));
+      send(tables_.outgoing(n, r), n, n, names_.outgoing(n, r));
+    }
+  }
+  // What was sent has arrived, or there were no gradient of it.
+  void receive_gradients(int n) {
+    Node const& node = graph_.node[n];
+    if (node.kind == NodeKind::send && node.needs_gradient) {
+      memory_.sent(n, action_.index);
+    }
+    for (int i = 0; node.kind == NodeKind::send && node.needs_gradient && i < node.edges; ++i) {
+      int const e = node.first_edge + i;
+      write(whole(operands(n).dx[i], graph_.source[e]), names_.edge_gradient(e));
+    }
+  }
+  // Gradients of a received node that are sent.
+  [[nodiscard]] int outgoing(int n) const {
+    Node const& node = graph_.node[n];
+    bool const sends = node.kind == NodeKind::receive && node.needs_gradient;
+    return !sends ? 0 : task_.apart ? static_cast<int>(names_.readers(n).size()) : 1;
+  }
+
+  void forward(int n) {
+    if (!graph_.node[n].computes()) {
+      return;
+    }
+    read_inputs(n);
+    if (names_.is_continued_by(n)) {
+      read(whole(operands(n).y, n), names_.value(n));
+    }
+    write(whole(operands(n).y, n), names_.value(n));
+    if (needs(n).saved_bytes > 0) {
+      write(saved(n), names_.saved(n));
+    }
+    if (!needs(n).in_place) {
+      read_inputs(n);  // y overlaps no x
+    }
+  }
+  void read_result(int n) {
+    if (n == graph_.result) {
+      read_value(table_->output, n);
+    }
+  }
+  void write_loss_gradient(int n) {
+    if (n == graph_.result && graph_.node[n].needs_gradient) {
+      read_result(n);
+      write(whole(table_->loss_gradient, n), names_.node_gradient(n));
+    }
+  }
+
+  // What is computed again runs forward before it goes back.
+  void backward() {
+    bool goes_back = false;
+    each([&](int n) { goes_back = goes_back || graph_.node[n].needs_gradient; });
+    int again = -1;
+    each_back([&](int n) {
+      if (int const own = task_.segment != nullptr ? task_.segment[n] : -1;
+          goes_back && own >= 0 && own != again) {
+        again = own;
+        each([&](int other) {
+          if (task_.segment[other] == own) {
+            forward(other);
+          }
+        });
+      }
+      input_gradient(n);
+      if (action_.kind == ActionKind::backward) {
+        weight_gradient(n);
+      }
+    });
+  }
+
+  void input_gradient(int n) {
+    Node const& node = graph_.node[n];
+    if (!node.needs_gradient) {
+      return;
+    }
+    add_gradients(n);
+    bool wanted = false;
+    for (int i = 0; i < node.edges; ++i) {
+      wanted = wanted || graph_.node[graph_.source[node.first_edge + i]].needs_gradient;
+    }
+    if (!wanted || !node.computes() || names_.passes_on(node)) {
+      return;
+    }
+    read_for_backward(n);
+    for (int i = 0; i < node.edges; ++i) {
+      int const e = node.first_edge + i;
+      if (operands(n).dx[i] != nullptr || graph_.node[graph_.source[e]].needs_gradient) {
+        write(whole(operands(n).dx[i], graph_.source[e]), names_.edge_gradient(e));
+      }
+    }
+    if (!needs(n).in_place) {
+      read_for_backward(n);  // dx overlaps nothing of it
+    }
+  }
+  void weight_gradient(int n) {
+    Node const& node = graph_.node[n];
+    if (node.needs_gradient && node.computes() && node.parameters > 0 && !node.frozen) {
+      read_for_backward(n);
+    }
+  }
+  void read_for_backward(int n) {
+    read(whole(operands(n).dy, n), names_.node_gradient(n));
+    if (needs(n).input) {
+      read_inputs(n);
+    }
+    if (needs(n).output) {
+      read_value(operands(n).y, n);
+    }
+    if (needs(n).saved_bytes > 0) {
+      read(saved(n), names_.saved(n));
+    }
+  }
+
+  // The gradient of a node's output from those that its readers gave it.
+  void add_gradients(int n) {
+    std::vector<int> const& edges = names_.readers(n);
+    auto const read_summand = [&](std::size_t r) {
+      read(whole(table_->forks[table_->first_fork[n] + r], n), names_.edge_gradient(edges[r]));
+    };
+    bool const sends = graph_.node[n].kind == NodeKind::receive;
+    bool const copies = sends && (task_.apart || edges.size() == 1);
+    for (std::size_t r = 0; r < edges.size(); ++r) {
+      read_summand(r);
+      if (copies) {
+        write_outgoing(n, static_cast<int>(r));
+      }
+    }
+    if (!copies && edges.size() > 1) {
+      sends ? write_outgoing(n, 0) : write(whole(table_->gradient[n], n), names_.node_gradient(n));
+      for (std::size_t r = 0; r < edges.size(); ++r) {
+        read_summand(r);  // the sum overlaps no summand
+      }
+    }
+  }
+  void write_outgoing(int n, int reader) {
+    write(whole(tables_.outgoing(n, reader), n), names_.outgoing(n, reader));
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/prepare/rank_plan.hpp
+
+/// @file
+/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
+
+// ---- tandem/engine/prepare/gradient_lives.hpp
+
+/// @file
+/// held_gradients: of how many microbatches a device must hold the gradients of activations at
+/// once, if its row does more than one backward pass after another.
+
+// ---- tandem/schedule/table/action_table.hpp
+
+/// @file
+/// ActionTable: the rows of all devices of a model replica, as a constexpr value or, as
+/// std::vector<std::vector<Action>>, one that was read from a file.
+
+namespace tandem {
+
+/// Rows of at most @p Length actions, one a device.
+template <int Devices, int Length>
+struct ActionTable {
+  static constexpr int devices = Devices;
+  int length[Devices] = {};
+  Action action[Devices][Length > 0 ? Length : 1] = {};
+
+  constexpr void add(int device, Action a) { action[device][length[device]++] = a; }
+};
+
+/// What an algorithm reads of either form.
+struct ActionSpan {
+  Action const* data = nullptr;
+  int size = 0;
+
+  constexpr Action const& operator[](int i) const { return data[i]; }
+  [[nodiscard]] constexpr Action const* begin() const { return data; }
+  [[nodiscard]] constexpr Action const* end() const { return data + size; }
+};
+
+template <int Devices, int Length>
+constexpr ActionSpan row_of(ActionTable<Devices, Length> const& table, int device) {
+  return {table.action[device], table.length[device]};
+}
+template <int Devices, int Length>
+constexpr int devices_of(ActionTable<Devices, Length> const&) {
+  return Devices;
+}
+
+using ActionRows = std::vector<std::vector<Action>>;
+
+inline ActionSpan row_of(ActionRows const& table, int device) {
+  auto const& row = table[static_cast<std::size_t>(device)];
+  return {row.data(), static_cast<int>(row.size())};
+}
+inline int devices_of(ActionRows const& table) { return static_cast<int>(table.size()); }
+
+template <int Devices, int Length>
+ActionRows rows_of(ActionTable<Devices, Length> const& table) {
+  ActionRows rows;
+  for (int device = 0; device < Devices; ++device) {
+    ActionSpan const row = row_of(table, device);
+    rows.emplace_back(row.begin(), row.end());
+  }
+  return rows;
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/table/stage_map_view.hpp
+
+/// @file
+/// StageMapView: what an algorithm reads of a StageMap, or of one that was made at run time.
+///
+/// A view keeps pointers: the map must live as long as it.
+
+// ---- tandem/schedule/table/stage_map.hpp
+
+/// @file
+/// StageMap: which device of a model replica has which stage, and between which stages tensors go.
+
+namespace tandem {
+
+/// Outputs of stage `from` are inputs of stage `to`. If both are on one device nothing is sent;
+/// else one message a microbatch goes over `link`, and its gradient comes back over the same one.
+/// Messages of a link and a direction arrive in the order in which they were sent.
+struct StageEdge {
+  std::int16_t from = 0;
+  std::int16_t to = 0;
+  std::int16_t link = 0;
+};
+
+/// The stages of one replica of a model. Every edge leads from a lower stage to a higher one.
+///
+/// A stage's copies (Chimera has two, in opposite directions) are stages of their own: with
+/// `copies` of `parts` stages each, stage c * parts + k is copy c of part k. Copy c trains on the
+/// c-th of `copies` equal runs of the replica's microbatches.
+/// @tparam Stages, Edges  of all copies
+template <int Stages, int Edges>
+struct StageMap {
+  static constexpr int stages = Stages;
+  static constexpr int edges = Edges;
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::int16_t device[Stages] = {};
+  StageEdge edge[Edges > 0 ? Edges : 1] = {};
+
+  [[nodiscard]] constexpr int parts() const { return Stages / copies; }
+};
+
+/// `Devices * Chunks` stages in a chain, stage k on device k modulo Devices.
+template <int Devices, int Chunks = 1>
+constexpr auto chain_map() {
+  constexpr int stages = Devices * Chunks;
+  StageMap<stages, stages - 1> map{.devices = Devices};
+  for (int s = 0; s < stages; ++s) {
+    map.device[s] = static_cast<std::int16_t>(s % Devices);
+    if (s > 0) {
+      map.edge[s - 1] = {static_cast<std::int16_t>(s - 1), static_cast<std::int16_t>(s),
+                         static_cast<std::int16_t>(s - 1)};
+    }
+  }
+  map.links = stages - 1;
+  return map;
+}
+
+/// Two chains in opposite directions: stage k on device k, its copy on device Devices - 1 - k.
+template <int Devices>
+constexpr auto bidirectional_map() {
+  StageMap<2 * Devices, 2 * (Devices - 1)> map{.devices = Devices, .copies = 2};
+  for (int s = 0; s < Devices; ++s) {
+    map.device[s] = static_cast<std::int16_t>(s);
+    map.device[Devices + s] = static_cast<std::int16_t>(Devices - 1 - s);
+  }
+  for (int copy = 0; copy < 2; ++copy) {
+    for (int s = 1; s < Devices; ++s) {
+      int const to = copy * Devices + s;
+      map.edge[map.links] = {static_cast<std::int16_t>(to - 1), static_cast<std::int16_t>(to),
+                             static_cast<std::int16_t>(map.links)};
+      ++map.links;
+    }
+  }
+  return map;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+struct StageMapView {
+  int stages = 0;
+  int edges = 0;
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::int16_t const* device = nullptr;  ///< of each stage
+  StageEdge const* edge = nullptr;
+
+  constexpr StageMapView() = default;
+
+  template <int Stages, int Edges>
+  constexpr StageMapView(StageMap<Stages, Edges> const& map)
+      : stages{Stages},
+        edges{Edges},
+        devices{map.devices},
+        copies{map.copies},
+        links{map.links},
+        device{map.device},
+        edge{map.edge} {}
+
+  [[nodiscard]] constexpr int parts() const { return stages / copies; }
+
+  /// Whether messages go over this edge: its stages are on two devices.
+  [[nodiscard]] constexpr bool crosses(int e) const {
+    return device[edge[e].from] != device[edge[e].to];
+  }
+
+  /// The first of the replica's microbatches that a stage's copy trains on.
+  [[nodiscard]] constexpr int first_microbatch(int stage, int microbatches) const {
+    return stage / parts() * (microbatches / copies);
+  }
+};
+
+/// A StageMap whose size is known at run time only.
+struct RuntimeMap {
+  int devices = 1;
+  int copies = 1;
+  int links = 0;
+  std::vector<std::int16_t> device;
+  std::vector<StageEdge> edge;
+
+  RuntimeMap() = default;
+
+  template <int Stages, int Edges>
+  explicit RuntimeMap(StageMap<Stages, Edges> const& map)
+      : devices{map.devices},
+        copies{map.copies},
+        links{map.links},
+        device(map.device, map.device + Stages),
+        edge(map.edge, map.edge + Edges) {}
+
+  operator StageMapView() const {
+    StageMapView view;
+    view.stages = static_cast<int>(device.size());
+    view.edges = static_cast<int>(edge.size());
+    view.devices = devices;
+    view.copies = copies;
+    view.links = links;
+    view.device = device.data();
+    view.edge = edge.data();
+    return view;
+  }
+};
+
+/// Whether stages are on devices that exist, edges lead upwards inside a copy, and all edges of a
+/// link lead from one device to one other.
+constexpr bool is_sound(StageMapView const& map) {
+  constexpr int most = 32'767;  // stages, devices and links have numbers of 16 bits
+  if (map.stages < 1 || map.devices < 1 || map.copies < 1 || map.stages % map.copies != 0 ||
+      map.links < 0 || map.stages > most + 1 || map.devices > most + 1 || map.links > most + 1) {
+    return false;
+  }
+  for (int s = 0; s < map.stages; ++s) {
+    if (map.device[s] < 0 || map.device[s] >= map.devices) {
+      return false;
+    }
+  }
+  detail::Scratch<int> ends_of_link{map.links, -1};
+  for (int e = 0; e < map.edges; ++e) {
+    StageEdge const edge = map.edge[e];
+    if (edge.from < 0 || edge.from >= edge.to || edge.to >= map.stages ||
+        edge.from / map.parts() != edge.to / map.parts()) {
+      return false;
+    }
+    if (!map.crosses(e)) {
+      continue;
+    }
+    if (edge.link < 0 || edge.link >= map.links) {
+      return false;
+    }
+    int const ends = map.device[edge.from] * map.devices + map.device[edge.to];
+    if (ends_of_link[edge.link] >= 0 && ends_of_link[edge.link] != ends) {
+      return false;
+    }
+    ends_of_link[edge.link] = ends;
+  }
+  return true;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/cut/local_stage.hpp
+
+/// @file
+/// LocalStages: which nodes of a device's graph each of its stages has.
+
+namespace tandem {
+
+/// One of a device's stages: nodes [first, last) of its graph.
+struct LocalStage {
+  int id = 0;  ///< in the StageMap
+  int first = 0;
+  int last = 0;
+  int copy = 0;                 ///< which of the model's copies it is part of
+  int part = 0;                 ///< which part of the model it is
+  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
+  bool has_input = false;       ///< it reads the network's input
+  bool has_result = false;      ///< it gives the network's output
+};
+
+/// The stages of a device, in the order of its graph.
+template <int Count>
+struct LocalStages {
+  static constexpr int count = Count;
+  LocalStage stage[Count] = {};
+};
+
+/// Which of a device's stages has this number in the StageMap.
+template <int Count>
+constexpr int local_stage(LocalStages<Count> const& stages, int id) {
+  int local = 0;
+  while (stages.stage[local].id != id) {
+    ++local;
+  }
+  return local;
+}
+
+/// Whether a device has two copies of a part of the model, as the one in the middle may.
+template <int Count>
+constexpr bool has_twins(LocalStages<Count> const& stages) {
+  bool has = false;
+  for (int s = 1; s < Count; ++s) {
+    has = has || stages.stage[s].part == stages.stage[s - 1].part;
+  }
+  return has;
+}
+
+namespace detail {
+
+template <GraphSize Size>
+constexpr int count_stages(Graph<Size> const& graph) {
+  int count = 1;
+  for (int n = 1; n < Size.nodes; ++n) {
+    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size>
+constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
+  LocalStages<Count> stages;
+  int next = 0;
+  for (int n = 0; n < Size.nodes; ++n) {
+    int const id = graph.node[n].stage;
+    if (n == 0 || id != graph.node[n - 1].stage) {
+      stages.stage[next++] = {
+          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
+    }
+    LocalStage& stage = stages.stage[next - 1];
+    stage.last = n + 1;
+    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
+    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
+    stage.has_result = stage.has_result || n == graph.result;
+  }
+  return stages;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Follows a row. Stages between which gradients stay on the device make a group; a group's
+/// gradients of a microbatch live from the first arrival, or pass, to the last pass.
+template <class = void>
+class GradientLives {
+ public:
+  GradientLives(StageMapView const& map, std::span<LocalStage const> stages, int microbatches)
+      : stages_{stages} {
+    for (LocalStage const& stage : stages) {
+      group_.push_back(group_.size());
+      retired_.push_back(map.first_microbatch(stage.id, microbatches));
+      begun_.push_back(retired_.back() - 1);
+      last_stage_.push_back(0);
+    }
+    for (int e = 0; e < map.edges; ++e) {
+      std::size_t const from = local(map.edge[e].from);
+      std::size_t const to = local(map.edge[e].to);
+      if (from < stages.size() && to < stages.size()) {
+        std::replace(group_.begin(), group_.end(), std::size_t{group_[to]},
+                     std::size_t{group_[from]});
+      }
+    }
+  }
+
+  void follow(Action action) {
+    std::size_t const stage = local(action.stage);
+    switch (action.kind) {
+      case ActionKind::forward:
+        meet_ = meet_ || any_but(group_.size());  // values share memory with gradients
+        break;
+      case ActionKind::receive_backward:
+      case ActionKind::input_gradient:
+        begin(stage, action.index);
+        break;
+      case ActionKind::backward:
+        begin(stage, action.index);
+        retired_[stage] = action.index + 1;
+        break;
+      case ActionKind::weight_gradient:
+        retired_[stage] = action.index + 1;
+        break;
+      default:
+        break;
+    }
+  }
+
+  /// 0 where the gradients of one pass are gone when those of the next come.
+  [[nodiscard]] int held() const { return meet_ ? most_ : 0; }
+
+ private:
+  [[nodiscard]] std::size_t local(int id) const {
+    std::size_t stage = 0;
+    while (stage < stages_.size() && stages_[stage].id != id) {
+      ++stage;
+    }
+    return stage;
+  }
+
+  // The first microbatch of a group that is not over.
+  [[nodiscard]] int oldest(std::size_t group) const {
+    int first = -1;
+    for (std::size_t s = 0; s < group_.size(); ++s) {
+      first = group_[s] == group && (first < 0 || retired_[s] < first) ? retired_[s] : first;
+    }
+    return first;
+  }
+
+  // Whether gradients of other groups than @p own live.
+  [[nodiscard]] bool any_but(std::size_t own) const {
+    return std::any_of(group_.begin(), group_.end(), [&](std::size_t group) {
+      return group != own && begun_[group] >= oldest(group);
+    });
+  }
+
+  void begin(std::size_t stage, int microbatch) {
+    std::size_t const own = group_[stage];
+    bool const again = begun_[own] == microbatch;
+    meet_ = meet_ || any_but(own) || oldest(own) < microbatch || begun_[own] > microbatch ||
+            (again && stage > last_stage_[own]);  // memory is shared in the order of the graph
+    begun_[own] = std::max(begun_[own], microbatch);
+    last_stage_[own] = stage;
+    most_ = std::max(most_, begun_[own] - oldest(own) + 1);
+  }
+
+  std::span<LocalStage const> stages_;
+  std::vector<std::size_t> group_;       // of a stage
+  std::vector<int> retired_;             // of a stage: the next microbatch to end
+  std::vector<int> begun_;               // of a group: the last microbatch that has begun
+  std::vector<std::size_t> last_stage_;  // of a group: that was at work
+  bool meet_ = false;
+  int most_ = 0;
+};
+
+}  // namespace detail
+
+/// More than deferred_microbatches() only of rows that a program brings: where another pass stands
+/// between a gradient's arrival and its own, or between those of two stages of the device.
+template <class = void>
+int held_gradients(ActionSpan row, StageMapView const& map, std::span<LocalStage const> stages,
+                   int microbatches) {
+  detail::GradientLives<> lives{map, stages, microbatches};
+  for (int i = 0; i < row.size; ++i) {
+    lives.follow(row[i]);
+  }
+  return lives.held();
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/rules/averaging.hpp
+
+/// @file
+/// How two models that are trained at once are kept together: averaging rules as types, and
+/// Averaging, the value that they are lowered to.
+///
+/// x and y are the two models' weights, g_x and g_y the mean gradients over their halves of the
+/// batch. Where rules differ in what they give: docs/strategies.md.
+
+namespace tandem {
+
+/// What is averaged.
+enum class Averaged : std::uint8_t { gradients, weights, weights_and_state };
+
+/// Which of two models, where a strategy trains two.
+enum class WhichModel : std::uint8_t { average, first, second };
+
+/// A rule, lowered.
+struct Averaging {
+  Averaged what = Averaged::gradients;
+  int period = 1;  ///< in steps
+  bool overlapped = false;
+
+  /// Whether the two models have updates, and so weights, of their own.
+  [[nodiscard]] constexpr bool keeps_two() const { return what != Averaged::gradients; }
+  /// Whether they are the same, weights and optimizer state, at the end of every step.
+  [[nodiscard]] constexpr bool ends_equal() const {
+    return what == Averaged::gradients ||
+           (what == Averaged::weights_and_state && period == 1 && !overlapped);
+  }
+  /// Whether they may differ between steps, so that what goes to the other one has memory of its
+  /// own.
+  [[nodiscard]] constexpr bool has_buffer() const {
+    return keeps_two() && (period > 1 || overlapped);
+  }
+  /// Whether an average is taken in step @p step: at its end, or if overlapped at its beginning.
+  [[nodiscard]] constexpr bool takes_place(std::int64_t step) const {
+    return keeps_two() && (step + (overlapped ? 0 : 1)) % period == 0;
+  }
+
+  friend constexpr bool operator==(Averaging const&, Averaging const&) = default;
+};
+
+namespace detail {
+
+template <int Period>
+struct PeriodIsSound {
+  static constexpr bool value = true;
+  static_assert(Period >= 1,
+                "AverageWeights<Period>, AverageWeightsAndState<Period>: give a positive number of "
+                "steps");
+};
+
+}  // namespace detail
+
+/// Both models take the gradient of the whole batch, every step: synchronous training.
+struct AverageGradients {
+  static constexpr Averaging averaging{};
+};
+
+/// Each model takes its own gradient, with an optimizer state of its own; every Period steps both
+/// take (x + y) / 2, running statistics included. (Local SGD with two workers.)
+///
+/// With Period 1 and any SGD, momentum included, the weights are those of synchronous training on
+/// the whole batch, since the update is linear: the mean of the two momenta is its momentum. With
+/// Adam, or another Period, they are not.
+template <int Period = 1>
+struct AverageWeights {
+  static constexpr Averaging averaging{.what = Averaged::weights, .period = Period};
+  static_assert(detail::PeriodIsSound<Period>::value);
+};
+
+/// The same of every optimizer state, too: with SGD and Period 1 synchronous training, momentum
+/// included.
+template <int Period = 1>
+struct AverageWeightsAndState {
+  static constexpr Averaging averaging{.what = Averaged::weights_and_state, .period = Period};
+  static_assert(detail::PeriodIsSound<Period>::value);
+};
+
+/// A rule.
+template <class R>
+concept AveragingRule = requires {
+  { R::averaging } -> std::convertible_to<Averaging>;
+};
+
+namespace detail {
+
+template <class Rule>
+struct OverlappedIsSound {
+  static constexpr bool value = true;
+  static_assert(AveragingRule<Rule>,
+                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
+};
+template <AveragingRule Rule>
+struct OverlappedIsSound<Rule> {
+  static constexpr bool value = true;
+  static_assert(Rule::averaging.keeps_two() && !Rule::averaging.overlapped,
+                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
+};
+
+template <class Rule>
+constexpr Averaging overlapped() {
+  Averaging averaging{};
+  if constexpr (AveragingRule<Rule>) {
+    averaging = Rule::averaging;
+    averaging.overlapped = true;
+  }
+  return averaging;
+}
+
+}  // namespace detail
+
+/// The average of step t is taken at step t + 1, and exchanged while that computes:
+/// x <- update((x + y) / 2, g_x(x)). Hides the exchange; the gradient is of weights that were not
+/// averaged yet. Source: Wang et al. 2020, Overlap Local-SGD, without its anchor.
+template <class Rule>
+struct Overlapped {
+  static constexpr Averaging averaging = detail::overlapped<Rule>();
+  static_assert(detail::OverlappedIsSound<Rule>::value);
+};
+
+}  // namespace tandem
+
 // ---- tandem/schedule/table/complete_row.hpp
 
 /// @file
@@ -9211,7 +8007,8 @@ struct ActionCosts {
   Ticks weight_gradient = 1;
   Ticks transfer = 0;   ///< from a send until its message is there; messages do not delay others
   Ticks backward = -1;  ///< of both gradients in one pass; below 0: the sum of the two
-  Ticks update = 0;     ///< of U, and of X
+  Ticks update = 0;     ///< of U
+  Ticks exchange = -1;  ///< of X; below 0: as U
   Ticks sum = 0;        ///< of each action of a sum, once all its devices are there
   ActionCosts const* of_stage = nullptr;  ///< if not null: the passes of each stage, one by one
 
@@ -9229,8 +8026,9 @@ struct ActionCosts {
       case ActionKind::weight_gradient:
         return weight_gradient;
       case ActionKind::update:
-      case ActionKind::exchange:
         return update;
+      case ActionKind::exchange:
+        return exchange < 0 ? update : exchange;
       case ActionKind::reduce_gradient:
       case ActionKind::begin_loss:
       case ActionKind::await_loss:
@@ -10345,22 +9143,33 @@ struct RankPlanTask {
   RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 };
 
+namespace detail {
+
+template <class Whole>
+decltype(RankPlanTask::order) order_of() {
+  return nullptr;
+}
+template <class Whole>
+  requires(Whole::map.copies > 1)
+decltype(RankPlanTask::order) order_of() {
+  return row_order<std::conditional_t<(Whole::map.copies > 1), ActionRows, void>>;
+}
+
+}  // namespace detail
+
 /// That of device @p Program::device. Code that runs once takes such values and not the type, or
 /// each device of each strategy would be compiled for itself.
 template <class Program>
 RankPlanTask rank_plan_task() {
   using Whole = typename Program::Program;
-  RankPlanTask task{.map = Whole::map,
-                    .device = Program::device,
-                    .replicas = Whole::batching.replicas,
-                    .averaging = Whole::averaging,
-                    .stages = Program::stages.stage,
-                    .bucket_stage = {Program::layout.bucket_stage,
-                                     static_cast<std::size_t>(Program::layout.buckets)}};
-  if constexpr (Whole::map.copies > 1) {
-    task.order = row_order<std::conditional_t<(Whole::map.copies > 1), ActionRows, void>>;
-  }
-  return task;
+  return {.map = Whole::map,
+          .device = Program::device,
+          .replicas = Whole::batching.replicas,
+          .averaging = Whole::averaging,
+          .stages = Program::stages.stage,
+          .bucket_stage = {Program::layout.bucket_stage,
+                           static_cast<std::size_t>(Program::layout.buckets)},
+          .order = detail::order_of<Whole>()};
 }
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
@@ -10415,14 +9224,1616 @@ RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
   return plan;
 }
 
+/// The same of device @p Program::device.
+/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
+template <class Program>
+RankPlan make_rank_plan(ActionRows const* imported, int microbatches) {
+  using Whole = typename Program::Program;
+  return make_rank_plan(rank_plan_task<Program>(),
+                        imported != nullptr ? *imported : rows_of(Whole::table),
+                        batching_with<Whole>(microbatches));
+}
+
 /// The same for a device of an asynchronous pipeline.
 ///
 /// No rows, since the device never comes to the end of one: each_action() says what it does next.
 template <class Program>
-RankPlan make_asynchronous_plan(Batching const& batching) {
+RankPlan make_asynchronous_plan(int microbatches) {
   LocalStage const& stage = Program::stages.stage[0];
-  return {.batching = batching,
+  return {.batching = batching_with<typename Program::Program>(microbatches),
           .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One row, with samples in all microbatches and in every other one.
+/// @param table_of  table_of(m): the number of microbatch m's table
+/// @return true
+/// @throws ContractError  the first fault
+template <class T, class P, class TableOf>
+bool plays_row(MemoryCheck<T, P>& check, std::vector<Action> const& row, bool training,
+               TableOf const& table_of) {
+  for (int const stride : {1, 2}) {
+    if (std::string const fault = check.play(row, training, table_of, stride); !fault.empty()) {
+      throw ContractError{fault};
+    }
+  }
+  return true;
+}
+
+/// A device's rows of training and of evaluation.
+template <class T, class P>
+bool plays_rows(MemoryCheck<T, P> check, RankPlan const& plan) {
+  auto const same = [](int m) { return m; };
+  return plays_row(check, plan.training, true, same) && plays_row(check, plan.forward, false, same);
+}
+
+/// Of a device of an asynchronous pipeline: some rounds, and an evaluation, all of which has one
+/// table.
+template <class Program, class T, class P>
+bool plays_rounds(MemoryCheck<T, P> check) {
+  std::vector<Action> const row =
+      rows_of(Program::Program::table)[static_cast<std::size_t>(Program::device)];
+  std::vector<Action> forward;
+  for (Action const& action : row) {
+    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+        action.kind == ActionKind::receive_forward) {
+      forward.push_back(action);
+    }
+  }
+  return plays_row(check, row, true, [](int g) { return g % Program::places.tables(); }) &&
+         plays_row(check, forward, false, [](int) { return 0; });
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/microbatch_passes.hpp
+
+/// @file
+/// MicrobatchPasses: what is done to one microbatch of a step at one stage of a rank.
+
+// ---- tandem/engine/rank/rank_parts.hpp
+
+/// @file
+/// RankParts: what a rank is composed of, whichever way it goes through its actions.
+
+// ---- tandem/core/mesh.hpp
+
+/// @file
+/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
+///
+/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
+/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
+
+namespace tandem {
+
+/// What ranks may differ in.
+enum class Axis : std::uint8_t {
+  data,   ///< replicas of the model, each with its share of the batch
+  model,  ///< devices of a replica, each with its parts of the model
+  tensor  ///< slices of a part's layers; no strategy has this axis yet
+};
+inline constexpr int axis_count = 3;
+inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
+
+/// Where a rank is. 0 along an axis that its mesh does not have.
+struct Coordinates {
+  int data = 0;
+  int model = 0;
+  int tensor = 0;
+
+  [[nodiscard]] constexpr int& operator[](Axis axis) {
+    return axis == Axis::data ? data : axis == Axis::model ? model : tensor;
+  }
+  [[nodiscard]] constexpr int operator[](Axis axis) const { return Coordinates{*this}[axis]; }
+
+  friend constexpr bool operator==(Coordinates const&, Coordinates const&) = default;
+};
+
+/// The ranks that differ in one coordinate only, in its order: first, first + stride, …
+struct MeshGroup {
+  int first = 0;
+  int stride = 1;
+  int count = 1;
+
+  [[nodiscard]] constexpr int operator[](int at) const { return first + at * stride; }
+
+  friend constexpr bool operator==(MeshGroup const&, MeshGroup const&) = default;
+};
+
+/// Ranks 0 to size() - 1 as a grid. Meshes multiply as the parts of a Hybrid do, the first slowest:
+///
+///   Mesh{Axis::data, 2} * Mesh{Axis::model, 3}
+///
+///   rank 0 | data 0, model 0    rank 3 | data 1, model 0
+///   rank 1 | data 0, model 1    rank 4 | data 1, model 1
+///   rank 2 | data 0, model 2    rank 5 | data 1, model 2
+///
+/// Along `model` it has two groups, {0, 1, 2} and {3, 4, 5}; along `data` three, {0, 3}, {1, 4} and
+/// {2, 5}. An axis that is not there has extent 1, and each rank is a group of its own along it.
+class Mesh {
+ public:
+  /// One rank.
+  constexpr Mesh() = default;
+
+  /// @p extent ranks along one axis.
+  /// @throws ContractError  less than one
+  constexpr Mesh(Axis axis, int extent) {
+    expects(extent >= 1, "Mesh{axis, extent}: there is no rank along the axis; give 1 or more");
+    extent_[index(axis)] = extent;
+  }
+
+  /// @p inner in the place of each rank of @p outer. An axis of both has both extents multiplied.
+  /// @throws ContractError  an axis would be in two places, or there are too many ranks
+  friend constexpr Mesh operator*(Mesh const& outer, Mesh const& inner) {
+    expects(outer.size() <= std::numeric_limits<int>::max() / inner.size(),
+            "Mesh * Mesh: there are more ranks than an int can count; give smaller extents");
+    Mesh product;
+    for (Axis const axis : all_axes) {
+      int const a = index(axis);
+      expects(outer.extent_[a] == 1 || inner.extent_[a] == 1 ||
+                  (outer.is_fastest(axis) && inner.is_slowest(axis)),
+              "Mesh * Mesh: both have one axis and there is another between, but an axis stands in "
+              "one place; give its whole extent on one side");
+      product.extent_[a] = outer.extent_[a] * inner.extent_[a];
+      product.stride_[a] = product.extent_[a] == 1 ? 1
+                           : inner.extent_[a] > 1  ? inner.stride_[a]
+                                                   : outer.stride_[a] * inner.size();
+    }
+    return product;
+  }
+
+  /// Ranks.
+  [[nodiscard]] constexpr int size() const {
+    int ranks = 1;
+    for (int const extent : extent_) {
+      ranks *= extent;
+    }
+    return ranks;
+  }
+  /// Ranks of a group along @p axis.
+  [[nodiscard]] constexpr int extent(Axis axis) const { return extent_[index(axis)]; }
+  /// Groups along @p axis.
+  [[nodiscard]] constexpr int groups(Axis axis) const { return size() / extent(axis); }
+
+  [[nodiscard]] constexpr int coordinate(int rank, Axis axis) const {
+    check(rank);
+    return rank / stride(axis) % extent(axis);
+  }
+  [[nodiscard]] constexpr Coordinates coordinates(int rank) const {
+    Coordinates at;
+    for (Axis const axis : all_axes) {
+      at[axis] = coordinate(rank, axis);
+    }
+    return at;
+  }
+  /// @throws ContractError  no rank is there
+  [[nodiscard]] constexpr int rank(Coordinates const& at) const {
+    int rank = 0;
+    for (Axis const axis : all_axes) {
+      expects(at[axis] >= 0 && at[axis] < extent(axis),
+              "mesh.rank(coordinates): no rank is there; along each axis they are from 0 to its "
+              "extent - 1");
+      rank += at[axis] * stride(axis);
+    }
+    return rank;
+  }
+
+  /// The number among groups() of the group along @p axis that @p rank is in. Groups are numbered
+  /// in the order of their first ranks.
+  [[nodiscard]] constexpr int group_of(int rank, Axis axis) const {
+    check(rank);
+    int const stride = this->stride(axis);
+    return rank / (stride * extent(axis)) * stride + rank % stride;
+  }
+  /// The ranks of group number @p number along @p axis.
+  /// @throws ContractError  there is no such group
+  [[nodiscard]] constexpr MeshGroup group(int number, Axis axis) const {
+    expects(number >= 0 && number < groups(axis),
+            "mesh.group(number, axis): there is no such group; they are numbered from 0 to "
+            "mesh.groups(axis) - 1");
+    int const stride = this->stride(axis);
+    return {.first = number / stride * stride * extent(axis) + number % stride,
+            .stride = stride,
+            .count = extent(axis)};
+  }
+  /// The ranks that differ from @p rank along @p axis only, itself among them.
+  [[nodiscard]] constexpr MeshGroup along(Axis axis, int rank) const {
+    return group(group_of(rank, axis), axis);
+  }
+  /// Whether @p rank is the first of its group along @p axis.
+  [[nodiscard]] constexpr bool leads(int rank, Axis axis) const {
+    return coordinate(rank, axis) == 0;
+  }
+
+  /// Whether each group along @p axis is among the ranks [@p first, @p first + @p count), or has
+  /// none of them.
+  [[nodiscard]] constexpr bool has_whole_groups(Axis axis, int first, int count) const {
+    for (int rank = first; rank < first + count; ++rank) {
+      MeshGroup const group = along(axis, rank);
+      if (group[0] < first || group[group.count - 1] >= first + count) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  friend constexpr bool operator==(Mesh const&, Mesh const&) = default;
+
+ private:
+  static constexpr int index(Axis axis) { return static_cast<int>(axis); }
+
+  // From a rank to the next of its group.
+  [[nodiscard]] constexpr int stride(Axis axis) const { return stride_[index(axis)]; }
+  [[nodiscard]] constexpr bool is_fastest(Axis axis) const { return stride(axis) == 1; }
+  [[nodiscard]] constexpr bool is_slowest(Axis axis) const {
+    return stride(axis) * extent(axis) == size();
+  }
+  constexpr void check(int rank) const {
+    expects(rank >= 0 && rank < size(),
+            "mesh: there is no such rank; they are numbered from 0 to mesh.size() - 1");
+  }
+
+  int extent_[axis_count] = {1, 1, 1};
+  int stride_[axis_count] = {1, 1, 1};  // 1 along an axis that is not there
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/gradient_reduction.hpp
+
+/// @file
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
+
+// ---- tandem/engine/links/bucket_sums.hpp
+
+/// @file
+/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
+/// order or in a fixed one. Each of these is a type; where nothing is summed nothing is compiled.
+
+// ---- tandem/engine/step/tracer.hpp
+
+/// @file
+/// Tracer: when each action and each collective of one step of a rank began and ended.
+
+namespace tandem {
+
+/// What runs side by side on one rank.
+enum class Lane { compute, communication };
+
+/// One bar of a trace, in microseconds since the step began.
+struct TraceEvent {
+  std::string name{};
+  int rank = 0;
+  Lane lane = Lane::compute;
+  double begin_us = 0.0;
+  double end_us = 0.0;
+};
+
+/// Sets stamps around what a rank queues; where they are is the device's business, so that a GPU
+/// stamps its own streams. Off at first, and then it costs one test a collective.
+template <class Device>
+class Tracer {
+ public:
+  using Stamp = typename Device::Stamp;
+
+  [[nodiscard]] bool on() const { return on_; }
+
+  void begin(Device& device) {
+    entries_.clear();
+    on_ = true;
+    device.stamp(origin_.emplace(device.make_stamp()));
+  }
+
+  template <class F>
+  void action(Device& device, Action action, F const& f) {
+    Entry& entry = open(device, to_string(action), Lane::compute);
+    device.stamp(entry.begin);
+    f();
+    device.stamp(entry.end);
+  }
+
+  template <class F>
+  void collective(Device& device, Label label, F const& f) {
+    on_stream(device, device.communication, label, f);
+  }
+
+  /// The same for what @p f queues on a stream of communication.
+  template <class Stream, class F>
+  void on_stream(Device& device, Stream& stream, Label label, F const& f) {
+    if (!on_) {
+      f();
+      return;
+    }
+    Entry& entry = open(device, to_string(label), Lane::communication);
+    device.stamp_on(stream, entry.begin);
+    f();
+    device.stamp_on(stream, entry.end);
+  }
+
+  /// Turns it off again; what has been stamped stays for events().
+  void end() { on_ = false; }
+
+  /// @pre everything that was queued is done
+  std::vector<TraceEvent> events(Device& device, int rank) {
+    std::vector<TraceEvent> events;
+    for (Entry const& entry : entries_) {
+      events.push_back({.name = entry.name,
+                        .rank = rank,
+                        .lane = entry.lane,
+                        .begin_us = device.microseconds(*origin_, entry.begin),
+                        .end_us = device.microseconds(*origin_, entry.end)});
+    }
+    entries_.clear();
+    return events;
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    Lane lane;
+    Stamp begin;
+    Stamp end;
+  };
+
+  Entry& open(Device& device, std::string name, Lane lane) {
+    entries_.push_back({std::move(name), lane, device.make_stamp(), device.make_stamp()});
+    return entries_.back();
+  }
+
+  bool on_ = false;
+  std::optional<Stamp> origin_;
+  std::deque<Entry> entries_;  // stamps keep their addresses
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/verbs.hpp
+
+/// @file
+/// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
+
+// ---- tandem/kernels/channels_last/elementwise.hpp
+
+/// @file
+/// Loops over n numbers that have no shape, float or BFloat16: convert, sum, ReLU.
+///
+/// BFloat16 is computed in float and rounded once.
+
+// ---- tandem/kernels/channels_last/channel_vectors.hpp
+
+/// @file
+/// for_vectors: a loop over the channels of a pixel, 16 at a time, whatever their number.
+
+// ---- tandem/kernels/channels_last/vectors.hpp
+
+/// @file
+/// Floats: 16 channels of one pixel in a register, read from and written to float or BFloat16.
+///
+/// Made of the compilers' vector extension: AVX-512 takes one register, a lesser machine several.
+/// A struct, passed by reference: without AVX-512 compilers warn of any function that takes or
+/// returns a bare vector of this size. All is inlined, so that no such call remains.
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+using FloatVector = float __attribute__((vector_size(64)));
+using IntVector = int __attribute__((vector_size(64)));
+using WordVector = std::uint32_t __attribute__((vector_size(64)));
+using HalfVector = std::uint16_t __attribute__((vector_size(32)));
+
+/// result = compare(a, b), -1 or 0 in each lane. Without AVX-512 a part at a time: g++ 12 compares
+/// larger vectors than the machine's lane by lane (batch norm's backward took 38 ms, not 5).
+template <class Compare>
+[[gnu::always_inline]] inline void compare_to(IntVector& result, FloatVector const& a,
+                                              FloatVector const& b, Compare const& compare) {
+#if defined(__AVX512F__)
+  result = compare(a, b);
+#else
+  using FloatPart = float __attribute__((vector_size(16)));
+  using IntPart = int __attribute__((vector_size(16)));
+  IntPart part[4];
+  FloatPart x[4];
+  FloatPart y[4];
+  std::memcpy(x, &a, sizeof a);
+  std::memcpy(y, &b, sizeof b);
+  for (int i = 0; i < 4; ++i) {
+    part[i] = compare(x[i], y[i]);
+  }
+  std::memcpy(&result, part, sizeof result);
+#endif
+}
+
+/// result = @p a where the mask is -1, @p b where it is 0.
+[[gnu::always_inline]] inline void select_to(WordVector& result, IntVector const& mask,
+                                             WordVector const& a, WordVector const& b) {
+#if defined(__AVX512F__)
+  result = mask ? a : b;
+#else
+  result = ((WordVector)mask & a) | (~(WordVector)mask & b);
+#endif
+}
+
+}  // namespace detail
+
+/// Lanes of a Floats.
+inline constexpr int lanes = 16;
+
+/// What a comparison gives: true or false in each lane, for select().
+struct Mask {
+  detail::IntVector v;  ///< -1 or 0
+};
+
+/// 16 floats; starts undefined. Each operator works on all lanes and rounds as float does.
+struct Floats {
+  detail::FloatVector v;
+
+  Floats() = default;
+  /// @p value in every lane.
+  [[gnu::always_inline]] explicit Floats(float value) : v{value - detail::FloatVector{}} {}
+
+  [[gnu::always_inline]] friend Floats operator+(Floats const& a, Floats const& b) {
+    return of(a.v + b.v);
+  }
+  [[gnu::always_inline]] friend Floats operator-(Floats const& a, Floats const& b) {
+    return of(a.v - b.v);
+  }
+  [[gnu::always_inline]] friend Floats operator*(Floats const& a, Floats const& b) {
+    return of(a.v * b.v);
+  }
+  [[gnu::always_inline]] Floats& operator+=(Floats const& b) {
+    v += b.v;
+    return *this;
+  }
+  [[gnu::always_inline]] friend Mask operator>(Floats const& a, Floats const& b) {
+    Mask result;
+    detail::compare_to(result.v, a.v, b.v, [](auto const& x, auto const& y) { return x > y; });
+    return result;
+  }
+  [[gnu::always_inline]] friend Mask operator<=(Floats const& a, Floats const& b) {
+    Mask result;
+    detail::compare_to(result.v, a.v, b.v, [](auto const& x, auto const& y) { return x <= y; });
+    return result;
+  }
+  [[gnu::always_inline]] friend Mask operator==(Floats const& a, Floats const& b) {
+    Mask result;
+    detail::compare_to(result.v, a.v, b.v, [](auto const& x, auto const& y) { return x == y; });
+    return result;
+  }
+
+  /// a b + c, in one rounding where the machine can.
+  [[gnu::always_inline]] friend Floats multiply_add(Floats const& a, Floats const& b,
+                                                    Floats const& c) {
+    return of(a.v * b.v + c.v);
+  }
+  /// @p a where the mask is true, @p b elsewhere.
+  [[gnu::always_inline]] friend Floats select(Mask const& mask, Floats const& a, Floats const& b) {
+    Floats result;
+    detail::WordVector words;
+    detail::select_to(words, mask.v, (detail::WordVector)a.v, (detail::WordVector)b.v);
+    result.v = (detail::FloatVector)words;
+    return result;
+  }
+  /// The larger of each pair; a NaN in @p a stays, one in @p b is passed over.
+  [[gnu::always_inline]] friend Floats max(Floats const& a, Floats const& b) {
+    return of(b.v > a.v ? b.v : a.v);
+  }
+  /// The smaller of each pair; a NaN in @p a stays, one in @p b is passed over.
+  [[gnu::always_inline]] friend Floats min(Floats const& a, Floats const& b) {
+    return of(b.v < a.v ? b.v : a.v);
+  }
+
+ private:
+  template <class Vector>
+  [[gnu::always_inline]] static Floats of(Vector const& vector) {
+    Floats result;
+    result.v = vector;
+    return result;
+  }
+};
+
+/// @p value where @p y is positive or a NaN, 0 elsewhere: a ReLU, or its gradient.
+[[gnu::always_inline]] inline Floats where_positive(Floats const& y, Floats const& value) {
+  return select(y <= Floats{0.0F}, Floats{0.0F}, value);
+}
+
+/// p[0] to p[15]; any alignment.
+[[gnu::always_inline]] inline Floats load(float const* p) {
+  Floats result;
+  std::memcpy(&result.v, p, sizeof result.v);
+  return result;
+}
+[[gnu::always_inline]] inline Floats load(BFloat16 const* p) {
+  detail::HalfVector halves;
+  std::memcpy(&halves, p, sizeof halves);
+  Floats result;
+#if defined(__AVX512BW__)  // the same numbers; g++ 12 takes five instructions to convert, one here
+  result.v = (detail::FloatVector)__builtin_shufflevector(
+      detail::HalfVector{}, halves, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24,
+      9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#else
+  result.v = (detail::FloatVector)(__builtin_convertvector(halves, detail::WordVector) << 16);
+#endif
+  return result;
+}
+
+/// To p[0] to p[15]; any alignment. BFloat16 rounds to nearest, ties to even; a NaN stays one.
+[[gnu::always_inline]] inline void store(float* p, Floats const& value) {
+  std::memcpy(p, &value.v, sizeof value.v);
+}
+[[gnu::always_inline]] inline void store(BFloat16* p, Floats const& value) {
+#if defined(__AVX512BF16__)  // takes numbers below 2^-126 for 0
+  detail::HalfVector halves;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(value.v));
+#else
+  auto const words = (detail::WordVector)value.v;
+  detail::WordVector const upper = words >> 16;
+  detail::WordVector rounded = (words + 0x7FFFU + (upper & 1U)) >> 16;
+  detail::select_to(rounded, (value == value).v, rounded, upper | 0x40U);
+  auto const halves = __builtin_convertvector(rounded, detail::HalfVector);
+#endif
+  std::memcpy(static_cast<void*>(p), &halves, sizeof halves);
+}
+
+/// p[0] to p[n - 1], and 0 in the other lanes, whose memory is not touched. Slower than load(p):
+/// where a pixel has 16 channels or more, rather take its last 16 once more.
+/// @pre 0 <= n <= 16
+template <class T>
+[[gnu::always_inline]] inline Floats load(T const* p, int n) {
+  T part[lanes] = {};
+  for (int i = 0; i < n; ++i) {
+    part[i] = p[i];
+  }
+  return load(part);
+}
+
+/// Lanes 0 to n - 1 to p[0] to p[n - 1]; the memory behind them is not touched.
+/// @pre 0 <= n <= 16
+template <class T>
+[[gnu::always_inline]] inline void store(T* p, Floats const& value, int n) {
+  T part[lanes];
+  store(part, value);
+  for (int i = 0; i < n; ++i) {
+    p[i] = part[i];
+  }
+}
+
+}  // namespace tandem::host::channels_last
+
+namespace tandem::host::channels_last {
+
+/// Every lane is a channel.
+struct AllLanes {
+  template <class T>
+  [[gnu::always_inline]] Floats load(T const* p) const {
+    return channels_last::load(p);
+  }
+  template <class T>
+  [[gnu::always_inline]] void store(T* p, Floats const& value) const {
+    channels_last::store(p, value);
+  }
+};
+
+/// The first n lanes are channels; no memory behind them is touched.
+struct FirstLanes {
+  int n;
+
+  template <class T>
+  [[gnu::always_inline]] Floats load(T const* p) const {
+    return channels_last::load(p, n);
+  }
+  template <class T>
+  [[gnu::always_inline]] void store(T* p, Floats const& value) const {
+    channels_last::store(p, value, n);
+  }
+};
+
+/// Calls f(c, lanes) so that channels c, c + 1, … of all calls cover [0, channels); lanes loads and
+/// stores them. Where 16 do not divide the channels some are covered twice.
+///
+/// @pre f computes the same values when it is called for a channel again
+template <class Function>
+[[gnu::always_inline]] inline void for_vectors(int channels, Function const& f) {
+  if (channels < lanes) {
+    f(0, FirstLanes{channels});
+    return;
+  }
+  for (int c = 0; c < channels; c += lanes) {
+    f(c < channels - lanes ? c : channels - lanes, AllLanes{});
+  }
+}
+
+/// Hints that p[offset] will be read soon; it may be no memory of anybody's. Where a loop stays at
+/// a pixel for a while the processor does not see by itself that it walks through memory.
+template <class T>
+[[gnu::always_inline]] inline void will_read(T const* p, std::int64_t offset) {
+  __builtin_prefetch(reinterpret_cast<void const*>(reinterpret_cast<std::intptr_t>(p) +
+                                                   offset * static_cast<std::int64_t>(sizeof(T))),
+                     0);
+}
+
+/// The same of memory that will be written.
+template <class T>
+[[gnu::always_inline]] inline void will_write(T* p, std::int64_t offset) {
+  __builtin_prefetch(reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(p) +
+                                             offset * static_cast<std::int64_t>(sizeof(T))),
+                     1);
+}
+
+/// Calls f(n), n a constant where it is 1, 2 or 3: for_cells then makes no loop.
+template <class Function>
+[[gnu::always_inline]] inline void with_columns(int n, Function const& f) {
+  switch (n) {
+    case 1:
+      return f(std::integral_constant<int, 1>{});
+    case 2:
+      return f(std::integral_constant<int, 2>{});
+    case 3:
+      return f(std::integral_constant<int, 3>{});
+    default:
+      return f(n);
+  }
+}
+
+/// Calls f(0), …, f(n - 1), for an n of with_columns.
+template <class Count, class Function>
+[[gnu::always_inline]] inline void for_cells(Count n, Function const& f) {
+  if constexpr (std::is_same_v<Count, int>) {
+    for (int v = 0; v < n; ++v) {
+      f(v);
+    }
+  } else {
+    if constexpr (Count::value > 0)
+      f(0);
+    if constexpr (Count::value > 1)
+      f(1);
+    if constexpr (Count::value > 2)
+      f(2);
+  }
+}
+
+}  // namespace tandem::host::channels_last
+
+// ---- tandem/runtime/host/team.hpp
+
+/// @file
+/// Team: the threads of one Host device, and its parallel_for.
+///
+/// The calling thread is a member of its team, so a team of one starts no thread at all. Kernels
+/// split their *outputs* among the members and never a sum, so that no bit depends on the size.
+/// In a program with OpenMP the members are the caller's OpenMP threads, which oneDNN computes on
+/// too; else they are threads of the Team's own.
+
+// ---- tandem/runtime/host/openmp.hpp
+
+/// @file
+/// OpenMp: how a Team runs on the OpenMP threads of its caller, in a program that has OpenMP.
+///
+/// oneDNN computes on those threads, which spin for milliseconds after each of its loops. A Team
+/// with threads of its own beside them would wait for a core each time: a device has one or the
+/// other. Units compiled with and without OpenMP may be mixed: those with it only add a definition.
+/// Where other programs want the same cores, that spinning costs more than it gains; the user may
+/// turn it off with OMP_WAIT_POLICY=passive in the environment.
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+namespace tandem::host {
+
+/// The two things that a Team wants of OpenMP, or null where there is none.
+struct OpenMp {
+  using Part = void (*)(void const* context, int part);
+
+  /// part(context, 0), …, part(context, parts - 1), one on each thread of the caller's team, 0 on
+  /// the caller itself; with fewer threads than asked for, each takes every so manyth. Returns when
+  /// all have.
+  void (*fork)(int parts, Part part, void const* context) = nullptr;
+
+  /// How many threads the loops of others, such as oneDNN's, take if the calling thread starts
+  /// them.
+  void (*set_threads)(int threads) = nullptr;
+};
+
+/// The program's, constant once main() runs: empty if no unit of it was compiled with OpenMP.
+inline constinit OpenMp openmp{};
+
+#if defined(_OPENMP)
+
+namespace detail {
+
+template <class = void>  // compiled where it is called, not by every include
+void openmp_fork(int parts, OpenMp::Part part, void const* context) {
+#pragma omp parallel num_threads(parts) default(none) firstprivate(parts, part, context)
+  {
+    int const threads = omp_get_num_threads();
+    for (int mine = omp_get_thread_num(); mine < parts; mine += threads) {
+      part(context, mine);
+    }
+  }
+}
+
+/// Makes `openmp` what it is in a program with OpenMP, before main().
+inline bool const openmp_is_here =
+    (openmp = {.fork = openmp_fork<>, .set_threads = omp_set_num_threads}, true);
+
+}  // namespace detail
+
+#endif
+
+}  // namespace tandem::host
+
+namespace tandem::host {
+
+/// A fixed set of threads that run the parts of one loop at a time. Not copyable, not movable.
+class Team {
+ public:
+  /// To be made by the device's own thread, since with OpenMP it becomes the number of threads of
+  /// that thread's loops: omp_get_max_threads() is `threads` there from now on, and nowhere else.
+  /// @param threads_of  whose threads to run on; OpenMp{}: threads of the Team's own
+  /// @pre threads >= 1
+  /// @throws Error  the system has not so many threads
+  template <class = void>  // compiled where it is called, not by every include
+  explicit Team(int threads = 1, OpenMp const& threads_of = openmp)
+      : size_{threads}, fork_{threads_of.fork} {
+    expects(threads >= 1, "Team: a device needs at least one thread");
+    if (threads_of.set_threads != nullptr) {
+      threads_of.set_threads(threads);
+    }
+    if (fork_ != nullptr) {
+      return;
+    }
+    members_.reserve(static_cast<std::size_t>(threads - 1));
+    try {
+      for (int member = 1; member < threads; ++member) {
+        members_.emplace_back([this, member] { serve(member); });
+      }
+    } catch (std::system_error const& error) {
+      auto const got = std::to_string(members_.size() + 1);
+      stop();
+      throw tandem::detail::no_more_threads(
+          "a device's team of " + std::to_string(threads) + " threads has got " + got, error);
+    } catch (...) {  // no more memory
+      stop();
+      throw;
+    }
+  }
+
+  Team(Team const&) = delete;
+  Team& operator=(Team const&) = delete;
+
+  ~Team() { stop(); }
+
+  [[nodiscard]] int size() const noexcept { return size_; }
+
+  /// body(begin, end) on disjoint ranges that cover [0, n), one for each member; returns when all
+  /// have. No allocation, but what OpenMP may do in the first loop. Which range is whose depends on
+  /// n and size() only. Called by the device's own thread only.
+  /// @pre body does not throw and does not call parallel_for
+  template <class Body>
+  void parallel_for(std::int64_t n, Body&& body) {
+    if (size_ == 1 || n <= 1) {
+      if (n > 0) {
+        body(std::int64_t{0}, n);
+      }
+      return;
+    }
+    count_ = n;
+    body_ = const_cast<void*>(static_cast<void const*>(std::addressof(body)));
+    call_ = [](void* object, std::int64_t begin, std::int64_t end) {
+      (*static_cast<std::remove_reference_t<Body>*>(object))(begin, end);
+    };
+    if (fork_ != nullptr) {
+      fork_(
+          size_,
+          [](void const* team, int member) { static_cast<Team const*>(team)->run_part(member); },
+          this);
+      return;
+    }
+    working_.store(size_ - 1, std::memory_order_relaxed);
+    loop_.fetch_add(1, std::memory_order_release);
+    loop_.notify_all();
+    run_part(0);
+    for (int left = working_.load(std::memory_order_acquire); left != 0;
+         left = working_.load(std::memory_order_acquire)) {
+      working_.wait(left, std::memory_order_acquire);
+    }
+  }
+
+ private:
+  void run_part(int member) const {
+    std::int64_t const begin = count_ * member / size_;
+    std::int64_t const end = count_ * (member + 1) / size_;
+    if (begin < end) {
+      call_(body_, begin, end);
+    }
+  }
+
+  void stop() {
+    stop_.store(true, std::memory_order_relaxed);
+    loop_.fetch_add(1, std::memory_order_release);
+    loop_.notify_all();
+    for (std::thread& member : members_) {
+      member.join();
+    }
+  }
+
+  template <class = void>
+  void serve(int member) {
+    for (std::uint32_t seen = 0;; ++seen) {
+      loop_.wait(seen, std::memory_order_acquire);
+      if (stop_.load(std::memory_order_relaxed)) {
+        return;
+      }
+      run_part(member);
+      if (working_.fetch_sub(1, std::memory_order_release) == 1) {
+        working_.notify_one();
+      }
+    }
+  }
+
+  int size_;
+  void (*fork_)(int, OpenMp::Part, void const*);
+  std::int64_t count_ = 0;
+  void* body_ = nullptr;
+  void (*call_)(void*, std::int64_t, std::int64_t) = nullptr;
+  std::atomic<std::uint32_t> loop_{0};
+  std::atomic<int> working_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> members_;
+};
+
+}  // namespace tandem::host
+
+namespace tandem::host::channels_last {
+
+/// f(i, lanes) so that elements i, i + 1, … of all calls are [0, n), each once.
+template <class Function>
+[[gnu::always_inline]] inline void for_elements(Team& team, std::int64_t n, Function const& f) {
+  team.parallel_for(n, [f](std::int64_t begin, std::int64_t end) {
+    std::int64_t i = begin;
+    for (; i + lanes <= end; i += lanes) {
+      f(i, AllLanes{});
+    }
+    if (i < end) {
+      f(i, FirstLanes{static_cast<int>(end - i)});
+    }
+  });
+}
+
+/// y[i] = x[i], rounded where Y is narrower; x and y may be equal where the types are.
+template <class X, class Y>
+TANDEM_NOINLINE void convert(Team& team, X const* x, Y* y, std::int64_t n) {
+  for_elements(team, n, [=](std::int64_t i, auto some) { some.store(y + i, some.load(x + i)); });
+}
+
+/// out[i] = in[0][i] + … + in[k - 1][i].
+///
+/// Cost:  reads k n elements and writes n; bound by memory.
+/// Order: ((in[0] + in[1]) + in[2]) + …, for each i, in float; rounded once.
+/// @pre   k >= 0 (0: zeros); out may be one of the inputs
+template <class T>
+TANDEM_NOINLINE void sum(Team& team, T const* const* in, int k, T* out, std::int64_t n) {
+  for_elements(team, n, [=](std::int64_t i, auto some) {
+    Floats total = k > 0 ? some.load(in[0] + i) : Floats{0.0F};
+    for (int j = 1; j < k; ++j) {
+      total += some.load(in[j] + i);
+    }
+    some.store(out + i, total);
+  });
+}
+
+/// y = max(x, 0); a NaN stays a NaN, and -0 stays -0.
+///
+/// Shapes: x (n); y (n), which may be x.
+/// Cost:   reads and writes n elements; bound by memory.
+template <class T>
+TANDEM_NOINLINE void relu_forward(Team& team, T const* x, T* y, std::int64_t n) {
+  for_elements(team, n, [=](std::int64_t i, auto some) {
+    Floats const value = some.load(x + i);
+    some.store(y + i, select(Floats{0.0F} > value, Floats{0.0F}, value));
+  });
+}
+
+/// dx = dy where y > 0, else 0; where y is a NaN the gradient passes, as in PyTorch.
+///
+/// Shapes: y (n), the output of relu_forward; dy (n); dx (n), which may be dy.
+/// Cost:   reads 2 n elements and writes n; bound by memory.
+template <class T>
+TANDEM_NOINLINE void relu_gradient(Team& team, T const* y, T const* dy, T* dx, std::int64_t n) {
+  for_elements(team, n, [=](std::int64_t i, auto some) {
+    some.store(dx + i, where_positive(some.load(y + i), some.load(dy + i)));
+  });
+}
+
+}  // namespace tandem::host::channels_last
+
+// ---- tandem/kernels/host/elementwise.hpp
+
+/// @file
+/// Loops over n numbers that have no shape: fill, copy, sum, axpby, sum_of_squares, transform.
+///
+/// Every kernel of this folder takes its Team first, never allocates and never throws, and gives
+/// the same bits for a Team of any size. The kernels without a shape take n last.
+
+// ---- tandem/kernels/host/lanes.hpp
+
+/// @file
+/// Sums over a run of indices in one fixed order that a compiler can vectorise.
+///
+/// A compiler may not reorder a floating-point sum, so the order says it: term i goes to lane i mod
+/// 16, and the lanes are added as a binary tree at the end. No thread is involved.
+
+namespace tandem::host::detail {
+
+inline constexpr int lanes = 16;
+
+/// The sum of the lanes, as a binary tree: lane i and lane i + 8, then 4, 2, 1.
+template <class T>
+constexpr T add_lanes(T (&lane)[lanes]) {
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) {
+      lane[i] += lane[i + half];
+    }
+  }
+  return lane[0];
+}
+
+/// term(0) + … + term(n - 1), added in the type T.
+///
+/// Order: 16 interleaved sums in index order, then a binary tree; a function of n only.
+template <class T, class Term>
+T lane_sum(std::int64_t n, Term const& term) {
+  T lane[lanes] = {};
+  std::int64_t const whole = n - n % lanes;
+  for (std::int64_t i = 0; i < whole; i += lanes) {
+    for (int j = 0; j < lanes; ++j) {
+      lane[j] += static_cast<T>(term(i + j));
+    }
+  }
+  for (std::int64_t i = whole; i < n; ++i) {
+    lane[i - whole] += static_cast<T>(term(i));
+  }
+  return add_lanes(lane);
+}
+
+/// The sum of term(i) over the elements i of one channel of a (B, C, pixels) tensor.
+///
+/// Order: each map in 16 lanes in T, then the samples in order in double.
+template <class T, class Term>
+double channel_sum(int batch, int channels, std::int64_t pixels, std::int64_t channel,
+                   Term const& term) {
+  double total = 0;
+  for (std::int64_t s = 0; s < batch; ++s) {
+    std::int64_t const first = (s * channels + channel) * pixels;
+    total +=
+        static_cast<double>(lane_sum<T>(pixels, [&](std::int64_t i) { return term(first + i); }));
+  }
+  return total;
+}
+
+}  // namespace tandem::host::detail
+
+namespace tandem::host {
+
+/// Calls f(i) for each i in [0, n), in no order that f may rely on; f is inlined into the loop.
+///
+/// @pre f writes only what belongs to its own i
+template <class Function>
+TANDEM_NOINLINE void transform(Team& team, std::int64_t n, Function const& f) {
+  team.parallel_for(n, [f](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      f(i);
+    }
+  });
+}
+
+/// y[i] = value.
+template <class T>
+TANDEM_NOINLINE void fill(Team& team, T* y, std::int64_t n, T value) {
+  team.parallel_for(
+      n, [=](std::int64_t begin, std::int64_t end) { std::fill(y + begin, y + end, value); });
+}
+
+/// y[i] = x[i].
+///
+/// @pre x and y are equal or do not overlap
+template <class T>
+TANDEM_NOINLINE void copy(Team& team, T const* x, T* y, std::int64_t n) {
+  if (x == y) {
+    return;
+  }
+  team.parallel_for(
+      n, [=](std::int64_t begin, std::int64_t end) { std::copy(x + begin, x + end, y + begin); });
+}
+
+/// out[i] = in[0][i] + … + in[k - 1][i].
+///
+/// Cost:  reads k n elements and writes n; bound by memory.
+/// Order: ((in[0] + in[1]) + in[2]) + …, for each i.
+/// @pre   k >= 0 (0: zeros); out may be one of the inputs
+template <class T>
+TANDEM_NOINLINE void sum(Team& team, T const* const* in, int k, T* out, std::int64_t n) {
+  constexpr std::int64_t block = 1024;  // stays in the first-level cache while the k inputs pass
+  team.parallel_for((n + block - 1) / block, [=](std::int64_t begin, std::int64_t end) {
+    T total[block];
+    for (std::int64_t b = begin; b < end; ++b) {
+      std::int64_t const first = b * block;
+      std::int64_t const count = std::min(block, n - first);
+      if (k > 0) {
+        std::copy(in[0] + first, in[0] + first + count, total);
+      } else {
+        std::fill(total, total + count, T{0});
+      }
+      for (int j = 1; j < k; ++j) {
+        T const* const x = in[j] + first;
+        for (std::int64_t i = 0; i < count; ++i) {
+          total[i] += x[i];
+        }
+      }
+      std::copy(total, total + count, out + first);
+    }
+  });
+}
+
+/// y[i] = a x[i] + b y[i]; for b == 0 y is not read, so that it may hold anything.
+template <class T>
+TANDEM_NOINLINE void axpby(Team& team, T a, T const* x, T b, T* y, std::int64_t n) {
+  if (b == T{0}) {
+    transform(team, n, [=](std::int64_t i) { y[i] = a * x[i]; });
+  } else {
+    transform(team, n, [=](std::int64_t i) { y[i] = a * x[i] + b * y[i]; });
+  }
+}
+
+/// x[0]² + … + x[n - 1]², squared and added in double.
+///
+/// Order: 256 chunks whose length is a function of n, each in 16 lanes; then the chunks in order.
+template <class T>
+[[nodiscard]] TANDEM_NOINLINE double sum_of_squares(Team& team, T const* x, std::int64_t n) {
+  constexpr std::int64_t chunks = 256;
+  double partial[chunks];
+  std::int64_t const length = (n + chunks - 1) / chunks;
+  team.parallel_for(chunks, [=, &partial](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+      std::int64_t const first = std::min(n, chunk * length);
+      std::int64_t const count = std::min(length, n - first);
+      partial[chunk] = detail::lane_sum<double>(count, [&](std::int64_t i) {
+        double const value = static_cast<double>(x[first + i]);
+        return value * value;
+      });
+    }
+  });
+  double total = 0;
+  for (double const value : partial) {
+    total += value;
+  }
+  return total;
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/runtime/host/host.hpp
+
+/// @file
+/// BasicHost: the backend that computes on plain CPUs, and its device.
+
+// ---- tandem/core/precision.hpp
+
+/// @file
+/// Precisions: the element types in which a backend stores and computes.
+///
+/// Scalar is the type of activations and of what matrix products read; Master that of parameters,
+/// gradients, optimizer state and of the data that users pass.
+
+namespace tandem {
+
+/// 32-bit floating point throughout.
+struct Fp32 {
+  using Scalar = float;
+  using Master = float;
+  static constexpr char const* name = "fp32";
+};
+
+/// Fp32, every convolution the sum of its products also where Winograd's method takes half the time
+/// and rounds more: see docs/host.md. On Host only, and what Fp32 is where oneDNN 2 is not.
+struct Fp32Direct {
+  using Scalar = float;
+  using Master = float;
+  static constexpr char const* name = "fp32_direct";
+};
+
+/// 32-bit storage; matrix products round their inputs to 10 fraction bits (tensor cores). Cuda
+/// only.
+struct Tf32 {
+  using Scalar = float;
+  using Master = float;
+  static constexpr char const* name = "tf32";
+};
+
+/// 16-bit activations and products with fp32 sums; parameters, statistics, loss and update in fp32.
+struct Bf16 {
+  using Scalar = BFloat16;
+  using Master = float;
+  static constexpr char const* name = "bf16";
+};
+
+/// 64-bit floating point throughout; what the tests compare in.
+struct Fp64 {
+  using Scalar = double;
+  using Master = double;
+  static constexpr char const* name = "fp64";
+};
+
+}  // namespace tandem
+
+// ---- tandem/graph/rewrites.hpp
+
+/// @file
+/// Rewrites: what a backend says of the graphs that suit its kernels.
+
+namespace tandem {
+
+/// Which rewrites a backend wants.
+struct Rewrites {
+  bool fuse_relu = false;        ///< a ReLU behind a batch norm becomes part of it
+  bool channels_last = false;    ///< activations are stored (B, H, W, C)
+  bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
+  bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
+  /// A convolution's bias in front of a batch norm is added to the running mean instead.
+  bool absorb_bias = false;
+};
+
+}  // namespace tandem
+
+// ---- tandem/runtime/device_spec.hpp
+
+/// @file
+/// DeviceSpec: which device of the machine a rank gets.
+
+namespace tandem {
+
+struct DeviceSpec {
+  int threads = 1;  ///< of a CPU device
+  int ordinal = 0;  ///< of a GPU
+};
+
+}  // namespace tandem
+
+// ---- tandem/runtime/host/buffer.hpp
+
+/// @file
+/// Buffer: aligned host memory that starts as zeros, owned and move-only.
+
+namespace tandem::host {
+
+/// `bytes` of memory aligned to 64, zero at first.
+class Buffer {
+ public:
+  Buffer() = default;
+
+  /// @throws Error  the machine has not so much memory; the message says how much was asked for
+  template <class = void>  // compiled where it is called, not by every include
+  explicit Buffer(std::size_t bytes) : bytes_{bytes} {
+    if (bytes == 0) {
+      return;
+    }
+    std::size_t const rounded = (bytes + 63) / 64 * 64;
+    tandem::detail::MemoryClaim claim{static_cast<std::int64_t>(rounded), "a host device"};
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
+    if (!data_) {
+      throw Error{"out of memory: a host device asked for " + std::to_string(bytes) +
+                  " bytes; use a smaller batch or more microbatches"};
+    }
+    constexpr std::size_t step = tandem::detail::MemoryClaim::large;
+    for (std::size_t at = 0; at < rounded; at += step) {
+      std::size_t const some = std::min(step, rounded - at);
+      std::memset(data_.get() + at, 0, some);
+      claim.touched(static_cast<std::int64_t>(some));
+    }
+  }
+
+  /// The same; all host devices share one memory.
+  template <class Device>
+  Buffer(Device& /*device*/, std::size_t bytes) : Buffer{bytes} {}
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  template <class T>
+  [[nodiscard]] T* as() const noexcept {
+    return reinterpret_cast<T*>(data_.get());
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+
+  std::unique_ptr<std::byte, Free> data_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tandem::host
+
+// ---- tandem/runtime/host/cpus.hpp
+
+/// @file
+/// usable_cpus(): how many threads can really run at once here, which in a container or under a
+/// batch system is not how many CPUs the machine has.
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace tandem::host {
+
+/// Whole CPUs, at least one, of a quota as cgroup v2 writes it in cpu.max: "200000 100000" is two;
+/// "max 100000", or what is no quota, is the largest int.
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] int cpus_of_quota(char const* text) {
+  constexpr int most = std::numeric_limits<int>::max();
+  long long quota = 0;
+  long long period = 0;
+  if (std::sscanf(text, "%18lld %18lld", &quota, &period) != 2 || quota <= 0 || period <= 0) {
+    return most;
+  }
+  return static_cast<int>(std::clamp<long long>(quota / period, 1, most));
+}
+
+/// CPUs in the calling thread's affinity mask (taskset, cpusets of containers, batch systems);
+/// where that cannot be asked, the machine's. At least one.
+template <class = void>
+[[nodiscard]] int cpus_in_mask() {
+  auto cpus = static_cast<int>(std::thread::hardware_concurrency());
+#if defined(__linux__)
+  bool known = false;
+  for (std::size_t size = CPU_SETSIZE; !known && size <= 1024 * CPU_SETSIZE; size *= 2) {
+    cpu_set_t* const mask = CPU_ALLOC(size);
+    std::size_t const bytes = CPU_ALLOC_SIZE(size);
+    known = mask != nullptr && sched_getaffinity(0, bytes, mask) == 0;  // fails if it is too small
+    if (known) {
+      cpus = CPU_COUNT_S(bytes, mask);
+    }
+    CPU_FREE(mask);
+  }
+#endif
+  return std::max(cpus, 1);
+}
+
+/// CPUs that this process may use at a time: cpus_in_mask(), or fewer if its container has a quota
+/// of CPU time (docker --cpus, Kubernetes limits; cgroup v2).
+template <class = void>
+[[nodiscard]] int usable_cpus() {
+  char text[64] = "";
+  if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {  // a container's own
+    if (std::fgets(text, sizeof text, file) == nullptr) {
+      text[0] = '\0';
+    }
+    static_cast<void>(std::fclose(file));
+  }
+  return std::min(cpus_in_mask(), cpus_of_quota(text));
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// One device of a Host backend: its threads, the scratch memory of its kernels, and the queue on
+/// which its communication runs while its own thread computes.
+struct Device {
+  using Mark = Queue::Ticket;
+  using Stamp = std::chrono::steady_clock::time_point;
+
+  explicit Device(int threads) : team{threads} {}
+  explicit Device(DeviceSpec const& spec) : team{spec.threads} {}
+
+  Team team;
+  Queue communication;
+  std::byte* scratch = nullptr;
+  std::int64_t scratch_bytes = 0;
+
+  /// A queue besides `communication`.
+  [[nodiscard]] static std::unique_ptr<Queue> make_stream() { return std::make_unique<Queue>(); }
+  /// A place on a queue, for mark_on() to set.
+  [[nodiscard]] static Mark make_mark() { return 0; }
+  /// What is queued from now on comes after what has been computed so far.
+  static void begin_on(Queue& /*queue*/) {}
+  static void mark_on(Queue& queue, Mark& mark) { mark = queue.last(); }
+  /// What is computed from now on comes after what was queued up to @p mark.
+  static void await_on(Queue& queue, Mark mark) { queue.wait(mark); }
+  /// Sets @p stamp when everything so far has been computed, or is done on a queue.
+  [[nodiscard]] static Stamp make_stamp() { return {}; }
+  static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
+  static void stamp_on(Queue& queue, Stamp& stamp) {
+    queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
+  }
+  static double microseconds(Stamp from, Stamp to) {
+    return std::chrono::duration<double, std::micro>(to - from).count();
+  }
+
+  /// All that was computed is done.
+  static void finish() {}
+
+  /// Host memory is everybody's.
+  static void share_with(DeviceSpec const& /*other*/) {}
+
+  /// Does one action; nothing is queued that could fail behind it.
+  template <class Wait, class F>
+  static void debug(std::string const& /*action*/, Wait const& /*wait*/, F const& f) {
+    f();
+  }
+
+  /// Nothing queued reads or writes memory any more; for after an error.
+  static void settle(Queue& queue) { queue.discard(); }
+
+  template <class T>
+  [[nodiscard]] T* scratch_as() const noexcept {
+    return reinterpret_cast<T*>(scratch);
+  }
+};
+
+/// Threads for each of @p devices, so that together they do not exceed the CPUs that this process
+/// may use.
+inline int threads_of_each(int devices) {
+  int const all = usable_cpus();
+  return all > devices ? all / devices : 1;
+}
+
+}  // namespace host
+
+/// The kernels written in portable C++: no library needed, the reference for every other.
+struct Portable {
+  static constexpr char const* name = "portable";
+  static constexpr bool packs_weights = false;
+  static constexpr Rewrites rewrites{};
+};
+
+/// Convolutions and matrix products by oneDNN; needs TANDEM_ONEDNN=1 and the library. Activations
+/// are stored channels-last, weights in the layouts that the primitives want.
+struct OneDnn {
+  static constexpr char const* name = "onednn";
+  static constexpr bool packs_weights = true;
+  static constexpr Rewrites rewrites{.fuse_relu = true,
+                                     .channels_last = true,
+                                     .merge_pointwise = true,
+                                     .place_concat = true,
+                                     .absorb_bias = true};
+};
+
+#if defined(TANDEM_ONEDNN)
+using DefaultHostKernels = OneDnn;
+#else
+using DefaultHostKernels = Portable;
+#endif
+
+/// Plain CPUs; a device is a worker thread with a team of its own.
+/// @tparam Kernels    Portable or OneDnn
+/// @tparam Precision  Fp32, Fp32Direct; Bf16 (OneDnn only), Fp64 (Portable only)
+template <class Kernels = DefaultHostKernels, class Precision = Fp32>
+struct BasicHost {
+  static_assert(!std::is_same_v<Kernels, OneDnn> || !std::is_same_v<Precision, Fp64>,
+                "BasicHost<OneDnn, Fp64>: oneDNN computes in fp32 and bf16; take "
+                "BasicHost<Portable, Fp64>");
+  static_assert(!std::is_same_v<Kernels, Portable> || !std::is_same_v<Precision, Bf16>,
+                "BasicHost<Portable, Bf16>: the portable kernels compute in fp32 and fp64; take "
+                "BasicHost<OneDnn, Bf16>");
+  using Scalar = typename Precision::Scalar;
+  using Master = typename Precision::Master;
+  using Device = host::Device;
+  using Buffer = host::Buffer;
+  using Stream = host::Queue;
+  static constexpr Rewrites rewrites = Kernels::rewrites;
+  static constexpr bool packs_weights = Kernels::packs_weights;
+  static constexpr char const* name = "host";
+};
+
+/// The default CPU backend: with oneDNN where CMake has found it.
+using Host = BasicHost<>;
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Rounds once, to nearest.
+template <class From, class To>
+struct CastElement {
+  From const* x;
+  To* y;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<To>(x[i]); }
+};
+
+/// zero, copy, cast, add (y += x), sum (of k arrays, in order; 16-bit ones in float, rounded once),
+/// sum_of_squares (in double, in an order of its own that no number of threads changes), each
+/// (functor(i) for every i). Arrays are activations or parameters, whatever the types of these are.
+template <class Backend>
+struct Verbs;
+
+template <class Kernels, class Precision>
+struct Verbs<BasicHost<Kernels, Precision>> {
+  template <class E>
+  static void zero(host::Device& d, E* y, std::int64_t n) {
+    host::fill(d.team, y, n, E{});
+  }
+  template <class E>
+  static void copy(host::Device& d, E const* x, E* y, std::int64_t n) {
+    host::copy(d.team, x, y, n);
+  }
+  template <class E>
+  static void add(host::Device& d, E const* x, E* y, std::int64_t n) {
+    E const* const both[] = {x, y};
+    sum(d, both, 2, y, n);
+  }
+  template <class E>
+  static void sum(host::Device& d, E const* const* in, int k, E* out, std::int64_t n) {
+    if constexpr (std::is_same_v<E, double>) {
+      host::sum(d.team, in, k, out, n);
+    } else {
+      host::channels_last::sum(d.team, in, k, out, n);
+    }
+  }
+  /// y = x in another type.
+  template <class From, class To>
+  static void cast(host::Device& d, From const* x, To* y, std::int64_t n) {
+    host::transform(d.team, n, CastElement<From, To>{x, y});
+  }
+  template <class E>
+  static double sum_of_squares(host::Device& d, E const* x, std::int64_t n) {
+    return host::sum_of_squares(d.team, x, n);
+  }
+  template <class Functor>
+  static void each(host::Device& d, std::int64_t n, Functor const& functor) {
+    host::transform(d.team, n, functor);
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/memory/parameter_layout.hpp
+
+/// @file
+/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
+/// optimizer state, and which runs of it are reduced together.
+///
+/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
+/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
+/// gradient. Cost: one walk over the nodes, at compile time.
+
+namespace tandem {
+
+/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
+inline constexpr int parameter_alignment = 16;
+
+template <int Nodes, int Parameters>
+struct ParameterLayout {
+  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
+      {};                     ///< of a graph's parameter, in elements
+  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
+  std::int64_t elements = 0;  ///< all of them
+  int buckets = 0;
+  std::int64_t bucket_begin[Nodes + 1] =
+      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  int bucket_stage[Nodes] = {};     ///< whose parameters the bucket has: of one stage only
+  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
+};
+
+/// Elements [begin, end) of the flat arrays.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  [[nodiscard]] constexpr std::int64_t count() const { return end - begin; }
+  [[nodiscard]] constexpr bool has(std::int64_t element) const {
+    return begin <= element && element < end;
+  }
+};
+
+template <int Nodes, int Parameters>
+constexpr ElementRange bucket_range(ParameterLayout<Nodes, Parameters> const& layout, int bucket) {
+  return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
+}
+
+/// Where the trained parameters of a stage are: its buckets are neighbours.
+template <int Nodes, int Parameters>
+constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& layout, int stage) {
+  ElementRange range;
+  for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
+    if (layout.bucket_stage[bucket] == stage) {
+      range.end = range.count() == 0 ? layout.bucket_begin[bucket + 1] : range.end;
+      range.begin = layout.bucket_begin[bucket];
+    }
+  }
+  return range;
+}
+
+/// Of each bucket of a device that has both copies of its parts of the model: the one with the
+/// other copy's same parameters.
+template <int Nodes>
+struct TwinOf {
+  int of[Nodes] = {};
+};
+
+/// The copies are cut alike, so they have as many buckets each, in the same order.
+/// @param parts  of the model: stage s is of part s % parts
+template <int Nodes, int Parameters>
+constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& layout, int parts) {
+  TwinOf<Nodes> twins;
+  for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+    int const stage = layout.bucket_stage[bucket];
+    int before = 0;  // of its stage
+    while (before < bucket && layout.bucket_stage[bucket - before - 1] == stage) {
+      ++before;
+    }
+    for (int other = 0; other + before < layout.buckets; ++other) {
+      bool const is_first =
+          other == 0 || layout.bucket_stage[other - 1] != layout.bucket_stage[other];
+      if (is_first && layout.bucket_stage[other] != stage &&
+          layout.bucket_stage[other] % parts == stage % parts) {
+        twins.of[bucket] = other + before;
+      }
+    }
+  }
+  return twins;
+}
+
+/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
+///                     its others
+template <GraphSize Size>
+constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
+                                  std::int64_t first, std::int64_t rest) {
+  ParameterLayout<Size.nodes, Size.parameters> layout;
+  auto const place = [&](int p) {
+    layout.offset[p] = layout.elements;
+    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
+    layout.elements +=
+        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
+  };
+  int last_trained = -1;
+  auto const close = [&](int n) {
+    layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
+    layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
+    layout.bucket_begin[layout.buckets] = layout.elements;
+  };
+  auto const is_open = [&] { return layout.elements > layout.bucket_begin[layout.buckets]; };
+  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
+  for (int n = Size.nodes - 1; n >= 0; --n) {
+    Node const& node = graph.node[n];
+    layout.closes[n] = -1;
+    if (node.parameters == 0 || node.frozen) {
+      continue;
+    }
+    if (is_open() && graph.node[last_trained].stage != node.stage) {
+      close(last_trained);
+    }
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      place(p);
+    }
+    last_trained = n;
+    whole = node.merged && node.home < whole ? node.home : whole;
+    std::int64_t const bytes =
+        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
+    bool const is_first =
+        layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
+    if (n <= whole && bytes >= (is_first ? first : rest)) {
+      close(n);
+    }
+  }
+  if (is_open()) {  // what is left
+    close(last_trained);
+  }
+  layout.trained = layout.elements;
+  for (int p = 0; p < Size.parameters; ++p) {
+    if (graph.parameter[p].frozen) {
+      place(p);
+    }
+  }
+  return layout;
 }
 
 }  // namespace tandem
@@ -10439,7 +10850,313 @@ inline constexpr bool adds_in_order = requires(Communicator& group, std::span<El
   all_reduce_ordered(group, in, out, Sum{}, scratch, stream, label);
 };
 
+/// Queues the collective @p f on the communication stream; @p mark stands behind it.
+template <class Device, class F>
+void queue_collective(Device& device, Tracer<Device>& tracer, Label label,
+                      typename Device::Mark& mark, F const& f) {
+  device.begin_on(device.communication);
+  tracer.collective(device, label, f);
+  device.mark_on(device.communication, mark);
+}
+
+/// A sum as the communicator makes it.
+template <class Program, class Backend, class Communicator>
+struct PlainSum {
+  explicit PlainSum(typename Backend::Device& /*device*/) {}
+
+  template <class E, class Stream>
+  void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
+    group.all_reduce(data, data, Sum{}, stream, label);
+  }
+  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
+};
+
+/// In an order fixed by rank, of messages, where the communicator's own has none.
+template <class Program, class Backend, class Communicator>
+class SumInOrder {
+ public:
+  explicit SumInOrder(typename Backend::Device& device) : scratch_{device, most_bytes()} {}
+
+  template <class E, class Stream>
+  void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
+    static_assert(adds_in_order<Communicator, E, Stream>,
+                  "Reproducible<>: this communicator does not say that it adds in an order "
+                  "fixed by rank; give it `static constexpr bool ordered = true` if it does, "
+                  "or leave Reproducible out");
+    if constexpr (adds_in_order<Communicator, E, Stream>) {
+      all_reduce_ordered(group, std::span<E const>{data}, data, Sum{},
+                         {scratch_.data(), scratch_.bytes()}, stream, label);
+    }
+  }
+  [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
+
+ private:
+  static std::size_t most_bytes() {
+    std::size_t most = 0;
+    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
+      most = std::max(most,
+                      ordered_scratch_bytes<Communicator, typename Backend::Master>(
+                          static_cast<std::size_t>(bucket_range(Program::layout, bucket).count()),
+                          Program::gradient_replicas));
+    }
+    return most;
+  }
+
+  typename Backend::Buffer scratch_;
+};
+
+/// Gradients travel as they are kept.
+template <class Program, class Backend>
+struct ExactWire {
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+
+  explicit ExactWire(Device& /*device*/) {}
+
+  static std::span<P> sent(Device& /*device*/, P* gradients, ElementRange range) {
+    return {gradients + range.begin, static_cast<std::size_t>(range.count())};
+  }
+  static void received(Device& /*device*/, P* /*gradients*/, ElementRange /*range*/) {}
+  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
+};
+
+/// Rounded to 16 bits, in memory of their own.
+template <class Program, class Backend>
+class RoundedWire {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Element =
+      std::conditional_t<Program::batching.wire == WireFormat::bfloat16, BFloat16, Float16>;
+
+  explicit RoundedWire(Device& device)
+      : rounded_{device, static_cast<std::size_t>(Program::layout.trained) * sizeof(Element)} {}
+
+  std::span<Element> sent(Device& device, P const* gradients, ElementRange range) const {
+    Element* const to = rounded_.template as<Element>() + range.begin;
+    Verbs<Backend>::cast(device, gradients + range.begin, to, range.count());
+    return {to, static_cast<std::size_t>(range.count())};
+  }
+  void received(Device& device, P* gradients, ElementRange range) const {
+    Verbs<Backend>::cast(device, rounded_.template as<Element>() + range.begin,
+                         gradients + range.begin, range.count());
+  }
+  [[nodiscard]] std::size_t bytes() const { return rounded_.bytes(); }
+
+ private:
+  typename Backend::Buffer rounded_;
+};
+
 }  // namespace detail
+
+/// The sums of a device's buckets over their replicas on other devices.
+template <class Program, class Backend, class Communicator>
+class BucketSums {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+  /// Whether sums in a fixed order take more than an all-reduce: comm/cuda/ordered.cuh.
+  static constexpr bool needs_order =
+      Program::batching.reproducible && !sums_in_order<Communicator>;
+  using Wire = std::conditional_t<Program::batching.wire == WireFormat::exact,
+                                  detail::ExactWire<Program, Backend>,
+                                  detail::RoundedWire<Program, Backend>>;
+  using Adds = std::conditional_t<needs_order, detail::SumInOrder<Program, Backend, Communicator>,
+                                  detail::PlainSum<Program, Backend, Communicator>>;
+
+  explicit BucketSums(Device& device) : adds_{device}, wire_{device} {
+    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// Queues the sum of what has been computed of @p bucket of @p gradients.
+  void begin(Device& device, Communicator& group, P* gradients, int bucket,
+             Tracer<Device>& tracer) {
+    auto const sent = wire_.sent(device, gradients, bucket_range(Program::layout, bucket));
+    Label const label{"bucket", bucket};
+    detail::queue_collective(device, tracer, label, mark(bucket),
+                             [&] { adds_(group, sent, device.communication, label); });
+  }
+
+  /// What is computed from now on reads the sum.
+  void await(Device& device, P* gradients, int bucket) {
+    device.await_on(device.communication, mark(bucket));
+    wire_.received(device, gradients, bucket_range(Program::layout, bucket));
+  }
+
+  [[nodiscard]] std::size_t bytes() const { return adds_.bytes() + wire_.bytes(); }
+
+ private:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
+
+  Adds adds_;
+  Wire wire_;
+  std::vector<Mark> marks_;  // of each bucket
+};
+
+/// BucketSums where no other device has the same parameters.
+template <class Backend>
+struct NoBucketSums {
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  explicit NoBucketSums(Device& /*device*/) {}
+
+  template <class Communicator>
+  void begin(Device& /*device*/, Communicator& /*group*/, P* /*gradients*/, int /*bucket*/,
+             Tracer<Device>& /*tracer*/) {}
+  void await(Device& /*device*/, P* /*gradients*/, int /*bucket*/) {}
+  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
+};
+
+/// Where a device has both copies of its part of the model, and their gradients are summed: the
+/// first copy's buckets take the sum, before what other devices add to it.
+template <class Program, class Backend>
+struct TwinBuckets {
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  static constexpr bool is_second(int bucket) {
+    return Program::layout.bucket_stage[bucket] >= Program::Program::map.parts();
+  }
+  static void join(Device& device, P* gradients, int first) {
+    ElementRange const second = twin(first);
+    Verbs<Backend>::add(device, gradients + second.begin,
+                        gradients + bucket_range(Program::layout, first).begin, second.count());
+  }
+  /// The sum, to the second copy.
+  static void share(Device& device, P* gradients, int first) {
+    ElementRange const second = twin(first);
+    Verbs<Backend>::copy(device, gradients + bucket_range(Program::layout, first).begin,
+                         gradients + second.begin, second.count());
+  }
+
+ private:
+  static ElementRange twin(int bucket) {
+    return bucket_range(Program::layout, Program::twin_buckets.of[bucket]);
+  }
+};
+
+/// TwinBuckets of all other devices.
+template <class Backend>
+struct NoTwinBuckets {
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  static constexpr bool is_second(int /*bucket*/) { return false; }
+  static void join(Device& /*device*/, P* /*gradients*/, int /*first*/) {}
+  static void share(Device& /*device*/, P* /*gradients*/, int /*first*/) {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/parameter_memory.hpp
+
+/// @file
+/// ParameterMemory: the parameters, gradients and optimizer states of one rank.
+
+namespace tandem {
+
+/// Whether a backend's ops keep parameters in layouts of their own.
+template <class Backend>
+inline constexpr bool packs_weights = [] {
+  if constexpr (requires { Backend::packs_weights; }) {
+    return bool{Backend::packs_weights};
+  } else {
+    return false;
+  }
+}();
+
+/// Flat arrays in the order of the device's ParameterLayout.
+template <class Program, class Backend>
+class ParameterMemory {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
+  /// them.
+  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr auto const& places = Program::places;
+  static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
+
+  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
+  ParameterMemory(Device& device, int states, int leaves)
+      : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
+        parameters_{device, bytes(layout.elements)},
+        versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
+        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
+        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
+        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
+
+  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
+  [[nodiscard]] P* version(int place) const {
+    return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
+  }
+  /// Frozen parameters have no versions.
+  [[nodiscard]] P* parameter(int p, int place) const {
+    return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
+  }
+  /// The same as products read it; null where ops pack it.
+  [[nodiscard]] T const* weight(int p, int place) const {
+    if constexpr (std::is_same_v<T, P>) {
+      return parameter(p, place);
+    } else {
+      return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
+    }
+  }
+  void copy_version(Device& device, int from, int to) const {
+    Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
+  }
+  /// The parameters as products read them; where the types agree, the parameters themselves. Null
+  /// where ops pack them.
+  [[nodiscard]] T* weights() const {
+    if constexpr (mixed) {
+      return weights_.template as<T>();
+    } else if constexpr (std::is_same_v<T, P>) {
+      return parameters();
+    } else {
+      return nullptr;
+    }
+  }
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] P* gradients(int buffer = 0) const {
+    return gradients_.template as<P>() + buffer * layout.trained;
+  }
+  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
+  /// Sums of finished leaves that wait for their sibling in the tree.
+  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
+
+ protected:
+  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
+  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
+  [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
+  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
+  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
+  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
+
+ private:
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(P);
+  }
+
+  int waiting_leaves_;
+  Buffer parameters_;
+  Buffer versions_;
+  Buffer weights_;
+  Buffer gradients_;
+  Buffer states_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
 
 /// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
 /// stages. Buckets are reduced in the order in which backward closes them, on the communication
@@ -10452,21 +11169,19 @@ class GradientReduction {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Buffer = typename Backend::Buffer;
   using Mark = typename Device::Mark;
   using Memory = ParameterMemory<Program, Backend>;
   using Whole = typename Program::Program;
   static constexpr Batching batching = Whole::batching;
   static constexpr auto const& layout = Program::layout;
   static constexpr int replicas = Program::gradient_replicas;
-  /// What is sent: the gradients themselves, or rounded to 16 bits.
-  using Wire =
-      std::conditional_t<batching.wire == WireFormat::bfloat16, BFloat16,
-                         std::conditional_t<batching.wire == WireFormat::float16, Float16, P>>;
-  /// Whether sums in a fixed order take more than an all-reduce: comm/cuda/ordered.cuh.
-  static constexpr bool needs_order =
-      batching.reproducible && replicas > 1 && !sums_in_order<Communicator>;
-  static constexpr bool rounds = batching.wire != WireFormat::exact && replicas > 1;
+  /// Whether the device has both copies of a part whose gradients are summed.
+  static constexpr bool has_twins = Program::has_twins && !Whole::averaging.keeps_two();
+  static constexpr bool has_others = has_twins ? batching.replicas > 1 : replicas > 1;
+  using Sums = std::conditional_t<has_others, BucketSums<Program, Backend, Communicator>,
+                                  NoBucketSums<Backend>>;
+  using Twins =
+      std::conditional_t<has_twins, TwinBuckets<Program, Backend>, NoTwinBuckets<Backend>>;
 
   /// @param all     the group of all ranks
   /// @param stages  of each local stage: the group of its replicas
@@ -10479,25 +11194,18 @@ class GradientReduction {
         overlaps_{Whole::map.copies == 1 || (plan.reduces_early && !has_twins)},
         leaves_{plan.batching.leaves_of_copy(Whole::map.copies)},
         tracer_{&tracer},
+        summed_{device.make_mark()},
         synchronized_{device.make_mark()},
-        ordered_{device, order_bytes()},
-        wire_{device, rounds ? static_cast<std::size_t>(layout.trained) * sizeof(Wire) : 0} {
-    for (int mark = 0; mark < layout.buckets + 1; ++mark) {
-      marks_.push_back(device.make_mark());
-    }
-  }
+        sums_{device} {}
 
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins.
   void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
     if (memory.waiting_leaves() > 0) {
-      auto const [begin, count] = range(bucket);
-      join_tree(device, memory, leaf, begin, count);
+      join_tree(device, memory, leaf, bucket_range(layout, bucket));
     }
-    if constexpr (replicas > 1) {
-      if (overlaps_ && leaf == leaves_ - 1) {
-        begin(device, memory, bucket);
-      }
+    if (overlaps_ && leaf == leaves_ - 1) {
+      begin(device, memory, bucket);
     }
   }
 
@@ -10506,32 +11214,21 @@ class GradientReduction {
     if (!overlaps_ && bucket == 0) {
       begin_in_order(device, memory);
     }
-    if (is_second_twin(bucket)) {  // gets its sum from the first
-      return;
-    }
-    auto const [begin, count] = range(bucket);
-    P* const sum = memory.gradients() + begin;
-    if constexpr (!has_twins || batching.replicas > 1) {
-      device.await_on(device.communication, marks_[static_cast<std::size_t>(bucket)]);
-      if constexpr (rounds) {
-        Verbs<Backend>::cast(device, wire_.template as<Wire>() + begin, sum, count);
-      }
-    }
-    if constexpr (has_twins) {
-      std::int64_t const second = layout.bucket_begin[bucket - layout.buckets / 2];
-      Verbs<Backend>::copy(device, sum, memory.gradients() + second, count);
+    if (!Twins::is_second(bucket)) {  // which gets its sum from the first
+      sums_.await(device, memory.gradients(), bucket);
+      Twins::share(device, memory.gradients(), bucket);
     }
   }
 
   /// The same for the losses and metrics of all microbatches.
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
-    reduce<false>(device, communicator_, sums, label, marks_.back());
+    add(device, communicator_, sums, label, summed_);
   }
-  void await_sums(Device& device) { device.await_on(device.communication, marks_.back()); }
+  void await_sums(Device& device) { device.await_on(device.communication, summed_); }
 
   /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
   void synchronize(Device& device, std::span<double> sums, int stage) {
-    reduce<false>(device, communicator(stage), sums, {"statistics"}, synchronized_);
+    add(device, communicator(stage), sums, {"statistics"}, synchronized_);
     device.await_on(device.communication, synchronized_);
   }
 
@@ -10540,115 +11237,42 @@ class GradientReduction {
   [[nodiscard]] Communicator& communicator(int stage) {
     return stages_[static_cast<std::size_t>(stage)];
   }
-  [[nodiscard]] std::int64_t wire_bytes() const {
-    return static_cast<std::int64_t>(wire_.bytes() + ordered_.bytes());
-  }
+  [[nodiscard]] std::int64_t wire_bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
 
  private:
-  struct Range {
-    std::int64_t begin;
-    std::int64_t count;
-  };
-  // Whether the device has both copies of a part whose gradients are summed.
-  static constexpr bool has_twins = !Whole::averaging.keeps_two() && Whole::map.copies == 2 &&
-                                    Whole::devices % 2 == 1 &&
-                                    Program::device == Whole::devices / 2;
-
-  // The buckets of two copies are alike, and those of the second come before.
-  static constexpr bool is_second_twin(int bucket) {
-    return has_twins && bucket < layout.buckets / 2;
-  }
-
-  static Range range(int bucket) {
-    std::int64_t const begin = layout.bucket_begin[bucket];
-    return {begin, layout.bucket_begin[bucket + 1] - begin};
-  }
-  template <class E>
-  static std::span<E> span_of(E* data, std::int64_t count) {
-    return {data, static_cast<std::size_t>(count)};
-  }
-
-  static std::size_t order_bytes() {
-    std::size_t most = 0;
-    for (int bucket = 0; needs_order && bucket < layout.buckets; ++bucket) {
-      if constexpr (needs_order) {
-        most = std::max(most, ordered_scratch_bytes<Communicator, P>(
-                                  static_cast<std::size_t>(range(bucket).count), replicas));
-      }
-    }
-    return most;
-  }
-
   void begin(Device& device, Memory const& memory, int bucket) {
-    if constexpr (has_twins && batching.replicas == 1) {
-      return;
-    }
-    auto const [first, count] = range(bucket);
-    Label const label{"bucket", bucket};
-    Mark& mark = marks_[static_cast<std::size_t>(bucket)];
     Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-    if constexpr (rounds) {
-      Wire* const sent = wire_.template as<Wire>() + first;
-      Verbs<Backend>::cast(device, memory.gradients() + first, sent, count);
-      reduce<needs_order>(device, group, span_of(sent, count), label, mark);
-    } else {
-      reduce<needs_order>(device, group, span_of(memory.gradients() + first, count), label, mark);
-    }
+    sums_.begin(device, group, memory.gradients(), bucket, *tracer_);
   }
 
   // All buckets, from the last part of the model to the first.
   void begin_in_order(Device& device, Memory const& memory) {
     for (int part = Whole::map.parts() - 1; part >= 0; --part) {
       for (int b = 0; b < layout.buckets; ++b) {
-        if (layout.bucket_stage[b] % Whole::map.parts() == part && !is_second_twin(b)) {
-          add_twin(device, memory, b);
+        if (layout.bucket_stage[b] % Whole::map.parts() == part && !Twins::is_second(b)) {
+          Twins::join(device, memory.gradients(), b);
           begin(device, memory, b);
         }
       }
     }
   }
-  // Those of the second copy on this device join those of the first.
-  void add_twin(Device& device, Memory const& memory, int bucket) {
-    if constexpr (has_twins) {
-      auto const [begin, count] = range(bucket - layout.buckets / 2);
-      Verbs<Backend>::add(device, memory.gradients() + begin,
-                          memory.gradients() + layout.bucket_begin[bucket], count);
-    }
-  }
 
   // A loss is one rank's and 0 elsewhere: no order of its sum rounds.
-  template <bool Ordered, class E>
-  void reduce(Device& device, Communicator& group, std::span<E> data, Label label, Mark& mark) {
-    device.begin_on(device.communication);
-    tracer_->collective(device, label, [&] {
-      if constexpr (Ordered) {
-        std::span<std::byte> const scratch{ordered_.data(), ordered_.bytes()};
-        using Stream = std::remove_cvref_t<decltype(device.communication)>;
-        static_assert(detail::adds_in_order<Communicator, E, Stream>,
-                      "Reproducible<>: this communicator does not say that it adds in an order "
-                      "fixed by rank; give it `static constexpr bool ordered = true` if it does, "
-                      "or leave Reproducible out");
-        if constexpr (detail::adds_in_order<Communicator, E, Stream>) {
-          all_reduce_ordered(group, std::span<E const>{data}, data, Sum{}, scratch,
-                             device.communication, label);
-        }
-      } else {
-        group.all_reduce(data, data, Sum{}, device.communication, label);
-      }
+  void add(Device& device, Communicator& group, std::span<double> data, Label label, Mark& mark) {
+    detail::queue_collective(device, *tracer_, label, mark, [&] {
+      group.all_reduce(data, data, Sum{}, device.communication, label);
     });
-    device.mark_on(device.communication, mark);
   }
 
   // A binary counter: leaf k joins as many waiting sums as k has trailing ones.
-  void join_tree(Device& device, Memory const& memory, int index, std::int64_t begin,
-                 std::int64_t count) {
-    P* const sum = memory.gradients() + begin;
+  void join_tree(Device& device, Memory const& memory, int index, ElementRange range) {
+    P* const sum = memory.gradients() + range.begin;
     int level = 0;
     for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
-      Verbs<Backend>::add(device, memory.gradients(1 + level) + begin, sum, count);
+      Verbs<Backend>::add(device, memory.gradients(1 + level) + range.begin, sum, range.count());
     }
     if (index != leaves_ - 1) {
-      Verbs<Backend>::copy(device, sum, memory.gradients(1 + level) + begin, count);
+      Verbs<Backend>::copy(device, sum, memory.gradients(1 + level) + range.begin, range.count());
     }
   }
 
@@ -10657,10 +11281,9 @@ class GradientReduction {
   bool overlaps_;
   int leaves_;  // of a stage's copy
   Tracer<Device>* tracer_;
-  std::vector<Mark> marks_;  // of each bucket's reduction, then of the losses'
+  Mark summed_;  // losses, votes and norms
   Mark synchronized_;
-  Buffer ordered_;
-  Buffer wire_;
+  Sums sums_;
 };
 
 }  // namespace tandem
@@ -10678,6 +11301,9 @@ struct NoLinks {
   NoLinks(Task const& /*task*/, Waits const& /*waits*/, Device& /*device*/,
           Connect const& /*connect*/, Tracer& /*tracer*/, int /*largest*/) {}
 
+  template <class Device, class Memory, class Table>
+  void run(Device& /*device*/, Memory const& /*memory*/, Table const& /*table*/, Action /*action*/,
+           std::int64_t /*batch*/, bool /*training*/) {}
   template <class Device>
   void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/) {}
   template <class Device>
@@ -10685,6 +11311,122 @@ struct NoLinks {
   [[nodiscard]] static constexpr int bytes() { return 0; }
   template <class Device>
   void settle(Device& /*device*/) {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/rank_groups.hpp
+
+/// @file
+/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
+/// ranks that have it, for each link and direction its two ends, and where two models are averaged
+/// the two ranks that have the same parts of them.
+
+namespace tandem {
+
+/// The same on every rank. Group -1 is that of all ranks. A line is a group of the mesh along the
+/// model: the devices that send each other activations.
+template <class Program>
+class RankGroups {
+ public:
+  static constexpr int all = -1;
+
+  template <class = void>  // compiled where it is called, not by every include
+  static std::vector<RankSet> list() {
+    std::vector<RankSet> groups;
+    for (int stage = 0; stage < reduced(); ++stage) {
+      RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
+      for (int line = 0; line < lines(); ++line) {
+        for (int s = stage; s < map().stages; s += reduced()) {
+          int const rank = rank_of(line, s);
+          if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
+            set.ranks.push_back(rank);
+          }
+        }
+      }
+      groups.push_back(set);
+    }
+    for (int line = 0; line < lines(); ++line) {
+      for (int link = 0; link < map().links; ++link) {
+        StageEdge const& edge = first_edge(link);
+        int const from = rank_of(line, edge.from);
+        int const to = rank_of(line, edge.to);
+        std::string const name =
+            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
+        groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
+        groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
+      }
+    }
+    for (int line = 0; line < lines(); ++line) {
+      MeshGroup const devices = Program::mesh.group(line, Axis::model);
+      for (int pair = 0; pair < pairs(); ++pair) {
+        groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
+                          .name = "models " + std::to_string(pair)});
+      }
+    }
+    return groups;
+  }
+
+  /// Of the ranks over which the gradients of this stage are summed.
+  static int of_stage(int stage) {
+    constexpr int groups = reduced();
+    return groups > 0 ? stage % (groups > 0 ? groups : 1) : all;
+  }
+  /// The ends of these groups for a device's stages, by connect(group).
+  template <int Count, class Connect>
+  static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
+    std::vector<decltype(connect(all))> ends;
+    for (LocalStage const& stage : stages.stage) {
+      ends.push_back(connect(of_stage(stage.id)));
+    }
+    return ends;
+  }
+
+  /// Of the ends of a link; the sender is its first rank.
+  static int of_link(int line, int link, bool forward) {
+    return reduced() + 2 * (line * map().links + link) + (forward ? 0 : 1);
+  }
+  /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
+  template <class Connect>
+  static auto connect_links(int rank, Connect const& connect) {
+    return [line = line_of(rank), &connect](int link, bool forward) {
+      return connect(of_link(line, link, forward));
+    };
+  }
+
+  /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
+  /// of the one in the middle, which has both.
+  static int of_pair(int rank) {
+    int const device = Program::mesh.coordinate(rank, Axis::model);
+    int const pair = device < pairs() ? device : opposite(device);
+    return pair < pairs() ? reduced() + 2 * lines() * map().links + line_of(rank) * pairs() + pair
+                          : all;
+  }
+
+ private:
+  static constexpr StageMapView map() { return Program::map; }
+  static constexpr int lines() { return Program::mesh.groups(Axis::model); }
+  static constexpr int line_of(int rank) { return Program::mesh.group_of(rank, Axis::model); }
+  static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
+  // Stages whose gradients have a group each. Where each device has the whole model, its group is
+  // that of all.
+  static constexpr int reduced() {
+    bool const reduces = Program::mesh.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
+    return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
+  }
+  static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
+  // The device that has the same parts of the other model.
+  static constexpr int opposite(int device) { return Program::devices - 1 - device; }
+  static constexpr int rank_of(int line, int stage) {
+    return Program::mesh.group(line, Axis::model)[map().device[stage]];
+  }
+  static StageEdge const& first_edge(int link) {
+    int e = 0;
+    while (Program::map.edge[e].link != link || !map().crosses(e)) {
+      ++e;
+    }
+    return Program::map.edge[e];
+  }
 };
 
 }  // namespace tandem
@@ -10774,25 +11516,6 @@ class LinkEnd {
   std::unique_ptr<Stream> stream_;
   Mark mark_;
   bool pending_ = false;  // messages that nobody has awaited
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/operand_table.hpp
-
-/// @file
-/// OperandTable: where everything stands that a device's nodes read and write for one microbatch.
-
-namespace tandem {
-
-template <class T, class P = T>
-struct OperandTable {
-  Operands<T, P> const* operands = nullptr;  ///< of each node
-  T const* const* forks = nullptr;           ///< gradients of nodes' outputs that are to be added
-  std::size_t const* first_fork = nullptr;   ///< of each node, those of its output
-  T* const* gradient = nullptr;              ///< of each node's output
-  T const* output = nullptr;                 ///< the network's, where the device has it
-  T* loss_gradient = nullptr;                ///< likewise
 };
 
 }  // namespace tandem
@@ -11047,1350 +11770,46 @@ class RankLinks {
 
 }  // namespace tandem
 
-// ---- tandem/engine/memory/check/plays_rows.hpp
-
-/// @file
-/// plays_rows: what debug builds ask of every rank that is made, whether its memory is right for
-/// its rows of actions.
-
-// ---- tandem/engine/memory/check/memory_check.hpp
-
-/// @file
-/// MemoryCheck: plays a row of actions on a rank's tables of pointers, byte by byte of its arenas.
-///
-/// Every write marks its bytes with the buffer and the microbatch, every read must find the marks
-/// of what it wants, and nothing may write where a message is sent from that may not have left: so
-/// buffers whose lives meet cannot overlap but as views and in place. It knows the graph and what a
-/// pass reads and writes, and of the plan only the pointers that came of it and its waits.
-
-// ---- tandem/engine/memory/check/checked_memory.hpp
-
-/// @file
-/// CheckedMemory: reads and writes of a rank's arenas by name, for MemoryCheck.
-
-// ---- tandem/engine/memory/check/buffer_names.hpp
-
-/// @file
-/// BufferNames: which buffers a device's graph has, one name for all nodes and edges that share one
-/// by what they are (views, sums, slices) and not by where a plan has put them.
-
-// ---- tandem/engine/memory/check/marked_memory.hpp
-
-/// @file
-/// MarkedMemory: what every byte of a rank's arenas was last written with, for MemoryCheck.
-
-namespace tandem::detail {
-
-/// A buffer of one microbatch: what it is, of which node or edge, and of which reader's gradient.
-struct MarkedBuffer {
-  enum class Kind : std::uint8_t { value, saved, node_gradient, edge_gradient, outgoing };
-
-  Kind kind = Kind::value;
-  int index = 0;
-  int reader = 0;
-  std::int64_t microbatch = 0;
-
-  friend bool operator==(MarkedBuffer const&, MarkedBuffer const&) = default;
-};
-
-/// Addresses [begin, end).
-struct Stretch {
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;
-
-  [[nodiscard]] bool meets(Stretch const& other) const {
-    return begin < other.end && other.begin < end;
-  }
-};
-
-/// What a stretch has.
-struct Content {
-  Stretch where{};
-  MarkedBuffer buffer{};
-  Action writer{};
-};
-
-/// A message that may not have left.
-struct MarkedMessage {
-  Stretch from{};
-  int node = 0;
-  MarkedBuffer buffer{};
-  Action sender{};
-};
-
-/// Cost: a look-up for each read and write; a write moves the stretches behind it.
-template <class = void>
-class MarkedMemory {
- public:
-  void write(Stretch where, MarkedBuffer const& buffer, Action writer) {
-    auto const first = first_behind(where.begin);
-    auto const last = std::partition_point(
-        first, contents_.end(), [&](Content const& c) { return c.where.begin < where.end; });
-    Content pieces[3];  // what is left before, the new one, what is left behind
-    std::ptrdiff_t count = 0;
-    if (first != last && first->where.begin < where.begin) {
-      pieces[count] = *first;
-      pieces[count++].where.end = where.begin;
-    }
-    pieces[count++] = {where, buffer, writer};
-    if (first != last && (last - 1)->where.end > where.end) {
-      pieces[count] = *(last - 1);
-      pieces[count++].where.begin = where.end;
-    }
-    std::ptrdiff_t const over = std::min(count, last - first);
-    auto const rest = std::copy(pieces, pieces + over, first);
-    contents_.insert(contents_.erase(rest, last), pieces + over, pieces + count);  // one of both
-  }
-
-  /// Whether all of it has @p buffer; else @p other is what the first byte that has not has, or
-  /// null.
-  bool has(Stretch where, MarkedBuffer const& buffer, Content const*& other) const {
-    other = nullptr;
-    auto at = first_behind(where.begin);
-    for (std::uintptr_t next = where.begin; next < where.end; next = at++->where.end) {
-      if (at == contents_.end() || at->where.begin > next) {
-        return false;
-      }
-      if (at->buffer != buffer) {
-        other = &*at;
-        return false;
-      }
-    }
-    return true;
-  }
-
-  void send(MarkedMessage const& message) { messages_.push_back(message); }
-
-  /// Messages of @p node have left, up to a microbatch's.
-  void sent(int node, std::int64_t last_microbatch) {
-    std::erase_if(messages_, [&](MarkedMessage const& message) {
-      return message.node == node && message.buffer.microbatch <= last_microbatch;
-    });
-  }
-
-  /// A message that is sent from there, or null.
-  [[nodiscard]] MarkedMessage const* leaving(Stretch where) const {
-    for (MarkedMessage const& message : messages_) {
-      if (message.from.meets(where)) {
-        return &message;
-      }
-    }
-    return nullptr;
-  }
-
- private:
-  // The first stretch that ends behind an address.
-  [[nodiscard]] auto first_behind(std::uintptr_t address) const {
-    return std::partition_point(contents_.begin(), contents_.end(), [&](Content const& content) {
-      return content.where.end <= address;
-    });
-  }
-  [[nodiscard]] auto first_behind(std::uintptr_t address) {
-    return contents_.begin() + (std::as_const(*this).first_behind(address) - contents_.cbegin());
-  }
-
-  std::vector<Content> contents_;  // in ascending order, none of them meeting another
-  std::vector<MarkedMessage> messages_;
-};
-
-}  // namespace tandem::detail
-
-namespace tandem::detail {
-
-template <class = void>
-class BufferNames {
- public:
-  using Kind = MarkedBuffer::Kind;
-
-  explicit BufferNames(GraphView graph)
-      : graph_{graph},
-        readers_(at(graph.nodes)),
-        reader_of_edge_(at(graph.edges)),
-        first_writer_(at(graph.nodes), -1),
-        node_gradient_(at(graph.nodes)),
-        edge_gradient_(at(graph.edges)) {
-    find_readers();
-    name_gradients();
-  }
-
-  /// The edges that give node @p n a gradient, in the network's order.
-  [[nodiscard]] std::vector<int> const& readers(int n) const { return readers_[at(n)]; }
-
-  [[nodiscard]] MarkedBuffer value(int n) const {
-    return {.kind = Kind::value, .index = root_of(graph_, n)};
-  }
-  /// Whether others have written slices of it before node @p n does.
-  [[nodiscard]] bool is_continued_by(int n) const {
-    int const first = first_writer_[at(root_of(graph_, n))];
-    return first >= 0 && first != n;
-  }
-  [[nodiscard]] static MarkedBuffer saved(int n) { return {.kind = Kind::saved, .index = n}; }
-  [[nodiscard]] MarkedBuffer const& node_gradient(int n) const { return node_gradient_[at(n)]; }
-  [[nodiscard]] MarkedBuffer const& edge_gradient(int e) const { return edge_gradient_[at(e)]; }
-  [[nodiscard]] static MarkedBuffer outgoing(int n, int reader) {
-    return {.kind = Kind::outgoing, .index = n, .reader = reader};
-  }
-
-  /// Whether its inputs' gradients are its output's.
-  [[nodiscard]] static bool passes_on(Node const& node) {
-    return node.kind == NodeKind::add || node.view || node.placed;
-  }
-
-  /// "the value of node 3 (ReLU 0.2), microbatch 1".
-  [[nodiscard]] std::string text(MarkedBuffer const& buffer) const {
-    static constexpr char const* kinds[] = {"the value of ", "what was saved by ",
-                                            "the gradient of ", "the gradient for ",
-                                            "the gradient to be sent of "};
-    std::string text = kinds[static_cast<int>(buffer.kind)];
-    if (buffer.kind == Kind::edge_gradient) {
-      text += of_node(graph_.source[buffer.index]) + " from ";
-    }
-    int const n =
-        buffer.kind == Kind::edge_gradient ? reader_of_edge_[at(buffer.index)] : buffer.index;
-    return text + of_node(n) + ", microbatch " + std::to_string(buffer.microbatch);
-  }
-
- private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-  [[nodiscard]] std::string of_node(int n) const {
-    Node const& node = graph_.node[n];
-    std::string const path = to_string(node.path);
-    return "node " + std::to_string(n) + " (" + std::string{node.name} +
-           (path.empty() || node.name.empty() ? "" : " ") + path + ")";
-  }
-
-  void find_readers() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        reader_of_edge_[at(e)] = n;
-        if (!node.merged) {
-          readers_[at(graph_.source[e])].push_back(e);
-        }
-      }
-      int& first = first_writer_[at(root_of(graph_, n))];
-      first = first < 0 && node.computes() ? n : first;
-    }
-    for (std::vector<int>& edges : readers_) {
-      std::stable_sort(edges.begin(), edges.end(),
-                       [&](int a, int b) { return graph_.edge_origin[a] < graph_.edge_origin[b]; });
-    }
-  }
-
-  void name_gradients() {
-    for (int n = graph_.nodes - 1; n >= 0; --n) {
-      Node const& node = graph_.node[n];
-      std::vector<int> const& edges = readers_[at(n)];
-      node_gradient_[at(n)] = edges.size() == 1
-                                  ? edge_gradient_[at(edges.front())]
-                                  : MarkedBuffer{.kind = Kind::node_gradient, .index = n};
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        edge_gradient_[at(e)] = passes_on(node) ? node_gradient_[at(n)] : written_gradient(e);
-      }
-    }
-  }
-  // Those of merged nodes are slices of one.
-  [[nodiscard]] MarkedBuffer written_gradient(int e) const {
-    Node const& source = graph_.node[graph_.source[e]];
-    int const leader = source.merged ? source.home : graph_.source[e];
-    return graph_.node[leader].width > 0
-               ? MarkedBuffer{.kind = Kind::node_gradient, .index = leader}
-               : MarkedBuffer{.kind = Kind::edge_gradient, .index = e};
-  }
-
-  GraphView graph_;
-  std::vector<std::vector<int>> readers_;
-  std::vector<int> reader_of_edge_;
-  std::vector<int> first_writer_;  // of a root
-  std::vector<MarkedBuffer> node_gradient_;
-  std::vector<MarkedBuffer> edge_gradient_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/engine/memory/operand_tables.hpp
-
-/// @file
-/// OperandTables: for each live microbatch, the table of pointers into a rank's arenas. Made once.
-///
-/// It knows a device's graph as a value, so that it is compiled for an element type and not for
-/// each device of each strategy.
-
-// ---- tandem/engine/prepare/arenas.hpp
-
-/// @file
-/// Arenas: where the regions of a MemoryPlan stand in a rank's memory, for each live microbatch.
-
-namespace tandem {
-
-/// Two arenas: one of what is kept, stage by stage and slot by slot; one of what is sent, values
-/// and gradients. Of a stage, microbatch m of the replica has slot m modulo its live ones.
-class Arenas {
- public:
-  /// Both outlive this.
-  Arenas(MemoryPlan const& plan, PlanTask const& task) : plan_{plan}, task_{task} {
-    for (StageLife const& stage : task.stages) {
-      deferred_ = std::max(deferred_, stage.deferred);
-    }
-  }
-
-  /// So many tables of pointers that live microbatches have different ones, and each of them always
-  /// the same slots: microbatch m has table m modulo this number.
-  [[nodiscard]] int tables() const {
-    int count = 1;
-    for (StageLife const& stage : task_.stages) {
-      count = std::lcm(count, std::max(stage.live, 1));
-      count = std::lcm(count, std::max(stage.deferred, 1));
-    }
-    return std::min(count, task_.microbatches);
-  }
-
-  [[nodiscard]] std::int64_t kept_bytes() const {
-    return kept_before(static_cast<int>(task_.stages.size()));
-  }
-  /// Where the slot of @p table of a stage begins.
-  [[nodiscard]] std::int64_t kept_at(int stage, int table) const {
-    auto const s = static_cast<std::size_t>(stage);
-    StageLife const& own = task_.stages[s];
-    return kept_before(stage) + slot(table, own.first_microbatch, own.live) * plan_.kept_bytes[s];
-  }
-
-  /// Of what is sent, values, and gradients. The last two share memory unless values are computed
-  /// again while gradients live, or gradients outlive their pass.
-  [[nodiscard]] std::int64_t transient_bytes() const {
-    return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
-                                      : plan_.gradient_bytes * std::max(deferred_, 1));
-  }
-  [[nodiscard]] std::int64_t values_at() const { return plan_.outgoing_bytes; }
-  /// What is to be added to the plan's @p offset of a gradient.
-  [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const {
-    if (offset < plan_.outgoing_bytes) {
-      return 0;
-    }
-    int const own =
-        deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
-    return gradients_at() - plan_.outgoing_bytes + own * plan_.gradient_bytes;
-  }
-
- private:
-  [[nodiscard]] static int slot(int table, int first, int slots) {
-    return ((table - first) % slots + slots) % slots;
-  }
-  [[nodiscard]] std::int64_t kept_before(int stage) const {
-    std::int64_t sum = 0;
-    for (int s = 0; s < stage; ++s) {
-      sum += plan_.kept_bytes[static_cast<std::size_t>(s)] *
-             task_.stages[static_cast<std::size_t>(s)].live;
-    }
-    return sum;
-  }
-  [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
-  [[nodiscard]] std::int64_t gradients_at() const {
-    return plan_.outgoing_bytes + (shares() ? 0 : plan_.transient_bytes);
-  }
-
-  MemoryPlan const& plan_;
-  PlanTask const& task_;
-  int deferred_ = 0;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/prepare/gradient_plan.hpp
-
-/// @file
-/// plan_memory: a MemoryPlan whole, values and gradients, and what waits for messages.
-
-// ---- tandem/engine/prepare/send_waits.hpp
-
-/// @file
-/// find_send_waits: which actions of a device write where a message is sent from, by where its plan
-/// has put values and gradients.
-///
-/// A stage that only passes on what it received (a ReLU in place, a Flatten, a Dropout in
-/// evaluation) sends it from where it arrived, so already the next arrival must wait; a view of
-/// another stage's value is sent from that stage's memory. Waiting there and not copying costs a
-/// stage that computes in memory of its own nothing, and no bytes anywhere.
-///
-/// No wait is for ever: a row goes on behind a SEND when there is a place for its message, which is
-/// what verify() asks for, and each of these waits, further on in the row, asks for no more.
-
-namespace tandem::detail {
-
-/// Fills MemoryPlan::waits. @pre all else of @p plan is there
-template <class = void>
-class SendWaits {
- public:
-  SendWaits(GraphView graph, PlanTask const& task, MemoryPlan& plan)
-      : graph_{graph}, task_{task}, plan_{plan} {}
-
-  void find() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      if (graph_.node[n].kind == NodeKind::send) {
-        find_writers_of_value(n);
-      } else if (plan_.outgoing[static_cast<std::size_t>(n)] >= 0) {
-        find_writers_of_gradient(n);
-      }
-    }
-  }
-
- private:
-  // Memory is written when it is received, computed, and computed again.
-  void find_writers_of_value(int send) {
-    int const sent = root(graph_.source[graph_.node[send].first_edge]);
-    bool const answered = graph_.node[send].needs_gradient;
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      if (root(n) != sent || (!node.computes() && node.kind != NodeKind::receive)) {
-        continue;
-      }
-      bool const received = node.kind == NodeKind::receive;
-      add(received ? ActionKind::receive_forward : ActionKind::forward, n, send, answered);
-      if (!received && task_.segment != nullptr && task_.segment[n] >= 0) {
-        add(ActionKind::backward, n, send, answered);
-      }
-    }
-  }
-
-  // It is gathered by the pass of the stage that received, or written by its only reader.
-  void find_writers_of_gradient(int received) {
-    add(ActionKind::backward, received, received, false);
-    std::int64_t const begin = plan_.outgoing[static_cast<std::size_t>(received)];
-    std::int64_t const end = begin + plan_.bytes[static_cast<std::size_t>(received)];
-    for (int n = received; n < graph_.nodes; ++n) {
-      for (int e = graph_.node[n].first_edge, last = e + graph_.node[n].edges; e < last; ++e) {
-        std::int64_t const gradient = plan_.edge_gradient[static_cast<std::size_t>(e)];
-        if (graph_.source[e] == received && gradient >= begin && gradient < end) {
-          add(ActionKind::backward, n, received, false);
-        }
-      }
-    }
-  }
-
-  void add(ActionKind before, int writer, int message, bool answered) {
-    SendWait const wait{.before = before,
-                        .stage = graph_.node[writer].stage,
-                        .node = message,
-                        .answered = answered};
-    if (std::find(plan_.waits.begin(), plan_.waits.end(), wait) == plan_.waits.end()) {
-      plan_.waits.push_back(wait);
-    }
-  }
-  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
-
-  GraphView graph_;
-  PlanTask const& task_;
-  MemoryPlan& plan_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/strategy/memory/gradient_arena.hpp
-
-/// @file
-/// GradientArena: where the gradients of a device's activations stand during a backward pass. The
-/// engine's plan, and what device_memory counts where the compiler or a planner asks.
-///
-/// Gradients whose lives do not meet share memory (first fit); nodes that pass theirs on share it
-/// with their inputs; what is sent has memory of its own, before all others.
-
-namespace tandem {
-
-/// What gradients are placed for.
-struct GradientTask {
-  std::int64_t batch = 1;  ///< samples of the largest microbatch
-  std::int64_t element_bytes = 4;
-  bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
-  bool deferred = false;           ///< weight gradients are computed when the pass is over
-  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
-};
-
-/// Offsets in bytes, -1 where there is no such gradient.
-struct GradientArena {
-  static constexpr std::int64_t none = -1;
-
-  detail::Scratch<std::int64_t> node;      ///< of a node's output
-  detail::Scratch<std::int64_t> edge;      ///< of what an edge carries
-  detail::Scratch<std::int64_t> outgoing;  ///< of a received node, to be sent
-  std::int64_t loss = none;                ///< where the loss writes
-  std::int64_t outgoing_bytes = 0;         ///< at the beginning
-  std::int64_t bytes = 0;                  ///< of one backward pass, behind them
-
-  constexpr GradientArena(GraphView graph, GradientTask const& task);
-};
-
-namespace detail {
-
-/// Places the gradients of a graph. Linear in it, but for what lives at once.
-template <class = void>
-class GradientPlanner {
- public:
-  constexpr GradientPlanner(GraphView graph, GradientTask const& task, GradientArena& arena)
-      : graph_{graph},
-        task_{task},
-        sizes_{graph, task.batch, task.element_bytes},
-        arena_{arena},
-        gradients_{graph.nodes + graph.edges + 1},
-        own_{graph.nodes} {}
-
-  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
-  constexpr void place() {
-    count_readers();
-    place_outgoing();
-    find_deaths();
-    for (int n = graph_.nodes - 1; n >= 0; --n) {
-      if (graph_.node[n].needs_gradient) {
-        place_node_gradient(n);
-        place_edge_gradients(n);
-      }
-    }
-    arena_.bytes = gradients_.peak();
-  }
-
- private:
-  // Of a node, as the pass comes to it.
-  struct Own {
-    std::int64_t gradient = GradientArena::none;  // from the last reader, the first to be gone back
-    std::int64_t wide = GradientArena::none;      // of the first of merged nodes
-    int readers = 0;
-    int summands = 0;  // gradients that readers give it
-    int last_reader = -1;
-    int givers = 0;     // readers that have given a gradient
-    int death = 0;      // of its gradient, through nodes that pass it on
-    bool alone = true;  // nobody else has its gradient's memory
-  };
-
-  constexpr void count_readers() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        Own& own = own_[graph_.source[e]];
-        ++own.readers;
-        own.summands += node.needs_gradient && !node.merged ? 1 : 0;
-      }
-    }
-  }
-
-  // What is sent while the next passes compute has memory that nothing else uses.
-  constexpr void place_outgoing() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      if (node.kind == NodeKind::receive && node.needs_gradient) {
-        arena_.outgoing[n] = arena_.outgoing_bytes;
-        arena_.outgoing_bytes += sizes_.bytes(n) * (task_.apart ? own_[n].readers : 1);
-      }
-    }
-  }
-
-  constexpr void find_deaths() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      int death =
-          task_.deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
-      if (passes_on(n)) {
-        for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-          death = std::max(death, death_of_summand(graph_.source[e]));
-        }
-      }
-      own_[n].death = death;
-    }
-  }
-
-  // Until when what a reader gives node n is read: no longer than it takes to add several.
-  [[nodiscard]] constexpr int death_of_summand(int n) const {
-    return own_[n].summands > 1 && !task_.deferred ? time(n) : own_[n].death;
-  }
-
-  // The gradient of its only reader's input, or a sum of several in memory of its own.
-  constexpr void place_node_gradient(int n) {
-    if (graph_.node[n].kind == NodeKind::send) {
-      return;
-    }
-    Own& own = own_[n];
-    std::int64_t only = own.gradient;
-    int givers = own.givers;
-    if (n == graph_.result) {
-      only = arena_.loss = place(sizes_.bytes(n), n, own_[n].death);
-      givers = 1;
-    }
-    if (arena_.outgoing[n] >= 0) {
-      only = arena_.outgoing[n];
-    } else if (givers != 1) {
-      own.alone = true;
-      only = place(sizes_.bytes(n), n, own.death);
-    }
-    arena_.node[n] = only;
-  }
-
-  constexpr void place_edge_gradients(int n) {
-    Node const& node = graph_.node[n];
-    bool const passes = passes_on(n);
-    bool const alone = node.kind != NodeKind::add && (own_[n].alone || !passes);
-    std::int64_t channel = 0;
-    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
-      int const source = graph_.source[e];
-      std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
-      channel += graph_.node[source].out[0];
-      if (graph_.node[source].needs_gradient) {
-        arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source);
-        Own& given = own_[source];
-        ++given.givers;
-        if (given.last_reader < 0 || given.last_reader == n) {
-          given.last_reader = n;
-          given.gradient = arena_.edge[e];
-          given.alone = alone;
-        }
-      }
-    }
-  }
-
-  // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
-  constexpr std::int64_t place_edge_gradient(int n, int source) {
-    Node const& node = graph_.node[source];
-    if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
-      return arena_.outgoing[source];
-    }
-    int const leader = node.merged ? node.home : source;
-    if (graph_.node[leader].width == 0) {
-      return place(sizes_.bytes(source), n, death_of_summand(source));
-    }
-    std::int64_t& wide = own_[leader].wide;
-    if (wide == GradientArena::none) {
-      wide = place(sizes_.stored_bytes(leader), n, own_[leader].death);
-    }
-    return wide + node.first_channel * task_.element_bytes;
-  }
-
-  // Memory that is written when @p writer has its turn and read until time @p death.
-  constexpr std::int64_t place(std::int64_t bytes, int writer, int death) {
-    return arena_.outgoing_bytes + gradients_.place(bytes, time(writer), death);
-  }
-
-  [[nodiscard]] constexpr int time(int node) const { return graph_.nodes - node; }
-  // The gradient of its output and those of its inputs are in the same memory.
-  [[nodiscard]] constexpr bool passes_on(int n) const {
-    Node const& node = graph_.node[n];
-    return node.kind == NodeKind::add || node.view || node.placed ||
-           (task_.in_place[n] && own_[n].alone);
-  }
-
-  GraphView graph_;
-  GradientTask const& task_;
-  BufferSizes sizes_;
-  GradientArena& arena_;
-  FirstFit gradients_;
-  Scratch<Own> own_;
-};
-
-}  // namespace detail
-
-constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task)
-    : node{graph.nodes, none}, edge{graph.edges, none}, outgoing{graph.nodes, none} {
-  detail::GradientPlanner<>{graph, task, *this}.place();
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Places the gradients of a MemoryPlan.
-template <class = void>
-void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
-                     MemoryPlan& plan) {
-  Scratch<bool> in_place{graph.nodes};
-  for (int n = 0; n < graph.nodes; ++n) {
-    in_place[n] = needs[static_cast<std::size_t>(n)].in_place;
-  }
-  bool deferred = false;
-  for (StageLife const& stage : task.stages) {
-    deferred = deferred || stage.deferred > 0;
-  }
-  GradientArena const arena{graph,
-                            {.batch = task.batch,
-                             .element_bytes = task.element_bytes,
-                             .in_place = in_place.data(),
-                             .deferred = deferred,
-                             .apart = task.apart}};
-  auto const list = [](Scratch<std::int64_t> const& offsets, int size) {
-    return std::vector<std::int64_t>(offsets.data(), offsets.data() + size);
-  };
-  plan.node_gradient = list(arena.node, graph.nodes);
-  plan.edge_gradient = list(arena.edge, graph.edges);
-  plan.outgoing = list(arena.outgoing, graph.nodes);
-  plan.loss_gradient = arena.loss;
-  plan.outgoing_bytes = arena.outgoing_bytes;
-  plan.gradient_bytes = arena.bytes;
-}
-
-}  // namespace detail
-
-/// Plans the memory of a device's graph. @p needs are those of each node's op.
-template <class = void>
-MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task) {
-  MemoryPlan plan;
-  detail::ValuePlanner<>{graph, needs, task, plan}.place();
-  detail::place_gradients(graph, needs, task, plan);
-  detail::SendWaits<>{graph, task, plan}.find();
-  return plan;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Where the arenas of a MemoryPlan begin.
-struct ArenaBases {
-  std::byte* kept = nullptr;
-  std::byte* recomputed = nullptr;
-  std::byte* transient = nullptr;  ///< what is sent, then values and gradients
-};
-
-/// The parameters of a device's graph: one entry each, those of a place behind those of another.
-template <class T, class P>
-struct ParameterPointers {
-  std::vector<P*> parameter{};
-  std::vector<T const*> weight{};    ///< as products read them
-  std::vector<P*> gradient{};        ///< null where frozen
-  std::vector<std::byte*> packed{};  ///< of each node
-};
-
-/// T: of activations and products; P: of parameters.
-template <class T, class P>
-class OperandTables {
- public:
-  using Table = OperandTable<T, P>;
-
-  /// @param plan, task  outlive this
-  OperandTables(GraphView graph, MemoryPlan const& plan, PlanTask const& task,
-                WeightPlaces const& places, ArenaBases const& bases,
-                ParameterPointers<T, P> parameters)
-      : graph_{graph},
-        plan_{plan},
-        task_{task},
-        arenas_{plan, task},
-        places_{places},
-        bases_{bases},
-        parameters_{std::move(parameters)} {
-    int const count = places_.rule.on() ? places_.tables() : arenas_.tables();
-    for (int t = 0; t < count; ++t) {
-      tables_.push_back(std::make_unique<Storage>());
-      point_activations(t, *tables_.back());
-    }
-    for (int m = 0; m < std::max(count, task.microbatches); ++m) {
-      of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
-    }
-  }
-
-  /// The operands for microbatch @p m; backward's weights may be others, see WeightPlaces.
-  [[nodiscard]] Table const& forward(int m) const { return storage(m).table; }
-  [[nodiscard]] Table const& backward(int m) const { return storage(m).backward; }
-
-  /// The edges that carry the network's input to nodes, in ascending order.
-  [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
-  void set_output(int m, T const* output) { storage(m).table.output = output; }
-
-  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
-  /// apart.
-  [[nodiscard]] T* outgoing(int node, int reader) const {
-    return at(bases_.transient, reader * plan_.bytes[static_cast<std::size_t>(node)],
-              plan_.outgoing[static_cast<std::size_t>(node)]);
-  }
-
- private:
-  // One table, and the arrays that it points into.
-  struct Storage {
-    Table table{};
-    Table backward{};  // where its weights are others
-    std::vector<T const**> input_edge{};
-    std::vector<T const*> edge_value{};
-    std::vector<T*> edge_gradient{};
-    std::vector<T const*> forks{};
-    std::vector<std::size_t> first_fork{};
-    std::vector<T*> gradient{};
-    std::vector<Operands<T, P>> operands{};
-    std::vector<Operands<T, P>> backward_operands{};
-  };
-
-  [[nodiscard]] Storage& storage(int m) const {
-    return *of_microbatch_[static_cast<std::size_t>(m)];
-  }
-  static T* at(std::byte* arena, std::int64_t base, std::int64_t offset) {
-    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena + base + offset);
-  }
-
-  [[nodiscard]] T* gradient(int table, std::int64_t offset) const {
-    return at(bases_.transient, arenas_.gradient_at(table, offset), offset);
-  }
-  [[nodiscard]] T* place(MemoryRegion region, int stage, int table, std::int64_t offset) const {
-    switch (region) {
-      case MemoryRegion::kept:
-        return at(bases_.kept, arenas_.kept_at(stage, table), offset);
-      case MemoryRegion::recomputed:
-        return at(bases_.recomputed, 0, offset);
-      case MemoryRegion::transient:
-        return at(bases_.transient, arenas_.values_at(), offset);
-      case MemoryRegion::none:
-        break;
-    }
-    return nullptr;
-  }
-  [[nodiscard]] T* value_of(int node, int table) const {
-    auto const n = static_cast<std::size_t>(node);
-    auto const root = static_cast<std::size_t>(plan_.root[n]);
-    return plan_.value[root] < 0 ? nullptr
-                                 : place(plan_.region[root], plan_.stage[root], table,
-                                         plan_.value[root] + plan_.slice[n]);
-  }
-
-  void point_activations(int t, Storage& own) const {
-    for (int e = 0; e < graph_.edges; ++e) {
-      own.edge_value.push_back(value_of(graph_.source[e], t));
-      own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
-    }
-    for (int e = 0; e < graph_.edges; ++e) {
-      if (graph_.node[root_of(graph_, graph_.source[e])].kind == NodeKind::input) {
-        own.input_edge.push_back(&own.edge_value[static_cast<std::size_t>(e)]);
-      }
-    }
-    for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
-      StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];
-      for (int n = stage.first; n < stage.last; ++n) {
-        auto const i = static_cast<std::size_t>(n);
-        Node const& node = graph_.node[n];
-        point_forks(n, own);
-        own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
-        MemoryRegion const saved = task_.segment != nullptr && task_.segment[n] >= 0
-                                       ? MemoryRegion::recomputed
-                                       : MemoryRegion::kept;
-        own.operands.push_back(
-            {.x = own.edge_value.data() + node.first_edge,
-             .y = value_of(n, t),
-             .dy = own.gradient.back(),
-             .dx = own.edge_gradient.data() + node.first_edge,
-             .parameter = parameters_.parameter.data() + first_parameter(n, places_.forward(t)),
-             .weight = parameters_.weight.data() + first_parameter(n, places_.forward(t)),
-             .gradient = parameters_.gradient.data() + node.first_parameter,
-             .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
-             .packed = packed_at(n, places_.forward(t))});
-      }
-    }
-    own.table = {.operands = own.operands.data(),
-                 .forks = own.forks.data(),
-                 .first_fork = own.first_fork.data(),
-                 .gradient = own.gradient.data(),
-                 .output = graph_.result >= 0 ? value_of(graph_.result, t) : nullptr,
-                 .loss_gradient = gradient(t, plan_.loss_gradient)};
-    own.backward = own.table;
-    if (places_.predicts()) {
-      point_backward(places_.backward(t), own);
-    }
-  }
-
-  // The same, but for the weights.
-  void point_backward(int place, Storage& own) const {
-    own.backward_operands = own.operands;
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
-      operands.parameter = parameters_.parameter.data() + first_parameter(n, place);
-      operands.weight = parameters_.weight.data() + first_parameter(n, place);
-      operands.packed = packed_at(n, place);
-    }
-    own.backward.operands = own.backward_operands.data();
-  }
-  [[nodiscard]] int first_parameter(int n, int place) const {
-    return place * graph_.parameters + graph_.node[n].first_parameter;
-  }
-  [[nodiscard]] std::byte* packed_at(int n, int place) const {
-    return parameters_.packed[static_cast<std::size_t>(place * graph_.nodes + n)];
-  }
-
-  // The gradients of the edges that carry a node's output, in the order of the network's edges.
-  void point_forks(int n, Storage& own) const {
-    own.first_fork.push_back(own.forks.size());
-    std::vector<std::pair<int, T const*>> forks;
-    for (int m = n + 1; m < graph_.nodes; ++m) {
-      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
-        if (graph_.source[e] == n && !graph_.node[m].merged) {
-          forks.emplace_back(graph_.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
-        }
-      }
-    }
-    std::stable_sort(forks.begin(), forks.end(),
-                     [](auto const& a, auto const& b) { return a.first < b.first; });
-    for (auto const& fork : forks) {
-      own.forks.push_back(fork.second);
-    }
-  }
-
-  GraphView graph_;
-  MemoryPlan const& plan_;
-  PlanTask const& task_;
-  Arenas arenas_;
-  WeightPlaces places_;
-  ArenaBases bases_;
-  ParameterPointers<T, P> parameters_;
-  std::vector<std::unique_ptr<Storage>> tables_;
-  std::vector<Storage*> of_microbatch_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What is checked; all of it outlives the check.
-struct MemoryCheckTask {
-  GraphView graph;
-  std::vector<OpNeeds> const& needs;
-  PlanTask const& task;
-  MemoryPlan const& plan;
-  ArenaBases bases{};
-};
-
-namespace detail {
-
-/// The arenas, during one action at a time; the first fault is kept. T: of activations; P: of
-/// parameters.
-template <class T, class P>
-class CheckedMemory {
- protected:
-  using Buffer = MarkedBuffer;
-
-  CheckedMemory(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
-      : graph_{task.graph},
-        needs_{task.needs},
-        task_{task.task},
-        plan_{task.plan},
-        tables_{tables},
-        sizes_{task.graph, task.task.batch, task.task.element_bytes},
-        names_{task.graph} {
-    Arenas const arenas{plan_, task_};
-    add_arena(task.bases.kept, arenas.kept_bytes());
-    add_arena(task.bases.recomputed, plan_.recomputed_bytes);
-    add_arena(task.bases.transient, arenas.transient_bytes());
-  }
-
-  void begin(bool training) {
-    memory_ = {};
-    fault_.clear();
-    training_ = training;
-  }
-  void begin(Action action, int table) {
-    action_ = action;
-    table_ = &tables_.forward(table);
-  }
-
-  // Messages from memory that the action is to write have left, as the plan says.
-  void await(ActionKind before) {
-    for (SendWait const& wait : plan_.waits) {
-      if (wait.before == before && wait.stage == action_.stage && !(training_ && wait.answered)) {
-        memory_.sent(wait.node, std::numeric_limits<int>::max());
-      }
-    }
-  }
-  // From now on node @p node sends the buffer, which is as large as the output of node @p n.
-  void send(void const* from, int n, int node, Buffer const& buffer) {
-    auto const bytes = static_cast<std::uintptr_t>(sizes_.bytes(n));
-    memory_.send({{address(from), address(from) + bytes}, node, now(buffer), action_});
-  }
-
-  [[nodiscard]] OpNeeds const& needs(int n) const { return needs_[static_cast<std::size_t>(n)]; }
-  [[nodiscard]] Operands<T, P> const& operands(int n) const { return table_->operands[n]; }
-  [[nodiscard]] Buffer now(Buffer buffer) const {
-    buffer.microbatch = action_.index;
-    return buffer;
-  }
-
-  // All of the memory of which node n's output, or a gradient of it, is a slice.
-  [[nodiscard]] Stretch whole(void const* p, int n) const {
-    std::int64_t const before = first_channel_of(graph_, n) * task_.element_bytes;
-    std::uintptr_t const begin = address(p) - static_cast<std::uintptr_t>(before);
-    return {begin, begin + static_cast<std::uintptr_t>(sizes_.stored_bytes(root_of(graph_, n)))};
-  }
-  [[nodiscard]] Stretch saved(int n) const {
-    std::uintptr_t const begin = address(operands(n).saved);
-    return {begin, begin + static_cast<std::uintptr_t>(aligned(needs(n).saved_bytes))};
-  }
-
-  void read_value(T const* p, int n) {
-    if (p != nullptr) {  // else the network's input, which is the caller's
-      read(whole(p, n), names_.value(n));
-    }
-  }
-  void read_inputs(int n) {
-    for (int i = 0; i < graph_.node[n].edges; ++i) {
-      read_value(operands(n).x[i], graph_.source[graph_.node[n].first_edge + i]);
-    }
-  }
-
-  void read(Stretch where, Buffer const& buffer) {
-    Content const* other = nullptr;
-    if (in_arena(where, buffer) && !memory_.has(where, now(buffer), other)) {
-      fail("reads " + names_.text(now(buffer)) + ", where " +
-           (other == nullptr
-                ? "nothing has been written"
-                : to_string(other->writer) + " has written " + names_.text(other->buffer)));
-    }
-  }
-  void write(Stretch where, Buffer const& buffer) {
-    if (!in_arena(where, buffer)) {
-      return;
-    }
-    if (auto const* const message = memory_.leaving(where); message != nullptr) {
-      fail("writes " + names_.text(now(buffer)) + ", where " + to_string(message->sender) +
-           " may still be sending " + names_.text(message->buffer));
-    }
-    memory_.write(where, now(buffer), action_);
-  }
-  GraphView graph_;
-  std::vector<OpNeeds> const& needs_;
-  PlanTask const& task_;
-  MemoryPlan const& plan_;
-  OperandTables<T, P> const& tables_;
-  BufferSizes sizes_;
-  BufferNames<> names_;
-  MarkedMemory<> memory_;
-  OperandTable<T, P> const* table_ = nullptr;
-  Action action_{};
-  std::string fault_;
-
- private:
-  static std::uintptr_t address(void const* p) { return reinterpret_cast<std::uintptr_t>(p); }
-
-  void add_arena(std::byte const* base, std::int64_t bytes) {
-    arenas_.push_back({address(base), address(base) + static_cast<std::uintptr_t>(bytes)});
-  }
-  bool in_arena(Stretch where, Buffer const& buffer) {
-    for (Stretch const& arena : arenas_) {
-      if (where.begin >= arena.begin && where.end <= arena.end) {
-        return true;
-      }
-    }
-    fail("has " + names_.text(now(buffer)) + " outside of the rank's memory");
-    return false;
-  }
-  void fail(std::string const& what) {
-    if (fault_.empty()) {
-      fault_ = "memory plan: " + to_string(action_) + " " + what;
-    }
-  }
-
-  std::vector<Stretch> arenas_;
-  bool training_ = true;
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// T: of activations; P: of parameters.
-template <class T, class P>
-class MemoryCheck : detail::CheckedMemory<T, P> {
-  using Base = detail::CheckedMemory<T, P>;
-
- public:
-  MemoryCheck(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
-      : Base{task, tables} {}
-
-  /// The first fault in a sentence; "" if there is none.
-  /// @param row       passes and messages; what else stands there touches no activation
-  /// @param table_of  table_of(m): the number of microbatch m's table
-  /// @param stride    microbatches that it does not divide have no samples: nothing is done for
-  ///                  them, nor waited for
-  template <class TableOf>
-  std::string play(std::vector<Action> const& row, bool training, TableOf const& table_of,
-                   int stride = 1) {
-    this->begin(training);
-    for (Action const& action : row) {
-      if (action.kind <= ActionKind::receive_backward && action.index % stride == 0 &&
-          fault_.empty()) {
-        this->begin(action, table_of(action.index));
-        play();
-      }
-    }
-    return fault_;
-  }
-
- private:
-  using Base::action_;
-  using Base::await;
-  using Base::fault_;
-  using Base::graph_;
-  using Base::memory_;
-  using Base::names_;
-  using Base::needs;
-  using Base::operands;
-  using Base::read;
-  using Base::read_inputs;
-  using Base::read_value;
-  using Base::saved;
-  using Base::send;
-  using Base::table_;
-  using Base::tables_;
-  using Base::task_;
-  using Base::whole;
-  using Base::write;
-
-  void play() {
-    switch (action_.kind) {
-      case ActionKind::forward:
-        await(ActionKind::forward);
-        each([&](int n) { forward(n); });
-        each([&](int n) { read_result(n); });
-        break;
-      case ActionKind::send_forward:
-        each([&](int n) { send_value(n); });
-        break;
-      case ActionKind::receive_forward:
-        await(ActionKind::receive_forward);
-        each([&](int n) { receive_value(n); });
-        break;
-      case ActionKind::send_backward:
-        each([&](int n) { send_gradients(n); });
-        break;
-      case ActionKind::receive_backward:
-        each([&](int n) { receive_gradients(n); });
-        break;
-      case ActionKind::weight_gradient:
-        each_back([&](int n) { weight_gradient(n); });
-        break;
-      default:
-        await(ActionKind::backward);
-        each([&](int n) { write_loss_gradient(n); });
-        backward();
-    }
-  }
-
-  // The nodes of the action's stage.
-  template <class F>
-  void each(F const& f) {
-    for (StageLife const& stage : task_.stages) {
-      for (int n = stage.first; n < stage.last; ++n) {
-        if (graph_.node[n].stage == action_.stage) {
-          f(n);
-        }
-      }
-    }
-  }
-  template <class F>
-  void each_back(F const& f) {
-    std::vector<int> nodes;
-    each([&](int n) { nodes.push_back(n); });
-    for (std::size_t i = nodes.size(); i-- > 0;) {
-      f(nodes[i]);
-    }
-  }
-
-  void send_value(int n) {
-    if (graph_.node[n].kind != NodeKind::send) {
-      return;
-    }
-    int const source = graph_.source[graph_.node[n].first_edge];
-    if (T const* const from = operands(n).x[0]; from != nullptr) {
-      read_value(from, source);
-      send(from, source, n, names_.value(source));
-    }
-  }
-  void receive_value(int n) {
-    if (graph_.node[n].kind == NodeKind::receive) {
-      write(whole(operands(n).y, n), names_.value(n));
-    }
-  }
-  void send_gradients(int n) {
-    for (int r = 0; r < outgoing(n); ++r) {
-      read(whole(tables_.outgoing(n, r), n), names_.outgoing(n, r));
-      send(tables_.outgoing(n, r), n, n, names_.outgoing(n, r));
-    }
-  }
-  // What was sent has arrived, or there were no gradient of it.
-  void receive_gradients(int n) {
-    Node const& node = graph_.node[n];
-    if (node.kind == NodeKind::send && node.needs_gradient) {
-      memory_.sent(n, action_.index);
-    }
-    for (int i = 0; node.kind == NodeKind::send && node.needs_gradient && i < node.edges; ++i) {
-      int const e = node.first_edge + i;
-      write(whole(operands(n).dx[i], graph_.source[e]), names_.edge_gradient(e));
-    }
-  }
-  // Gradients of a received node that are sent.
-  [[nodiscard]] int outgoing(int n) const {
-    Node const& node = graph_.node[n];
-    bool const sends = node.kind == NodeKind::receive && node.needs_gradient;
-    return !sends ? 0 : task_.apart ? static_cast<int>(names_.readers(n).size()) : 1;
-  }
-
-  void forward(int n) {
-    if (!graph_.node[n].computes()) {
-      return;
-    }
-    read_inputs(n);
-    if (names_.is_continued_by(n)) {
-      read(whole(operands(n).y, n), names_.value(n));
-    }
-    write(whole(operands(n).y, n), names_.value(n));
-    if (needs(n).saved_bytes > 0) {
-      write(saved(n), names_.saved(n));
-    }
-    if (!needs(n).in_place) {
-      read_inputs(n);  // y overlaps no x
-    }
-  }
-  void read_result(int n) {
-    if (n == graph_.result) {
-      read_value(table_->output, n);
-    }
-  }
-  void write_loss_gradient(int n) {
-    if (n == graph_.result && graph_.node[n].needs_gradient) {
-      read_result(n);
-      write(whole(table_->loss_gradient, n), names_.node_gradient(n));
-    }
-  }
-
-  // What is computed again runs forward before it goes back.
-  void backward() {
-    bool goes_back = false;
-    each([&](int n) { goes_back = goes_back || graph_.node[n].needs_gradient; });
-    int again = -1;
-    each_back([&](int n) {
-      if (int const own = task_.segment != nullptr ? task_.segment[n] : -1;
-          goes_back && own >= 0 && own != again) {
-        again = own;
-        each([&](int other) {
-          if (task_.segment[other] == own) {
-            forward(other);
-          }
-        });
-      }
-      input_gradient(n);
-      if (action_.kind == ActionKind::backward) {
-        weight_gradient(n);
-      }
-    });
-  }
-
-  void input_gradient(int n) {
-    Node const& node = graph_.node[n];
-    if (!node.needs_gradient) {
-      return;
-    }
-    add_gradients(n);
-    bool wanted = false;
-    for (int i = 0; i < node.edges; ++i) {
-      wanted = wanted || graph_.node[graph_.source[node.first_edge + i]].needs_gradient;
-    }
-    if (!wanted || !node.computes() || names_.passes_on(node)) {
-      return;
-    }
-    read_for_backward(n);
-    for (int i = 0; i < node.edges; ++i) {
-      int const e = node.first_edge + i;
-      if (operands(n).dx[i] != nullptr || graph_.node[graph_.source[e]].needs_gradient) {
-        write(whole(operands(n).dx[i], graph_.source[e]), names_.edge_gradient(e));
-      }
-    }
-    if (!needs(n).in_place) {
-      read_for_backward(n);  // dx overlaps nothing of it
-    }
-  }
-  void weight_gradient(int n) {
-    Node const& node = graph_.node[n];
-    if (node.needs_gradient && node.computes() && node.parameters > 0 && !node.frozen) {
-      read_for_backward(n);
-    }
-  }
-  void read_for_backward(int n) {
-    read(whole(operands(n).dy, n), names_.node_gradient(n));
-    if (needs(n).input) {
-      read_inputs(n);
-    }
-    if (needs(n).output) {
-      read_value(operands(n).y, n);
-    }
-    if (needs(n).saved_bytes > 0) {
-      read(saved(n), names_.saved(n));
-    }
-  }
-
-  // The gradient of a node's output from those that its readers gave it.
-  void add_gradients(int n) {
-    std::vector<int> const& edges = names_.readers(n);
-    auto const read_summand = [&](std::size_t r) {
-      read(whole(table_->forks[table_->first_fork[n] + r], n), names_.edge_gradient(edges[r]));
-    };
-    bool const sends = graph_.node[n].kind == NodeKind::receive;
-    bool const copies = sends && (task_.apart || edges.size() == 1);
-    for (std::size_t r = 0; r < edges.size(); ++r) {
-      read_summand(r);
-      if (copies) {
-        write_outgoing(n, static_cast<int>(r));
-      }
-    }
-    if (!copies && edges.size() > 1) {
-      sends ? write_outgoing(n, 0) : write(whole(table_->gradient[n], n), names_.node_gradient(n));
-      for (std::size_t r = 0; r < edges.size(); ++r) {
-        read_summand(r);  // the sum overlaps no summand
-      }
-    }
-  }
-  void write_outgoing(int n, int reader) {
-    write(whole(tables_.outgoing(n, reader), n), names_.outgoing(n, reader));
-  }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One row, with samples in all microbatches and in every other one.
-/// @param table_of  table_of(m): the number of microbatch m's table
-/// @return true
-/// @throws ContractError  the first fault
-template <class T, class P, class TableOf>
-bool plays_row(MemoryCheck<T, P>& check, std::vector<Action> const& row, bool training,
-               TableOf const& table_of) {
-  for (int const stride : {1, 2}) {
-    if (std::string const fault = check.play(row, training, table_of, stride); !fault.empty()) {
-      throw ContractError{fault};
-    }
-  }
-  return true;
-}
-
-/// A device's rows of training and of evaluation; of an asynchronous pipeline, some rounds, and an
-/// evaluation, all of which has one table.
-template <class Program, class T, class P>
-bool plays_rows(MemoryCheck<T, P> check, RankPlan const& plan) {
-  if constexpr (Program::Program::asynchrony.on()) {
-    std::vector<Action> const row =
-        rows_of(Program::Program::table)[static_cast<std::size_t>(Program::device)];
-    std::vector<Action> forward;
-    for (Action const& action : row) {
-      if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
-          action.kind == ActionKind::receive_forward) {
-        forward.push_back(action);
-      }
-    }
-    return plays_row(check, row, true, [](int g) { return g % Program::places.tables(); }) &&
-           plays_row(check, forward, false, [](int) { return 0; });
-  } else {
-    auto const same = [](int m) { return m; };
-    return plays_row(check, plan.training, true, same) &&
-           plays_row(check, plan.forward, false, same);
-  }
-}
-
-}  // namespace tandem
-
 // ---- tandem/engine/memory/rank_memory.hpp
 
 /// @file
 /// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
+
+// ---- tandem/engine/prepare/memory_report.hpp
+
+/// @file
+/// MemoryReport: what a rank has allocated for tensors.
+
+namespace tandem {
+
+/// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
+struct MemoryReport {
+  std::int64_t parameters = 0;
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t optimizer_state = 0;
+  std::int64_t kept = 0;        ///< activations that backward reads, for each live microbatch
+  std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
+  std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
+  std::int64_t scratch = 0;
+  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
+  std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
+  std::int64_t exchange = 0;  ///< averages of two models on their way
+  std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
+  std::int64_t feed =
+      0;  ///< batches and results on their way, where the device has a memory of its own
+  std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
+  std::int64_t messages =
+      0;  ///< tensors on their way to another rank, on Host; made when the first of each is sent
+  std::int64_t logical = 0;  ///< what one live microbatch's activations and gradients would be if
+                             ///< nothing shared memory
+
+  [[nodiscard]] std::int64_t total() const {
+    return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
+           versions + weights + exchange + wire + feed + tables + messages;
+  }
+};
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -12877,11 +12296,17 @@ class OpTable {
            .reproducible = Program::batching.reproducible,
            .x_stride = node.edges > 0 ? stored_channels(Program::graph, source(node)) : 0,
            .y_stride = stored_channels(Program::graph, n),
-           .merged = merged_into(n)});
+           .merged = merged_into(n),
+           .absorbed_bias = absorbed_bias(node)});
     }
     return list;
   }
   static int source(Node const& node) { return Program::graph.source[node.first_edge]; }
+  static int absorbed_bias(Node const& node) {
+    return node.absorbs < 0
+               ? 0
+               : Program::graph.node[node.absorbs].first_parameter + 1 - node.first_parameter;
+  }
   static MergedOutputs merged_into(int leader) {
     Node const& first = Program::graph.node[leader];
     MergedOutputs merged{.count = 0};
@@ -12953,310 +12378,403 @@ class PreparedOps {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/stage.hpp
+// ---- tandem/engine/rank/rank_options.hpp
 
 /// @file
-/// Stage: the passes over the nodes of one stage, straight-line code without a look-up.
+/// RankOptions: what a rank is made for; Watch: what it calls while it waits.
+
+// ---- tandem/optim/optimizer.hpp
+
+/// @file
+/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
 ///
-/// Each pass is a function of its own, made of blocks of at most 128 nodes; a rank's loop over its
-/// actions calls it with the microbatch as a run-time number.
+/// A functor updates element i of one flat run of parameters; backends call it for every i, or its
+/// next() for several elements at once, and may construct it on the device. The arithmetic and its
+/// order are PyTorch's.
 
 namespace tandem {
 
-/// For each node of a graph, how many gradients its output gets.
-template <int Nodes>
-struct UseCounts {
-  int of[Nodes] = {};
-};
-
-template <GraphSize Size>
-constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
-  UseCounts<Size.nodes> uses;
-  for (int n = 0; n < Size.nodes; ++n) {
-    for (int e = 0; e < graph.node[n].edges && !graph.node[n].merged; ++e) {
-      ++uses.of[graph.source[graph.node[n].first_edge + e]];
-    }
-  }
-  return uses;
-}
-
-/// Whether one of nodes [first, last) of a device has statistics that are added over replicas.
-template <class Program>
-constexpr bool synchronizes(int first, int last) {
-  bool any = false;
-  for (int n = first; n < last; ++n) {
-    any = any || (Program::batching.replicas > 1 && Program::graph.node[n].synchronizes);
-  }
-  return any;
-}
-
-/// What a backward pass computes.
-enum class BackwardPart { whole, input_gradient, weight_gradient };
-
-/// Nodes [First, Last) of a device's graph.
+/// Stochastic gradient descent with heavy-ball or Nesterov momentum and L2 weight decay.
 ///
-/// Where statistics are added over the replicas, a replica without samples has its passes called,
-/// too: it adds zeros, and takes part in every collective in the order of the others.
-/// @tparam Rank  has this as a friend, `ops_`, `outgoing(node)`, `bucket_ready(bucket,
-/// leaf)`,
-///               `finish_empty_bucket(bucket, adds, leaf)`, `synchronize(sums, local stage)`
-template <class Rank, class Program, class Backend, int First, int Last>
-struct Stage {
-  using PassType = typename Rank::PassType;
-  using Table = typename Rank::Table;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr int block = 128;
-  static constexpr auto uses = count_uses(graph);
-  static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
+/// g += weight_decay p; v = momentum v + g; p -= learning_rate (nesterov ? g + momentum v : v).
+struct Sgd {
+  float learning_rate = 0.01F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;
+  bool nesterov = false;
 
-  TANDEM_NOINLINE static void forward(Rank& rank, PassType const& pass, Table const& table) {
-    forward_blocks(rank, pass, table, Blocks{});
-  }
+  [[nodiscard]] constexpr int states() const { return momentum != 0.0F ? 1 : 0; }
+  static constexpr char const* state_name(int /*state*/) { return "momentum_buffer"; }
+};
 
-  /// What was not kept is computed again, run by run, and then goes backward, both gradients at
-  /// once.
-  /// @param leaf  the leaf that this microbatch finishes, or -1
-  template <BackwardPart P = BackwardPart::whole>
-  TANDEM_NOINLINE static void backward(Rank& rank, PassType const& pass, Table const& table,
-                                       int leaf) {
-    if constexpr (Program::segments.of[First] < 0) {
-      backward_blocks<P>(rank, pass, table, leaf, Blocks{});
-    } else {
-      static_assert(P == BackwardPart::whole);
-      recompute_and_back<Last>(rank, pass, table, leaf);
-    }
-  }
+/// Adam with L2 weight decay. Source: Kingma, Ba, arXiv:1412.6980.
+struct Adam {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;
 
-  /// After parameters have changed.
-  TANDEM_NOINLINE static void pack(Rank& rank, Table const& table) {
-    pack_blocks(rank, table, Blocks{});
-  }
-
- private:
-  using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
-  static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
-
-  template <int... B>
-  static void forward_blocks(Rank& rank, PassType const& pass, Table const& table,
-                             std::integer_sequence<int, B...>) {
-    (forward_nodes<First + B * block, block_end(First + B * block)>(rank, pass, table), ...);
-  }
-  template <int Begin, int End>
-  static void forward_nodes(Rank& rank, PassType const& pass, Table const& table) {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      (forward_node<Begin + I>(rank, pass, table), ...);
-    }
-    (std::make_integer_sequence<int, End - Begin>{});
-  }
-
-  // Blocks and nodes in descending order.
-  template <BackwardPart P, int... B>
-  static void backward_blocks(Rank& rank, PassType const& pass, Table const& table, int leaf,
-                              std::integer_sequence<int, B...>) {
-    constexpr int last = static_cast<int>(sizeof...(B)) - 1;
-    (backward_nodes<P, First + (last - B) * block, block_end(First + (last - B) * block)>(
-         rank, pass, table, leaf),
-     ...);
-  }
-  template <BackwardPart P, int Begin, int End>
-  static void backward_nodes(Rank& rank, PassType const& pass, Table const& table, int leaf) {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      (backward_node<P, End - 1 - I>(rank, pass, table, leaf), ...);
-    }
-    (std::make_integer_sequence<int, End - Begin>{});
-  }
-
-  static constexpr int segment_begin(int end) {
-    int begin = end - 1;
-    while (begin > First && Program::segments.of[begin - 1] == Program::segments.of[end - 1]) {
-      --begin;
-    }
-    return begin;
-  }
-  template <int End>
-  static void recompute_and_back(Rank& rank, PassType const& pass, Table const& table, int leaf) {
-    if constexpr (End > First) {
-      constexpr int begin = segment_begin(End);
-      forward_nodes<begin, End>(rank, pass, table);
-      backward_nodes<BackwardPart::whole, begin, End>(rank, pass, table, leaf);
-      recompute_and_back<begin>(rank, pass, table, leaf);
-    }
-  }
-
-  template <int I>
-  static void forward_node(Rank& rank, PassType const& pass, Table const& table) {
-    constexpr Node const& node = graph.node[I];
-    if constexpr (node.computes()) {
-      auto& op = rank.ops_.template get<I>();
-      if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
-        if (pass.training) {
-          add_over_replicas(rank, pass, op.sums(table.operands[I]),
-                            [&] { op.local_sums(table.operands[I], pass); });
-          if (!is_empty(pass)) {
-            op.forward_synchronized(table.operands[I], pass);
-          }
-          return;
-        }
-      }
-      if (!is_empty(pass)) {
-        op.forward(table.operands[I], pass);
-      }
-    }
-  }
-
-  // Without statistics of all replicas no such pass is called.
-  static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
-
-  template <class Sum>
-  static void add_over_replicas(Rank& rank, PassType const& pass, std::span<double> sums,
-                                Sum const& own) {
-    constexpr int stage = [] {
-      int local = 0;
-      while (Program::stages.stage[local].first != First) {
-        ++local;
-      }
-      return local;
-    }();
-    if (is_empty(pass)) {
-      Verbs<Backend>::zero(pass.device, sums.data(), static_cast<std::int64_t>(sums.size()));
-    } else {
-      own();
-    }
-    rank.synchronize(sums, stage);
-  }
-
-  template <int... B>
-  static void pack_blocks(Rank& rank, Table const& table, std::integer_sequence<int, B...>) {
-    (pack_nodes<First + B * block, block_end(First + B * block)>(rank, table), ...);
-  }
-  template <int Begin, int End>
-  static void pack_nodes(Rank& rank, Table const& table) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<Begin + I>(rank, table), ...); }
-    (std::make_integer_sequence<int, End - Begin>{});
-  }
-
-  template <int I>
-  static void pack_node(Rank& rank, Table const& table) {
-    auto& op = rank.ops_.template get<I>();
-    if constexpr (requires { op.pack(table.operands[I], rank.device_); }) {
-      op.pack(table.operands[I], rank.device_);
-    }
-  }
-
-  template <BackwardPart P, int I>
-  static void backward_node(Rank& rank, PassType const& pass, Table const& table, int leaf) {
-    constexpr Node const& node = graph.node[I];
-    auto const& operands = table.operands[I];
-    if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
-      if (!is_empty(pass)) {
-        add_forks<I>(rank, pass, table);
-      }
-      if constexpr (Program::gives_input_gradient.of[I]) {
-        auto& op = rank.ops_.template get<I>();
-        if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
-          add_over_replicas(rank, pass, op.sums(operands),
-                            [&] { op.local_gradient_sums(operands, pass); });
-          if (!is_empty(pass)) {
-            op.input_gradient_synchronized(operands, pass);
-          }
-        } else if (!is_empty(pass)) {
-          op.input_gradient(operands, pass);
-        }
-      }
-    }
-    if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
-      if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
-        auto& op = rank.ops_.template get<I>();
-        if (is_empty(pass)) {
-        } else if constexpr (tandem::synchronizes<Program>(I, I + 1)) {
-          op.weight_gradient_synchronized(operands, pass);
-        } else {
-          op.weight_gradient(operands, pass);
-        }
-      }
-      if constexpr (constexpr int bucket = Program::layout.closes[I]; bucket >= 0) {
-        if (is_empty(pass)) {
-          rank.finish_empty_bucket(bucket, pass.accumulate, leaf);
-        } else {
-          rank.bucket_ready(bucket, leaf);
-        }
-      }
-    }
-  }
-
-  // The gradient of a node's output from those that its readers gave it.
-  template <int I>
-  static void add_forks(Rank& rank, PassType const& pass, Table const& table) {
-    constexpr Node const& node = graph.node[I];
-    auto const* const forks = table.forks + table.first_fork[I];
-    std::int64_t const elements = pass.batch * node.out.elements();
-    if constexpr (node.kind == NodeKind::receive) {
-      rank.template gather_outgoing<I>(forks, uses.of[I], elements);
-    } else if constexpr (uses.of[I] > 1) {
-      Verbs<Backend>::sum(pass.device, forks, uses.of[I], table.gradient[I], elements);
-    }
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) {
+    return state == 0 ? "exp_avg" : "exp_avg_sq";
   }
 };
+
+/// Adam with decoupled weight decay. Source: Loshchilov, Hutter, arXiv:1711.05101.
+struct AdamW {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.01F;
+
+  [[nodiscard]] static constexpr int states() { return 2; }
+  static constexpr char const* state_name(int state) { return Adam::state_name(state); }
+};
+
+using Optimizer = std::variant<Sgd, Adam, AdamW>;
+
+/// "Sgd", "Adam" or "AdamW".
+inline std::string optimizer_name(Optimizer const& optimizer) {
+  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
+  return names[optimizer.index()];
+}
+
+template <class = void>  // compiled where it is called, not by every include
+double learning_rate_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
+}
+
+/// Arrays of the parameters' size that the optimizer keeps between steps.
+template <class = void>
+int states_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return o.states(); }, optimizer);
+}
+
+/// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
+template <class = void>
+std::vector<std::string> state_names(Optimizer const& optimizer) {
+  return std::visit(
+      [](auto const& o) {
+        std::vector<std::string> names;
+        for (int s = 0; s < o.states(); ++s) {
+          names.emplace_back(o.state_name(s));
+        }
+        return names;
+      },
+      optimizer);
+}
+
+/// One flat run of parameters with its gradients and optimizer states.
+template <class T>
+struct ParameterRun {
+  T* parameter = nullptr;
+  T const* gradient = nullptr;
+  T* state[2] = {};
+};
+
+/// What changes from step to step and from group to group.
+struct UpdateSettings {
+  double learning_rate = 0.0;
+  double weight_decay = 0.0;
+  double gradient_scale = 1.0;  ///< of clipping
+  std::int64_t step = 1;        ///< counted from 1
+};
+
+namespace detail {
+
+/// Element @p i of @p run becomes what update.next() says of it.
+template <class Update, class T>
+TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
+                                       std::int64_t i) {
+  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
+                run.state[1] != nullptr ? run.state[1][i] : T{0}};
+  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
+  for (int s = 0; s < 2; ++s) {
+    if (run.state[s] != nullptr) {
+      run.state[s][i] = state[s];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
+/// also moves the element's optimizer states; and operator()(i), which does so to element i.
+template <class T>
+struct SgdUpdate {
+  ParameterRun<T> run;
+  T learning_rate, momentum, weight_decay, scale;
+  bool nesterov;
+
+  TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
+      : run{r},
+        learning_rate{static_cast<T>(s.learning_rate)},
+        momentum{static_cast<T>(o.momentum)},
+        weight_decay{static_cast<T>(s.weight_decay)},
+        scale{static_cast<T>(s.gradient_scale)},
+        nesterov{o.nesterov} {}
+
+  TANDEM_HOST_DEVICE T next(T p, T gradient, T (&state)[2]) const {
+    T g = gradient * scale + weight_decay * p;
+    if (run.state[0] != nullptr) {
+      T const v = momentum * state[0] + g;
+      state[0] = v;
+      g = nesterov ? g + momentum * v : v;
+    }
+    return p - learning_rate * g;
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+template <class T>
+struct AdamUpdate {
+  ParameterRun<T> run;
+  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
+
+  template <class O>
+  TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
+                                bool decoupled)
+      : run{r},
+        step_size{static_cast<T>(s.learning_rate /
+                                 (1.0 - std::pow(double{o.beta1}, static_cast<double>(s.step))))},
+        beta1{static_cast<T>(o.beta1)},
+        beta2{static_cast<T>(o.beta2)},
+        epsilon{static_cast<T>(o.epsilon)},
+        root_correction{static_cast<T>(
+            1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
+        l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
+        shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
+        scale{static_cast<T>(s.gradient_scale)} {}
+
+  TANDEM_HOST_DEVICE T next(T before, T gradient, T (&state)[2]) const {
+    T const p = before * shrink;
+    T const g = gradient * scale + l2 * p;
+    T const m = beta1 * state[0] + (T{1} - beta1) * g;
+    T const v = beta2 * state[1] + (T{1} - beta2) * g * g;
+    state[0] = m;
+    state[1] = v;
+    using std::sqrt;
+    return p - step_size * m / (sqrt(v) * root_correction + epsilon);
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
+template <class T>
+struct AverageUpdate {
+  ParameterRun<T> run;
+  T rate;
+
+  TANDEM_HOST_DEVICE T next(T p, T average, T (&/*state*/)[2]) const {
+    return (T{1} - rate) * p + rate * average;
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+template <class T>
+TANDEM_HOST_DEVICE SgdUpdate<T> make_update(Sgd const& o, UpdateSettings const& s,
+                                            ParameterRun<T> run) {
+  return {o, s, run};
+}
+template <class T>
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(Adam const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
+  return {o, s, run, false};
+}
+template <class T>
+TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings const& s,
+                                             ParameterRun<T> run) {
+  return {o, s, run, true};
+}
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/walk.hpp
+// ---- tandem/optim/parameter_group.hpp
 
 /// @file
-/// walk: a rank's loop over its row of actions; at_stage: from a stage's number, known when a rank
-/// runs, to its index, known to the compiler.
+/// ParameterGroup: other settings for the parameters whose names match a pattern.
 
 namespace tandem {
 
-/// Does one action of @p rank, which has run_forward(action), run_backward(action) and
-/// run_other(action). Whether the row goes on.
-template <class Rank>
-TANDEM_INLINE bool act(Action action, Rank& rank) {
-  if (action.kind == ActionKind::forward) {
-    rank.run_forward(action);
-  } else if (action.kind == ActionKind::backward) {
-    rank.run_backward(action);
-  } else {
-    return rank.run_other(action);
+/// Settings for the parameters whose names match `pattern`, in which '*' stands for any characters:
+/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts.
+struct ParameterGroup {
+  std::string pattern;
+  float learning_rate_scale = 1.0F;
+  std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
+  bool frozen =
+      false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
+};
+
+/// A run of neighbouring parameters that are updated alike.
+struct UpdateRun {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  int origin = 0;  ///< of the first one: its index in the network's graph
+  int stage = 0;
+  bool counted = true;  ///< in the norm of the gradient: of a stage's copies only the first is
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic
+  float learning_rate_scale = 1.0F;
+  std::optional<float> weight_decay = std::nullopt;
+  bool frozen = false;
+
+  [[nodiscard]] bool alike(UpdateRun const& other) const {
+    return stage == other.stage && role == other.role && rate == other.rate &&
+           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
+           frozen == other.frozen;
   }
-  return true;
+};
+
+namespace detail {
+
+/// Whether @p name matches @p pattern, '*' standing for any run of characters.
+constexpr bool matches(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t retry = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      retry = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++retry;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') {
+    ++p;
+  }
+  return p == pattern.size();
 }
 
-/// All actions up to the one of kind `end`; @p progress says which one the rank is at. Forward and
-/// backward, which nearly all actions are, are told apart here, others elsewhere.
-template <class Rank>
-void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
-  for (;; ++next) {
-    std::uint64_t const word = pack(*next);
-    progress.store(word, std::memory_order_relaxed);
-    if (!act(unpack_action(word), rank)) {  // read once
-      return;
+}  // namespace detail
+
+/// A pattern that matches nothing is a mistake.
+/// @throws ContractError  a pattern matches no parameter of the network
+template <class = void>
+void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
+  for (ParameterGroup const& group : groups) {
+    bool used = false;
+    for (int p = 0; p < graph.parameters && !used; ++p) {
+      used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
+    }
+    if (!used) {
+      throw ContractError{"parameter group '" + group.pattern +
+                          "' matches no trained parameter; names look like '0.weight'"};
     }
   }
 }
 
-/// The same with @p f called for each action, for traces and for debugging.
-template <class F>
-void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const& f) {
-  for (; next->kind != ActionKind::end; ++next) {
-    progress.store(pack(*next), std::memory_order_relaxed);
-    f(*next);
+/// The trained parameters of a device as runs, one each, in the order of its layout.
+/// @param parts  of the model: stages from there on are copies of others
+/// @param offset  of each parameter, in elements
+template <class = void>
+std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
+                                      std::vector<ParameterGroup> const& groups, int parts) {
+  std::vector<UpdateRun> runs;
+  for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
+    Node const& node = graph.node[n];
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      if (graph.parameter[p].frozen) {
+        continue;
+      }
+      Parameter const& parameter = graph.parameter[p].parameter;
+      UpdateRun run{.begin = offset[p],
+                    .end = offset[p] + parameter.shape.elements(),
+                    .origin = graph.parameter[p].origin,
+                    .stage = node.stage,
+                    .counted = node.stage < parts,
+                    .role = parameter.role,
+                    .rate = parameter.rate};
+      std::string const name = parameter_name(graph, p);
+      for (ParameterGroup const& group : groups) {
+        if (detail::matches(group.pattern, name)) {
+          run.learning_rate_scale = group.learning_rate_scale;
+          run.weight_decay = group.weight_decay;
+          run.frozen = group.frozen;
+        }
+      }
+      runs.push_back(run);
+    }
   }
+  return runs;
 }
 
-/// Calls @p f with the index of the local stage @p id of a DeviceProgram, as a type.
-template <class Program, class F>
-void at_stage(int id, F const& f) {
-  if constexpr (Program::stages.count == 1) {
-    f(std::integral_constant<int, 0>{});
-  } else {
-    [&]<int... S>(std::integer_sequence<int, S...>) {
-      (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
-             ...);
+/// Neighbours with like settings become one.
+template <class = void>  // compiled where it is called, not by every include
+std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
+  std::vector<UpdateRun> runs;
+  for (UpdateRun const& run : parameters) {
+    if (!runs.empty() && runs.back().alike(run)) {
+      runs.back().end = run.end;
+    } else {
+      runs.push_back(run);
     }
-    (std::make_integer_sequence<int, Program::stages.count>{});
   }
+  return runs;
 }
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a rank is made for.
+struct RankOptions {
+  int rank = 0;
+  int largest_microbatch = 1;
+  DeviceSpec device{};
+  Optimizer optimizer{};
+  std::vector<ParameterGroup> groups{};
+  /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
+  ActionRows const* rows = nullptr;
+  int microbatches = 0;
+  bool record = true;  ///< on a GPU: record a step as a graph and replay it
+};
+
+/// How the host waits for a device that works on its own: for so long, and looking after the other
+/// ranks meanwhile.
+struct Watch {
+  using Duration = std::chrono::steady_clock::duration;
+  /// Called again and again; throws when the wait is in vain. Null: nobody to look after.
+  void (*look)(void* context, int rank, Duration waited) = nullptr;
+  void* context = nullptr;
+  int rank = 0;
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+
+  /// What a Feed waits with.
+  [[nodiscard]] auto waiter() const {
+    return [*this](auto& device, auto const& event) {
+      // The others' time-out names who is missing; the device's own is for a wait without others.
+      device.wait(
+          event, [this](Duration waited) { look_after(waited); }, timeout + grace);
+      look_after(Duration::zero());  // after an abort the device goes on, with wrong numbers
+    };
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds grace = StallLimit::grace / 2;
+
+  void look_after(Duration waited) const {
+    if (look != nullptr) {
+      look(context, rank, waited);
+    }
+  }
+};
 
 }  // namespace tandem
 
@@ -13401,6 +12919,11 @@ class RankMicrobatches {
     Microbatch const& last = (*this)[first_of(copy + 1) - 1];
     return last.first + last.size;
   }
+  /// The microbatches of one of the model's copies.
+  [[nodiscard]] std::span<Microbatch const> of_copy(int copy) const {
+    auto const count = static_cast<std::size_t>(batching_.microbatches / copies_);
+    return std::span{own_}.subspan(static_cast<std::size_t>(copy) * count, count);
+  }
   /// Its index among the microbatches of all replicas.
   [[nodiscard]] int global(int m) const { return batching_.global(replica_, m); }
 
@@ -13414,6 +12937,33 @@ class RankMicrobatches {
   int total_ = -1;
   int of_copy_[2] = {};  // of the model, samples
   std::vector<Microbatch> own_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/state.hpp
+
+/// @file
+/// StepBatch: the data of one step; StepResult: what it gives back.
+
+namespace tandem {
+
+/// One global batch, the same on every rank: each takes its own microbatches of it.
+template <class T, class Target>
+struct StepBatch {
+  T const* x = nullptr;             ///< (size, input)
+  Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
+  T* outputs = nullptr;             ///< (size, output), written if not null
+  int size = 0;
+};
+
+/// Sums over the global batch, the same on every rank.
+struct StepResult {
+  double loss = 0.0;           ///< mean over the samples
+  double metric = 0.0;         ///< mean over the samples
+  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
+  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
+  int samples = 0;
 };
 
 }  // namespace tandem
@@ -13492,6 +13042,25 @@ constexpr bool materialise_flatten_in(AnyGraph& graph) {
 }
 
 template <class AnyGraph, class AnyReaders>
+constexpr bool absorb_bias_in(AnyGraph& graph, AnyReaders const& readers) {
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    Node& convolution = graph.node[n];
+    if (!is_convolution(convolution.layer) || convolution.parameters != 2 || convolution.frozen ||
+        readers.count[n] != 1) {
+      continue;
+    }
+    Node& norm = graph.node[readers.last[n]];
+    if (norm.layer == LayerKind::batch_norm && norm.normalizes && norm.stage == convolution.stage) {
+      convolution.absorbed = true;
+      norm.absorbs = n;
+      any = true;
+    }
+  }
+  return any;
+}
+
+template <class AnyGraph, class AnyReaders>
 constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, int most) {
   auto const fits = [&](int n) {
     Node const& node = graph.node[n];
@@ -13511,7 +13080,7 @@ constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, in
       Node& node = graph.node[n];
       if (fits(n) && graph.source[node.first_edge] == input &&
           node.parameters == leader.parameters && node.frozen == leader.frozen &&
-          node.stage == leader.stage) {
+          node.stage == leader.stage && node.absorbed == leader.absorbed) {
         node.merged = true;
         node.home = first;
         node.first_channel = width;
@@ -13578,6 +13147,16 @@ constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
   return graph;
 }
 
+/// Frees each convolution from its bias, in training, whose only reader is a batch norm of the same
+/// stage with statistics of the microbatch: the mean takes every constant out again, so that the
+/// output does not depend on the bias and the bias's gradient is 0. What does depend on it, the
+/// running mean, gets it from the batch norm.
+template <GraphSize Size>
+constexpr Graph<Size> absorb_bias(Graph<Size> graph) {
+  detail::absorb_bias_in(graph, detail::Readers<Size>{graph});
+  return graph;
+}
+
 /// Makes sibling 1x1 convolutions of one input one: the first computes all, side by side in one
 /// wide memory of which each output is a slice. Each may be read by one batch norm only, since that
 /// is what reads slices.
@@ -13604,6 +13183,9 @@ constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
   }
   if (rewrites.channels_last) {
     graph = materialise_flatten(graph);
+  }
+  if (rewrites.absorb_bias) {
+    graph = absorb_bias(graph);
   }
   if (rewrites.merge_pointwise) {
     graph = merge_pointwise(graph);
@@ -13740,27 +13322,6 @@ class Feed {
 
 }  // namespace tandem
 
-// ---- tandem/engine/step/key.hpp
-
-/// @file
-/// StepKey: what a step's program depends on, besides the numbers that it works with.
-
-namespace tandem {
-
-/// Steps with the same key queue the same work.
-struct StepKey {
-  int samples = 0;  ///< of the global batch
-  bool training = false;
-  bool targets = false;
-  bool outputs = false;
-  bool exchanges = false;  ///< two models are averaged
-  bool clips = false;      ///< the gradient may be scaled down to a largest norm
-
-  friend bool operator==(StepKey const&, StepKey const&) = default;
-};
-
-}  // namespace tandem
-
 // ---- tandem/engine/step/sums.hpp
 
 /// @file
@@ -13836,413 +13397,191 @@ class StepSums {
 
 }  // namespace tandem
 
+// ---- tandem/ops/phases.hpp
+
+/// @file
+/// Phases: a pass of an op cut where ranks join what they have.
+///
+/// An op still sees no communicator: it says, as types, what it computes and which numbers of it
+/// are joined over which axis of the mesh, and the engine does these one after another.
+
 namespace tandem {
 
-/// A rank's device with all memory, prepared ops and communicators, and what is done to one
-/// microbatch.
-/// @tparam Program  a DeviceProgram
-template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-class RankPasses {
- public:
+/// What a collective phase makes of the numbers of several ranks.
+enum class Joined : std::uint8_t { sum };
+
+/// @tparam Run  a member function of the op: (operands, pass); not called for a microbatch without
+///              samples
+template <auto Run>
+struct Compute {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
+    (op.*Run)(operands, pass);
+  };
+};
+
+/// The ranks along an axis join doubles of theirs, and all have the result in the same place.
+/// @tparam Data  a member function of the op: data(operands), in the device's memory, as many on
+///               each rank; a microbatch without samples has zeros there
+template <Axis A, Joined How, auto Data>
+struct Collective {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands) {
+    { (op.*Data)(operands) } -> std::same_as<std::span<double>>;
+  };
+};
+
+/// What is done one after another.
+template <class... Phase>
+struct Phases {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fit = (Phase::template fits<O, Operands, Pass> && ...);
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// A device with all memory, prepared ops and communicators; made once, and a StageHost. Its fields
+/// refer to each other, so it stays where it is.
+/// @tparam ProgramType  a DeviceProgram
+template <class ProgramType, class BackendType, class LossType, class MetricType,
+          class CommunicatorType>
+struct RankParts {
+  using Program = ProgramType;
+  using Backend = BackendType;
+  using Loss = LossType;
+  using Communicator = CommunicatorType;
+  using Whole = typename Program::Program;
   using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Target = typename LossType::Target;
-  using Batch = StepBatch<P, Target>;
   using Device = typename Backend::Device;
   using PassType = Pass<Device>;
+  using Ops = PreparedOps<Program, Backend, LossType, MetricType>;
   using Memory = RankMemory<Program, Backend>;
   using Table = typename Memory::Table;
-  using FeedType = Feed<Program, Backend, Target>;
-  using Whole = typename Program::Program;
   using Groups = RankGroups<Whole>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
-  static constexpr auto const& graph = Program::graph;
 
-  [[nodiscard]] Memory const& memory() const { return memory_; }
-  /// What each node's op asked for.
-  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return ops_.needs(); }
-  [[nodiscard]] RankPlan const& plan() const { return plan_; }
-  [[nodiscard]] Device& device() { return device_; }
-  [[nodiscard]] Communicator& communicator() { return gradients_.communicator(); }
-
- protected:
+  /// @param rank_plan  what it does in a step
+  /// @param connect    connect(group): the rank's end of a group of RankGroups
   template <class Connect>
-  RankPasses(RankOptions const& options, Connect const& connect)
-      : plan_{make_plan(options)},
-        device_{options.device},
-        ops_{options.largest_microbatch, options.device.threads, device_},
-        memory_{device_, ops_, states_of(options.optimizer), plan_task(options),
-                plan_.batching.leaves_of_copy(Whole::map.copies)},
-        feed_{device_, feed_sizes(options)},
-        gradients_{device_, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
-                   plan_, tracer_},
-        links_{rank_links_task<Program>(),
-               memory_.plan().waits,
-               device_,
-               Groups::connect_links(options.rank, connect),
-               tracer_,
-               options.largest_microbatch},
-        microbatches_{plan_.batching, Whole::mesh.coordinate(options.rank, Axis::data),
-                      Whole::map.copies},
-        sums_{device_, plan_.batching.all_microbatches()} {
-    device_.scratch = memory_.scratch();
-    device_.scratch_bytes = ops_.scratch_bytes();
-    TANDEM_ASSERT(plays_rows<Program>(memory_.check(needs()), plan_));
+  RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
+      : plan{std::move(rank_plan)},
+        device{options.device},
+        ops{options.largest_microbatch, options.device.threads, device},
+        memory{device, ops, states_of(options.optimizer), plan_task(options),
+               plan.batching.leaves_of_copy(Whole::map.copies)},
+        gradients{device, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
+                  plan, tracer},
+        links{rank_links_task<Program>(),
+              memory.plan().waits,
+              device,
+              Groups::connect_links(options.rank, connect),
+              tracer,
+              options.largest_microbatch},
+        sums{device, plan.batching.all_microbatches()} {
+    device.scratch = memory.scratch();
+    device.scratch_bytes = ops.scratch_bytes();
   }
 
-  void begin(StepState const& state, Batch const& batch, bool training, auto const& wait) {
-    key_ = {.samples = batch.size,
-            .training = training,
-            .targets = batch.targets != nullptr,
-            .outputs = batch.outputs != nullptr,
-            .exchanges = training && Whole::averaging.takes_place(state.step),
-            .clips = state.clip_norm > 0.0};
-    touched_ = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
-    microbatches_.split(batch.size);
-    feed_.begin(device_, state, batch, microbatches_, wait);
-  }
+  RankParts(RankParts const&) = delete;
+  RankParts& operator=(RankParts const&) = delete;
 
-  void vote(bool yes, auto const& wait) {  // a step without samples, its losses the votes
-    begin({}, {}, false, wait);
-    sums_.vote(device_, yes);
-    gradients_.reduce_sums(device_, sums_.all(), {"votes"});
-    gradients_.await_sums(device_);
-    sums_.finish(device_, 1, feed_.result());
-    feed_.end(device_);
-  }
-
-  void run_forward(Action action) {
-    int const m = action.index;
-    if (Microbatch const& own = microbatches_[m]; own.size > 0) {
-      PassType const p = pass(own);
-      links_.await(device_, ActionKind::forward, action.stage, key_.training);
-      Table const& table = memory_.table(m);
-      at_stage<Program>(action.stage, [&](auto s) {
-        if constexpr (Program::stages.stage[s].has_input) {
-          memory_.set_input(m, feed_.input(own));
-        }
-        Passes<s>::forward(*this, p, table);
-        if constexpr (Program::stages.stage[s].has_result) {
-          run_loss(m, own, p, table);
-        }
-      });
-    } else {
-      if (Program::has_result) {
-        sums_.clear(device_, microbatches_.global(m));
-      }
-      at_stage<Program>(action.stage, [&](auto s) {
-        if (Passes<s>::synchronizes && key_.training) {
-          Passes<s>::forward(*this, pass(own), memory_.table(m));
-        }
-      });
-    }
-  }
-
-  template <BackwardPart Which = BackwardPart::whole>
-  void run_backward(Action action) {
-    Microbatch const& own = microbatches_[action.index];
-    at_stage<Program>(action.stage, [&](auto s) {
-      constexpr LocalStage stage = Program::stages.stage[s];
-      if (own.size > 0 || Passes<s>::synchronizes) {
-        PassType const p = pass(own);
-        Table const& table = memory_.table(action.index);
-        if (Which != BackwardPart::weight_gradient && own.size > 0) {
-          links_.await(device_, ActionKind::backward, action.stage, true);
-          if constexpr (stage.has_result && stage.needs_gradient) {
-            ops_.loss.gradient(p, table.output, feed_.targets(own), 1.0 / samples_of(own),
-                               table.loss_gradient);
-          }
-        }
-        if constexpr (stage.needs_gradient) {
-          Passes<s>::template backward<Which>(*this, p, table, own.finishes);
-        }
-      } else if (Which != BackwardPart::input_gradient) {
-        finish_empty_microbatch(own, stage.id);
-      }
-    });
-  }
-
-  void run_message(Action action, std::int64_t size) {
-    run_message(action, size, memory_.table(action.index), key_.training);
-  }
-  void run_message(Action action, std::int64_t size, Table const& table, bool training) {
-    if constexpr (Whole::devices > 1) {
-      links_.run(device_, memory_, table, action, size, training);
-    }
-  }
-
-  void pack() {
-    for (LocalStage const& stage : Program::stages.stage) {
-      pack(stage.id);
-    }
-  }
-  void pack(int stage) {
-    at_stage<Program>(stage, [this](auto s) { Passes<s>::pack(*this, memory_.table(0)); });
-  }
-
-  /// The passes of local stage @p S.
-  template <int S>
-  using Passes = Stage<RankPasses, Program, Backend, Program::stages.stage[S].first,
-                       Program::stages.stage[S].last>;
-
+  /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
     std::int64_t const samples =
-        std::int64_t{options.largest_microbatch} * plan_.batching.microbatches;
+        std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
     return {.samples = Program::has_input || Program::has_result ? samples : 0,
             .targets_per_sample = LossType::targets(Whole::network.output().out)};
   }
-
-  RankPlan plan_;
-  Device device_;
-  PreparedOps<Program, Backend, LossType, MetricType> ops_;
-  Memory memory_;
-  FeedType feed_;
-  Tracer<Device> tracer_;
-  GradientReduction<Program, Backend, Communicator> gradients_;
-  Links links_;
-  RankMicrobatches microbatches_;
-  StepSums<Backend> sums_;
-  StepKey key_{};         // of the step at work
-  bool touched_ = false;  // it may have changed parameters
-
- private:
-  template <class, class, class, int, int>
-  friend struct Stage;
-
-  static RankPlan make_plan(RankOptions const& options) {
-    Batching const batching = batching_with<Whole>(options.microbatches);
-    if constexpr (Whole::asynchrony.on()) {
-      return make_asynchronous_plan<Program>(batching);
-    }
-    return make_rank_plan(rank_plan_task<Program>(),
-                          options.rows != nullptr ? *options.rows : rows_of(Whole::table),
-                          batching);
-  }
-  [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
-    return {.batch = options.largest_microbatch,
-            .element_bytes = sizeof(T),
-            .microbatches = plan_.batching.microbatches,
-            .stages = plan_.stages,
-            .segment = Whole::checkpoint.every != 0 ? Program::segments.of : nullptr,
-            .apart = Whole::batching.reproducible};
+  [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
+    return {plan.batching, Whole::mesh.coordinate(options.rank, Axis::data), Whole::map.copies};
   }
 
+  /// What is allocated here.
+  [[nodiscard]] MemoryReport report() const {
+    MemoryReport all = memory.report();
+    all.wire = gradients.wire_bytes();
+    all.tables = sums.bytes();
+    all.messages = links.bytes();
+    return all;
+  }
+
+  /// After an error: nothing queued reads or writes memory any more.
+  void settle() {
+    device.settle(device.communication);
+    links.settle(device);
+  }
+
+  /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.
   void bucket_ready(int bucket, int leaf) {
     if (leaf >= 0) {
-      gradients_.leaf_ready(device_, memory_, bucket, leaf);
+      gradients.leaf_ready(device, memory, bucket, leaf);
     }
   }
 
-  void synchronize(std::span<double> sums, int stage) {
-    gradients_.synchronize(device_, sums, stage);
-  }
-
-  // Puts the gradient of a received tensor where it is sent from.
-  template <int I>
-  void gather_outgoing(T const* const* forks, int count, std::int64_t elements) {
-    if (Whole::batching.reproducible || count == 1) {
-      for (int i = 0; i < count; ++i) {
-        if (forks[i] != memory_.outgoing(I, i)) {
-          Verbs<Backend>::copy(device_, forks[i], memory_.outgoing(I, i), elements);
-        }
-      }
-    } else {
-      Verbs<Backend>::sum(device_, forks, count, memory_.outgoing(I), elements);
-    }
-  }
-
-  [[nodiscard]] int samples_of(Microbatch const& own) const {
-    return Whole::averaging.keeps_two() ? microbatches_.total_of_copy(own) : key_.samples;
-  }
-
-  [[nodiscard]] PassType pass(Microbatch const& own) {
-    return {.device = device_,
-            .batch = own.size,
-            .first_sample = own.first,
-            .share = static_cast<double>(own.size) / samples_of(own),
-            .state = feed_.state(),
-            .training = key_.training,
-            .accumulate = own.adds};
-  }
-
-  void run_loss(int m, Microbatch const& own, PassType const& p, Table const& table) {
-    if (key_.targets) {
-      int const global = microbatches_.global(m);
-      ops_.loss.forward(p, table.output, feed_.targets(own), sums_.loss(global));
-      ops_.metric.count(p, table.output, feed_.targets(own), sums_.metric(global));
-    }
-    if (key_.outputs) {
-      feed_.store(device_, table.output, own);
-    }
-  }
-
-  // A shard without samples contributes zeros, and still takes part in every collective.
-  void finish_empty_microbatch(Microbatch const& own, int stage) {
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      if (Program::layout.bucket_stage[bucket] == stage) {
-        finish_empty_bucket(bucket, own.adds, own.finishes);
-      }
-    }
-  }
+  /// The same where the microbatch has no samples: it contributes zeros unless it adds to others.
   void finish_empty_bucket(int bucket, bool adds, int leaf) {
     if (leaf >= 0 && !adds) {
-      std::int64_t const first = Program::layout.bucket_begin[bucket];
-      Verbs<Backend>::zero(device_, memory_.gradients() + first,
-                           Program::layout.bucket_begin[bucket + 1] - first);
+      ElementRange const range = bucket_range(Program::layout, bucket);
+      Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
     }
     bucket_ready(bucket, leaf);
   }
-};
 
-}  // namespace tandem
+  /// What is computed from now on reads in @p data what replicas of a local stage have joined. An
+  /// op that joins over another axis needs its group here.
+  template <Axis A, Joined How>
+    requires(A == Axis::data && How == Joined::sum)
+  void join(std::span<double> data, int stage) { gradients.synchronize(device, data, stage); }
 
-// ---- tandem/engine/step/runner.hpp
-
-/// @file
-/// StepRunner: whether the actions of a step are walked, or a recording of them is replayed.
-
-namespace tandem {
-
-/// The primary template walks.
-template <class Backend>
-class StepRunner {
- public:
-  /// @param recordable  whether a walk may be recorded: not where it waits for other ranks
-  explicit StepRunner(bool /*recordable*/) {}
-
-  template <class Walk>
-  void run(typename Backend::Device& /*device*/, StepKey const& /*key*/, Walk const& walk) {
-    walk();
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/step/update.hpp
-
-/// @file
-/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
-
-namespace tandem {
-
-/// Stands for every stage of a device.
-inline constexpr int all_stages = -1;
-
-/// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
-/// and gets the same parameters. The primary template is for devices that share the host's memory.
-template <class Backend>
-class Update {
- public:
-  using Device = typename Backend::Device;
-  using T = typename Backend::Master;
-
-  /// @param parameters  of the device, a run each
-  /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
-  ///                    parameters only one's does
-  /// @param all         parameters of the network
-  template <class Memory>
-  Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-         std::vector<UpdateRun> parameters, bool counted, int all)
-      : optimizer_{std::move(optimizer)},
-        parameters_{std::move(parameters)},
-        runs_{merged(parameters_)},
-        counted_{counted},
-        squares_(static_cast<std::size_t>(all)) {}
-
-  /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
-  /// be summed over the ranks before run(), if there are several with different parameters.
-  template <class Memory>
-  std::span<double> sum_squares(Device& device, Memory const& memory) {
-    std::fill(squares_.begin(), squares_.end(), 0.0);
-    for (UpdateRun const& r : parameters_) {
-      if (counted_ && r.counted && r.role == Role::weight && !r.frozen) {
-        squares_[static_cast<std::size_t>(r.origin)] =
-            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+  /// Puts the gradient of received tensor @p node where it is sent from.
+  void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
+    if (Whole::batching.reproducible || count == 1) {
+      for (int i = 0; i < count; ++i) {
+        if (forks[i] != memory.outgoing(node, i)) {
+          Verbs<Backend>::copy(device, forks[i], memory.outgoing(node, i), elements);
+        }
       }
-    }
-    return squares_;
-  }
-
-  /// Finishes *result; if a loss was not finite, apply() does nothing until the next call.
-  /// @pre where clipping is on, sum_squares() was called
-  template <class Memory>
-  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
-              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
-    sums.finish(device, key.samples, result);
-    stopped_ = result->non_finite < 0 ? 0 : 1;
-    scale_ = 1.0;
-    if (state->clip_norm > 0.0 && stopped_ == 0) {
-      double const norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
-      scale_ = norm > state->clip_norm ? state->clip_norm / norm : 1.0;
-      result->gradient_norm = norm;
+    } else {
+      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements);
     }
   }
 
-  /// Updates the trained parameters of one stage, or of all; no allocation.
-  /// Cost: one pass over parameters, gradients and states.
-  template <class Memory>
-  void apply(Device& device, Memory const& memory, StepState const* state,
-             int stage = all_stages) const {
-    if (stopped_ != 0) {
-      return;
-    }
-    std::visit(
-        [&](auto const& optimizer) {
-          for (UpdateRun const& r : runs_) {
-            if (stage == all_stages || stage == r.stage) {
-              update_run(device, memory, *state, optimizer, r);
-            }
-          }
-        },
-        optimizer_);
-  }
-
-  /// Where the device says that nothing may change, as a loss was not finite.
-  [[nodiscard]] int const* stopped() const { return &stopped_; }
-
-  /// After parameters were written by the host.
-  void refresh(Device& /*device*/) {}
-
-  /// Bytes of the device's memory that this has.
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-
-  /// Lets steps update again after one whose loss was not finite.
-  void forgive(Device& /*device*/) {}
+  RankPlan plan;
+  Device device;
+  Ops ops;
+  Memory memory;
+  Tracer<Device> tracer;
+  GradientReduction<Program, Backend, Communicator> gradients;
+  Links links;
+  StepSums<Backend> sums;
 
  private:
-  template <class Memory, class O>
-  void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
-                  UpdateRun const& r) const {
-    if (r.frozen) {
-      return;
-    }
-    ParameterRun<T> run{.parameter = memory.parameters() + r.begin,
-                        .gradient = memory.gradients() + r.begin};
-    if (r.role == Role::statistic) {
-      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<T>{run, static_cast<T>(r.rate)});
-      return;
-    }
-    for (int s = 0; s < optimizer.states(); ++s) {
-      run.state[s] = memory.state(s) + r.begin;
-    }
-    UpdateSettings const settings{
-        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
-        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
-        .gradient_scale = scale_,
-        .step = state.step + 1};
-    Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
+  [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
+    return {.batch = options.largest_microbatch,
+            .element_bytes = sizeof(T),
+            .microbatches = plan.batching.microbatches,
+            .stages = plan.stages,
+            .segment = Whole::checkpoint.every != 0 ? Program::segments.of : nullptr,
+            .apart = Whole::batching.reproducible};
   }
-
-  Optimizer optimizer_;
-  std::vector<UpdateRun> parameters_;
-  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
-  bool counted_;
-  int stopped_ = 0;
-  double scale_ = 1.0;  // of the step's gradients, by clipping
-  std::vector<double> squares_;
 };
 
 }  // namespace tandem
+
+// ---- tandem/engine/rank/stage.hpp
+
+/// @file
+/// Stage: the passes over the nodes of one stage, straight-line code without a look-up.
+///
+/// Each pass is a function of its own, made of blocks of at most 128 nodes; a rank's loop over its
+/// actions calls it with the microbatch as a run-time number.
+
+// ---- tandem/engine/rank/op_passes.hpp
+
+/// @file
+/// How an op's passes are run: as one call each, or phase by phase with the other ranks.
 
 // ---- tandem/ops/concepts.hpp
 
@@ -14467,23 +13806,16 @@ concept PackingOp = NodeOp<O, B> &&
   op.pack(operands, device);
 };
 
-/// An op whose statistics are those of all replicas. The engine adds sums(operands) over them
-/// between the two halves of a pass; a replica without samples has zeros there.
+/// An op whose passes are cut where ranks join what they have: ForwardPhases, InputGradientPhases
+/// and WeightGradientPhases, each Phases<...> of members of its own. The engine runs these in place
+/// of the whole passes in training, where the axis has several ranks.
 ///
-/// sums(operands): doubles in the device's memory, part of what the op saves.
-/// local_sums(), forward_synchronized(): the halves of forward().
-/// local_gradient_sums(), input_gradient_synchronized(): those of input_gradient().
-/// weight_gradient_synchronized(): in place of weight_gradient().
+/// A span that is joined is part of what the op saves.
 template <class O, class B>
-concept SynchronizedOp = ParameterOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  { op.sums(operands) } -> std::same_as<std::span<double>>;
-  op.local_sums(operands, pass);
-  op.forward_synchronized(operands, pass);
-  op.local_gradient_sums(operands, pass);
-  op.input_gradient_synchronized(operands, pass);
-  op.weight_gradient_synchronized(operands, pass);
-};
+concept PhasedOp = ParameterOp<O, B> &&
+    O::ForwardPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
+        O::InputGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
+            O::WeightGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>;
 
 /// The op of a loss, made from the network's output shape and the largest microbatch.
 ///
@@ -14516,40 +13848,1388 @@ concept CountsMetric = std::constructible_from<O, Shape> &&
 
 namespace tandem {
 
+/// One call each.
+/// @tparam MayBeEmpty  whether its stage is called for microbatches without samples, too
+template <bool MayBeEmpty>
+struct WholePasses {
+  template <class Pass>
+  static bool is_empty(Pass const& pass) {
+    return MayBeEmpty && pass.batch == 0;
+  }
+
+  template <class Host, class O, class Operands, class Pass>
+  TANDEM_INLINE static void forward(Host& /*host*/, O& op, Operands const& operands,
+                                    Pass const& pass) {
+    if (!is_empty(pass)) {
+      op.forward(operands, pass);
+    }
+  }
+  template <class Host, class O, class Operands, class Pass>
+  TANDEM_INLINE static void input_gradient(Host& /*host*/, O& op, Operands const& operands,
+                                           Pass const& pass) {
+    if (!is_empty(pass)) {
+      op.input_gradient(operands, pass);
+    }
+  }
+  template <class Host, class O, class Operands, class Pass>
+  TANDEM_INLINE static void weight_gradient(Host& /*host*/, O& op, Operands const& operands,
+                                            Pass const& pass) {
+    if (!is_empty(pass)) {
+      op.weight_gradient(operands, pass);
+    }
+  }
+};
+
+/// Of an op whose node joins something with other ranks: its phases, also of a microbatch without
+/// samples, which takes part in every collective in the order of the others. An evaluation joins
+/// nothing.
+/// @tparam LocalStage  of the node
+template <class Backend, int LocalStage>
+struct PhasedPasses {
+  template <class Host, PhasedOp<Backend> O, class Pass>
+  static void forward(Host& host, O& op, OperandsOf<Backend> const& operands, Pass const& pass) {
+    if (pass.training) {
+      run(typename O::ForwardPhases{}, host, op, operands, pass);
+    } else {
+      WholePasses<true>::forward(host, op, operands, pass);
+    }
+  }
+  template <class Host, PhasedOp<Backend> O, class Pass>
+  static void input_gradient(Host& host, O& op, OperandsOf<Backend> const& operands,
+                             Pass const& pass) {
+    run(typename O::InputGradientPhases{}, host, op, operands, pass);
+  }
+  template <class Host, PhasedOp<Backend> O, class Pass>
+  static void weight_gradient(Host& host, O& op, OperandsOf<Backend> const& operands,
+                              Pass const& pass) {
+    run(typename O::WeightGradientPhases{}, host, op, operands, pass);
+  }
+
+ private:
+  template <class... Phase, class... Rest>
+  static void run(Phases<Phase...> /*phases*/, Rest&... rest) {
+    (phase(Phase{}, rest...), ...);
+  }
+
+  template <auto Run, class Host, class O, class Operands, class Pass>
+  static void phase(Compute<Run> /*phase*/, Host& /*host*/, O& op, Operands const& operands,
+                    Pass const& pass) {
+    if (pass.batch > 0) {
+      (op.*Run)(operands, pass);
+    }
+  }
+  template <Axis A, Joined How, auto Data, class Host, class O, class Operands, class Pass>
+  static void phase(Collective<A, How, Data> /*phase*/, Host& host, O& op, Operands const& operands,
+                    Pass const& pass) {
+    std::span<double> const data = (op.*Data)(operands);
+    if (pass.batch == 0) {
+      Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
+    }
+    host.template join<A, How>(data, LocalStage);
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// For each node of a graph, how many gradients its output gets.
+template <int Nodes>
+struct UseCounts {
+  int of[Nodes] = {};
+};
+
+template <GraphSize Size>
+constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
+  UseCounts<Size.nodes> uses;
+  for (int n = 0; n < Size.nodes; ++n) {
+    for (int e = 0; e < graph.node[n].edges && !graph.node[n].merged; ++e) {
+      ++uses.of[graph.source[graph.node[n].first_edge + e]];
+    }
+  }
+  return uses;
+}
+
+/// Whether one of nodes [first, last) of a device joins statistics with those of other replicas.
+template <class Program>
+constexpr bool synchronizes(int first, int last) {
+  bool any = false;
+  for (int n = first; n < last; ++n) {
+    any = any || (Program::batching.replicas > 1 && Program::graph.node[n].synchronizes);
+  }
+  return any;
+}
+
+/// What a stage's passes use and tell: RankParts, or a test's own.
+///
+/// ops.get<I>(): the op of node I.
+/// bucket_ready(bucket, leaf): its gradients are whole; leaf as in Stage::backward().
+/// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
+/// join<axis, how>(data, stage): a collective phase of an op of a local stage.
+/// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
+///                        @p count forks, and goes to where it is sent from.
+template <class H>
+concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
+                             std::int64_t elements, int i) {
+  typename H::PassType;
+  typename H::Table;
+  host.ops.template get<0>();
+  host.device;
+  host.bucket_ready(i, i);
+  host.finish_empty_bucket(i, true, i);
+  host.template join<Axis::data, Joined::sum>(sums, i);
+  host.gather_outgoing(i, forks, i, elements);
+};
+
+/// What a backward pass computes.
+enum class BackwardPart { whole, input_gradient, weight_gradient };
+
+/// Nodes [First, Last) of a device's graph.
+///
+/// Where statistics are added over the replicas, a replica without samples has its passes called,
+/// too: it adds zeros, and takes part in every collective in the order of the others.
+template <StageHost Host, class Program, class Backend, int First, int Last>
+struct Stage {
+  using PassType = typename Host::PassType;
+  using Table = typename Host::Table;
+  static constexpr auto const& graph = Program::graph;
+  static constexpr int block = 128;
+  static constexpr auto uses = count_uses(graph);
+  static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
+
+  TANDEM_NOINLINE static void forward(Host& host, PassType const& pass, Table const& table) {
+    forward_blocks(host, pass, table, Blocks{});
+  }
+
+  /// What was not kept is computed again, run by run, and then goes backward, both gradients at
+  /// once.
+  /// @param leaf  the leaf that this microbatch finishes, or -1
+  template <BackwardPart P = BackwardPart::whole>
+  TANDEM_NOINLINE static void backward(Host& host, PassType const& pass, Table const& table,
+                                       int leaf) {
+    if constexpr (Program::segments.of[First] < 0) {
+      backward_blocks<P>(host, pass, table, leaf, Blocks{});
+    } else {
+      static_assert(P == BackwardPart::whole);
+      recompute_and_back<Last>(host, pass, table, leaf);
+    }
+  }
+
+  /// After parameters have changed.
+  TANDEM_NOINLINE static void pack(Host& host, Table const& table) {
+    pack_blocks(host, table, Blocks{});
+  }
+
+ private:
+  static constexpr int local = [] {
+    int index = 0;
+    while (Program::stages.stage[index].first != First) {
+      ++index;
+    }
+    return index;
+  }();
+  /// How node I's op is run.
+  template <int I>
+  using OpPasses = std::conditional_t<tandem::synchronizes<Program>(I, I + 1),
+                                      PhasedPasses<Backend, local>, WholePasses<synchronizes>>;
+  using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
+  static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
+
+  template <int... B>
+  static void forward_blocks(Host& host, PassType const& pass, Table const& table,
+                             std::integer_sequence<int, B...>) {
+    (forward_nodes<First + B * block, block_end(First + B * block)>(host, pass, table), ...);
+  }
+  template <int Begin, int End>
+  static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (forward_node<Begin + I>(host, pass, table), ...);
+    }
+    (std::make_integer_sequence<int, End - Begin>{});
+  }
+
+  // Blocks and nodes in descending order.
+  template <BackwardPart P, int... B>
+  static void backward_blocks(Host& host, PassType const& pass, Table const& table, int leaf,
+                              std::integer_sequence<int, B...>) {
+    constexpr int last = static_cast<int>(sizeof...(B)) - 1;
+    (backward_nodes<P, First + (last - B) * block, block_end(First + (last - B) * block)>(
+         host, pass, table, leaf),
+     ...);
+  }
+  template <BackwardPart P, int Begin, int End>
+  static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (backward_node<P, End - 1 - I>(host, pass, table, leaf), ...);
+    }
+    (std::make_integer_sequence<int, End - Begin>{});
+  }
+
+  static constexpr int segment_begin(int end) {
+    int begin = end - 1;
+    while (begin > First && Program::segments.of[begin - 1] == Program::segments.of[end - 1]) {
+      --begin;
+    }
+    return begin;
+  }
+  template <int End>
+  static void recompute_and_back(Host& host, PassType const& pass, Table const& table, int leaf) {
+    if constexpr (End > First) {
+      constexpr int begin = segment_begin(End);
+      forward_nodes<begin, End>(host, pass, table);
+      backward_nodes<BackwardPart::whole, begin, End>(host, pass, table, leaf);
+      recompute_and_back<begin>(host, pass, table, leaf);
+    }
+  }
+
+  template <int I>
+  static void forward_node(Host& host, PassType const& pass, Table const& table) {
+    constexpr Node const& node = graph.node[I];
+    if constexpr (node.computes()) {
+      OpPasses<I>::forward(host, host.ops.template get<I>(), table.operands[I], pass);
+    }
+  }
+
+  // Where nothing is joined with other ranks no such pass is called.
+  static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
+
+  template <int... B>
+  static void pack_blocks(Host& host, Table const& table, std::integer_sequence<int, B...>) {
+    (pack_nodes<First + B * block, block_end(First + B * block)>(host, table), ...);
+  }
+  template <int Begin, int End>
+  static void pack_nodes(Host& host, Table const& table) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<Begin + I>(host, table), ...); }
+    (std::make_integer_sequence<int, End - Begin>{});
+  }
+
+  template <int I>
+  static void pack_node(Host& host, Table const& table) {
+    auto& op = host.ops.template get<I>();
+    if constexpr (requires { op.pack(table.operands[I], host.device); }) {
+      op.pack(table.operands[I], host.device);
+    }
+  }
+
+  template <BackwardPart P, int I>
+  static void backward_node(Host& host, PassType const& pass, Table const& table, int leaf) {
+    constexpr Node const& node = graph.node[I];
+    auto const& operands = table.operands[I];
+    if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
+      if (!is_empty(pass)) {
+        add_forks<I>(host, pass, table);
+      }
+      if constexpr (Program::gives_input_gradient.of[I]) {
+        OpPasses<I>::input_gradient(host, host.ops.template get<I>(), operands, pass);
+      }
+    }
+    if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
+      if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
+        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(), operands, pass);
+      }
+      if constexpr (constexpr int bucket = Program::layout.closes[I]; bucket >= 0) {
+        if (is_empty(pass)) {
+          host.finish_empty_bucket(bucket, pass.accumulate, leaf);
+        } else {
+          host.bucket_ready(bucket, leaf);
+        }
+      }
+    }
+  }
+
+  // The gradient of a node's output from those that its readers gave it.
+  template <int I>
+  static void add_forks(Host& host, PassType const& pass, Table const& table) {
+    constexpr Node const& node = graph.node[I];
+    auto const* const forks = table.forks + table.first_fork[I];
+    std::int64_t const elements = pass.batch * node.out.elements();
+    if constexpr (node.kind == NodeKind::receive) {
+      host.gather_outgoing(I, forks, uses.of[I], elements);
+    } else if constexpr (uses.of[I] > 1) {
+      Verbs<Backend>::sum(pass.device, forks, uses.of[I], table.gradient[I], elements);
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/step_slot.hpp
+
+/// @file
+/// StepSlot: what a rank has of one step that is at work: its data, its microbatches, its key.
+
+// ---- tandem/engine/step/key.hpp
+
+/// @file
+/// StepKey: what a step's program depends on, besides the numbers that it works with.
+
+namespace tandem {
+
+/// Steps with the same key queue the same work.
+struct StepKey {
+  int samples = 0;  ///< of the global batch
+  bool training = false;
+  bool targets = false;
+  bool outputs = false;
+  bool exchanges = false;  ///< two models are averaged
+  bool clips = false;      ///< the gradient may be scaled down to a largest norm
+
+  friend bool operator==(StepKey const&, StepKey const&) = default;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// A rank in lockstep with the others has one, one of an asynchronous pipeline as many as there are
+/// steps that have microbatches there at once.
+/// @tparam Parts  RankParts
+template <class Parts>
+struct StepSlot {
+  using Backend = typename Parts::Backend;
+  using Whole = typename Parts::Whole;
+  using Target = typename Parts::Loss::Target;
+  using Batch = StepBatch<typename Backend::Master, Target>;
+  using FeedType = Feed<typename Parts::Program, Backend, Target>;
+
+  StepSlot(Parts& parts, RankOptions const& options)
+      : feed{parts.device, parts.feed_sizes(options)}, microbatches{parts.microbatches(options)} {}
+
+  /// Begins a step on the rank's samples of @p batch.
+  void begin(Parts& parts, StepState const& state, Batch const& batch, bool training,
+             auto const& wait) {
+    key = {.samples = batch.size,
+           .training = training,
+           .targets = batch.targets != nullptr,
+           .outputs = batch.outputs != nullptr,
+           .exchanges = training && Whole::averaging.takes_place(state.step),
+           .clips = state.clip_norm > 0.0};
+    touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
+    microbatches.split(batch.size);
+    feed.begin(parts.device, state, batch, microbatches, wait);
+  }
+  /// What is queued first.
+  void load(Parts& parts) { feed.load(parts.device, microbatches); }
+
+  /// Over how many samples the loss of microbatch @p own is a mean: those of its model.
+  [[nodiscard]] int samples_of(Microbatch const& own) const {
+    return Whole::averaging.keeps_two() ? microbatches.total_of_copy(own) : key.samples;
+  }
+
+  [[nodiscard]] typename Parts::PassType pass(Parts& parts, Microbatch const& own) const {
+    return {.device = parts.device,
+            .batch = own.size,
+            .first_sample = own.first,
+            .share = static_cast<double>(own.size) / samples_of(own),
+            .state = feed.state(),
+            .training = key.training,
+            .accumulate = own.adds};
+  }
+
+  FeedType feed;
+  RankMicrobatches microbatches;
+  StepKey key{};
+  bool touched = false;  ///< it may have changed parameters or optimizer states
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/walk.hpp
+
+/// @file
+/// walk: a rank's loop over its row of actions; at_stage: from a stage's number, known when a rank
+/// runs, to its index, known to the compiler.
+
+namespace tandem {
+
+/// Does one action of @p rank, which has run_forward(action), run_backward(action) and
+/// run_other(action). Whether the row goes on.
+template <class Rank>
+TANDEM_INLINE bool act(Action action, Rank& rank) {
+  if (action.kind == ActionKind::forward) {
+    rank.run_forward(action);
+  } else if (action.kind == ActionKind::backward) {
+    rank.run_backward(action);
+  } else {
+    return rank.run_other(action);
+  }
+  return true;
+}
+
+/// All actions up to the one of kind `end`; @p progress says which one the rank is at. Forward and
+/// backward, which nearly all actions are, are told apart here, others elsewhere.
+template <class Rank>
+void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
+  for (;; ++next) {
+    std::uint64_t const word = pack(*next);
+    progress.store(word, std::memory_order_relaxed);
+    if (!act(unpack_action(word), rank)) {  // read once
+      return;
+    }
+  }
+}
+
+/// The same with @p f called for each action, for traces and for debugging.
+template <class F>
+void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const& f) {
+  for (; next->kind != ActionKind::end; ++next) {
+    progress.store(pack(*next), std::memory_order_relaxed);
+    f(*next);
+  }
+}
+
+/// Calls @p f with the index of the local stage @p id of a DeviceProgram, as a type.
+template <class Program, class F>
+void at_stage(int id, F const& f) {
+  if constexpr (Program::stages.count == 1) {
+    f(std::integral_constant<int, 0>{});
+  } else {
+    [&]<int... S>(std::integer_sequence<int, S...>) {
+      (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
+             ...);
+    }
+    (std::make_integer_sequence<int, Program::stages.count>{});
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The passes of local stage @p S, with their messages' memory, the input, and the loss.
+/// @tparam Parts  RankParts
+template <class Parts, int S>
+struct MicrobatchPasses {
+  using Program = typename Parts::Program;
+  using Slot = StepSlot<Parts>;
+  using Table = typename Parts::Table;
+  static constexpr LocalStage stage = Program::stages.stage[S];
+  using Nodes = Stage<Parts, Program, typename Parts::Backend, stage.first, stage.last>;
+  /// Whether its passes are called for a microbatch without samples, too.
+  static constexpr bool synchronizes = Nodes::synchronizes;
+
+  /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
+  static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
+    Microbatch const& own = slot.microbatches[m];
+    auto const pass = slot.pass(parts, own);
+    parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training);
+    if constexpr (stage.has_input) {
+      parts.memory.set_input(t, slot.feed.input(own));
+    }
+    Nodes::forward(parts, pass, table);
+    if constexpr (stage.has_result) {
+      if (slot.key.targets) {
+        int const global = slot.microbatches.global(m);
+        auto const* const targets = slot.feed.targets(own);
+        parts.ops.loss.forward(pass, table.output, targets, parts.sums.loss(global));
+        parts.ops.metric.count(pass, table.output, targets, parts.sums.metric(global));
+      }
+      if (slot.key.outputs) {
+        slot.feed.store(parts.device, table.output, own);
+      }
+    }
+  }
+
+  /// Takes part in what the replicas do together, without samples.
+  static void forward_empty(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
+    if (synchronizes && slot.key.training) {
+      Nodes::forward(parts, slot.pass(parts, own), table);
+    }
+  }
+
+  template <BackwardPart Which = BackwardPart::whole>
+  static void backward(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
+    if (own.size == 0 && !synchronizes) {
+      if (Which != BackwardPart::input_gradient) {
+        finish_empty(parts, own);
+      }
+      return;
+    }
+    auto const pass = slot.pass(parts, own);
+    if (Which != BackwardPart::weight_gradient && own.size > 0) {
+      parts.links.await(parts.device, ActionKind::backward, stage.id, true);
+      if constexpr (stage.has_result && stage.needs_gradient) {
+        parts.ops.loss.gradient(pass, table.output, slot.feed.targets(own),
+                                1.0 / slot.samples_of(own), table.loss_gradient);
+      }
+    }
+    if constexpr (stage.needs_gradient) {
+      Nodes::template backward<Which>(parts, pass, table, own.finishes);
+    }
+  }
+
+  /// After parameters have changed that @p table points to.
+  static void pack(Parts& parts, Table const& table) { Nodes::pack(parts, table); }
+
+ private:
+  // A shard without samples contributes zeros, and still takes part in every collective.
+  static void finish_empty(Parts& parts, Microbatch const& own) {
+    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
+      if (Program::layout.bucket_stage[bucket] == stage.id) {
+        parts.finish_empty_bucket(bucket, own.adds, own.finishes);
+      }
+    }
+  }
+};
+
+/// Has the weights of a stage, and of all, as products read them.
+template <class Parts>
+void pack_stage(Parts& parts, int stage) {
+  at_stage<typename Parts::Program>(
+      stage, [&](auto s) { MicrobatchPasses<Parts, s>::pack(parts, parts.memory.table(0)); });
+}
+template <class Parts>
+void pack_stages(Parts& parts) {
+  for (LocalStage const& stage : Parts::Program::stages.stage) {
+    pack_stage(parts, stage.id);
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/rank_body.hpp
+
+/// @file
+/// RankBody: what a rank answers alike, whether it goes step by step or through a stream.
+
+// ---- tandem/engine/memory/mirror.hpp
+
+/// @file
+/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
+/// write, in the layout of the network as the user wrote it.
+
+namespace tandem {
+
+/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+template <class Program, class Backend>
+class ParameterMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+
+  explicit ParameterMirror(int /*states*/) {}
+
+  /// Brings the mirror up to date; until the next step or upload it stays so.
+  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
+  /// Gives the device what the mirror has.
+  void upload(Device& /*device*/, Memory const& /*memory*/) {}
+
+  /// As of ParameterMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
+  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
+
+ private:
+  Memory const* memory_ = nullptr;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/named_parameter.hpp
+
+/// @file
+/// NamedParameter: a parameter with its gradient and optimizer states, by name.
+
+namespace tandem {
+
+/// A parameter, its gradient of the last step, and its optimizer states, by name.
+template <class T>
+struct NamedParameter {
+  std::string name;
+  int index = 0;  ///< in the network's order
+  int copy = 0;   ///< of the model, where the strategy has two
+  Shape shape{};
+  Role role = Role::weight;
+  bool frozen = false;
+  std::span<T> value{};
+  std::span<T> gradient{};             ///< empty where frozen
+  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
+};
+
+/// All parameters of a rank's mirror, in the order of its device's graph.
+template <class Program, class Mirror>
+auto named_parameters(Mirror& mirror, int states) {
+  using T = typename Mirror::T;
+  std::vector<NamedParameter<T>> list;
+  for (int p = 0; p < Program::graph.parameters; ++p) {
+    GraphParameter const& own = Program::graph.parameter[p];
+    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
+    std::int64_t const at = Program::layout.offset[p];
+    NamedParameter<T> named{
+        .name = parameter_name(Program::graph, p),
+        .index = own.origin,
+        .copy = Program::graph.node[own.node].stage / Program::Program::map.parts(),
+        .shape = own.parameter.shape,
+        .role = own.parameter.role,
+        .frozen = own.frozen,
+        .value = {mirror.parameters() + at, count}};
+    if (!own.frozen) {
+      named.gradient = {mirror.gradients() + at, count};
+      for (int s = 0; named.role == Role::weight && s < states; ++s) {
+        named.states.emplace_back(mirror.state(s) + at, count);
+      }
+    }
+    list.push_back(std::move(named));
+  }
+  return list;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// @tparam Interface  SteppedRank or StreamedRank
+/// @tparam Parts      RankParts
+template <class Interface, class Parts>
+class RankBody : public Interface {
+ public:
+  using Whole = typename Parts::Whole;
+  using P = typename Parts::Backend::Master;
+  using Slot = StepSlot<Parts>;
+  using FeedType = typename Slot::FeedType;
+  using typename Interface::Batch;
+
+  [[nodiscard]] RankPlan const& plan() const { return parts_.plan; }
+  /// What each node's op asked for.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.ops.needs(); }
+
+  std::vector<NamedParameter<P>> parameters() override {
+    return named_parameters<typename Parts::Program>(mirror_, states_);
+  }
+  void download() override { mirror_.download(parts_.device, parts_.memory); }
+  void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
+  void report_progress_to(std::atomic<std::uint64_t>* board) override {
+    progress_ = board != nullptr ? board : &nowhere_;
+  }
+  void watch_with(Watch watch) override { watch_ = watch; }
+  void settle() override { parts_.settle(); }
+
+ protected:
+  template <class Connect>
+  RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
+      : parts_{options, std::move(plan), connect},
+        mirror_{states_of(options.optimizer)},
+        states_{states_of(options.optimizer)} {}
+
+  Parts parts_;
+  ParameterMirror<typename Parts::Program, typename Parts::Backend> mirror_;
+  std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
+  Watch watch_{};
+
+ private:
+  std::atomic<std::uint64_t> nowhere_{};
+  int states_;  // of the optimizer
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/rank_interface.hpp
+
+/// @file
+/// RankInterface: what the ranks of a program have in common, whichever device of a replica they
+/// are. Called a few times a step, never by an action.
+
+namespace tandem {
+
+template <class P, class Target>
+class StepStream;  // engine/step/stream.hpp
+
+/// @tparam P  of parameters and of the data that the caller passes
+template <class P, class Target>
+class RankInterface {
+ public:
+  using Batch = StepBatch<P, Target>;
+
+  RankInterface() = default;
+  RankInterface(RankInterface const&) = delete;
+  RankInterface& operator=(RankInterface const&) = delete;
+  virtual ~RankInterface() = default;
+
+  /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
+  virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
+
+  /// The rank's parameters where the calling program can read and write them, and their indices in
+  /// the network; download() first, and upload() after writing.
+  virtual std::vector<NamedParameter<P>> parameters() = 0;
+  virtual void download() = 0;
+  virtual void upload() = 0;
+
+  /// Where a strategy trains two models which may differ: both copies of each stage get the weights
+  /// of one of them, or their average, until restore(). All ranks call both; elsewhere they do
+  /// nothing.
+  virtual void stand_in(WhichModel /*which*/) {}
+  virtual void restore() {}
+
+  /// What is allocated for tensors on the rank's device.
+  [[nodiscard]] virtual MemoryReport memory_report() const = 0;
+  /// Lets another rank's device, of this process, reach this one's memory.
+  virtual void share_with(DeviceSpec const& other) = 0;
+  /// Where the rank says which action it is at, for other threads' error messages.
+  virtual void report_progress_to(std::atomic<std::uint64_t>* board) = 0;
+  /// What to call while the host waits for the device.
+  virtual void watch_with(Watch watch) = 0;
+  /// Whether the last step has not begun to change parameters or optimizer states, as far as the
+  /// host knows.
+  [[nodiscard]] virtual bool untouched() const { return false; }
+  /// After an error: nothing queued reads or writes memory any more.
+  virtual void settle() = 0;
+};
+
+/// A rank that does step after step in lockstep with the others.
+template <class P, class Target>
+class SteppedRank : public RankInterface<P, Target> {
+ public:
+  using typename RankInterface<P, Target>::Batch;
+
+  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
+  virtual void queue_training(StepState const& state, Batch const& batch) = 0;
+  /// A step that is walked; once it is collected, traced() says when each action began and ended.
+  virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
+  virtual std::vector<TraceEvent> traced() = 0;
+  /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
+  virtual void vote(bool yes) = 0;
+  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
+  /// finite, the steps behind it are dropped: they have changed nothing.
+  virtual StepResult collect() = 0;
+};
+
+/// A rank of an asynchronous pipeline, which may be several steps ahead of others.
+template <class P, class Target>
+class StreamedRank : public RankInterface<P, Target> {
+ public:
+  /// Trains on the steps of @p stream until there are no more, and has the weights then.
+  virtual void run_stream(StepStream<P, Target>& stream) = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/updates.hpp
+
+/// @file
+/// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
+/// at once and kept together.
+
+// ---- tandem/engine/links/model_exchange.hpp
+
+/// @file
+/// ModelExchange: how the ranks that have the same parts of two models average them.
+
+// ---- tandem/engine/links/model_sums.hpp
+
+/// @file
+/// Sums of the weights of two models, stage by stage: over the pair of ranks that have a stage's
+/// two copies, or on the device in the middle, which has both.
+
+namespace tandem {
+
+/// A flat array of a model, in the order of the device's layout, and where its sum with the other
+/// model's goes: the same, or memory of its own.
+template <class P>
+struct ModelArray {
+  P* own = nullptr;
+  P* sum = nullptr;
+};
+
+namespace detail {
+
+/// Where the trained parameters of a local stage are.
+template <class Program>
+ElementRange stage_range(int stage) {
+  return trained_range(Program::layout, Program::stages.stage[stage].id);
+}
+
+}  // namespace detail
+
+/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
+///       the communication stream.
+template <class Program, class Backend, class Communicator>
+class PairSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Arrays = std::vector<ModelArray<P>>;
+
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  /// @param tracer   outlives this
+  template <class Connect>
+  PairSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
+      : pair_{connect(RankGroups<typename Program::Program>::of_pair(rank))}, tracer_{&tracer} {
+    for (int stage = 0; stage < Program::stages.count; ++stage) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// What has been computed so far of a local stage is summed over its two copies.
+  void begin(Device& device, Arrays const& arrays, int stage) {
+    ElementRange const own = detail::stage_range<Program>(stage);
+    device.begin_on(device.communication);
+    for (ModelArray<P> const& array : arrays) {
+      add(device, array.own + own.begin, array.sum + own.begin, own.count());
+    }
+    device.mark_on(device.communication, mark(stage));
+  }
+
+  /// What is computed from now on reads the sum.
+  void await(Device& device, int stage) { device.await_on(device.communication, mark(stage)); }
+
+  /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
+  /// @param counts  whether this one does
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool /*both*/) {
+    ElementRange const own = detail::stage_range<Program>(stage);
+    P* const weights = array.own + own.begin;
+    if (!counts) {
+      Verbs<Backend>::zero(device, weights, own.count());
+    }
+    device.begin_on(device.communication);
+    add(device, weights, weights, own.count());
+    device.mark_on(device.communication, mark(stage));
+    await(device, stage);
+  }
+
+ private:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int stage) { return marks_[static_cast<std::size_t>(stage)]; }
+
+  void add(Device& device, P const* in, P* out, std::int64_t count) {
+    auto const size = static_cast<std::size_t>(count);
+    tracer_->collective(device, {"average"}, [&] {
+      pair_.all_reduce(std::span<P const>{in, size}, std::span<P>{out, size}, Sum{},
+                       device.communication, {"average"});
+    });
+  }
+
+  Communicator pair_;  // with the device that has the other copies
+  Tracer<Device>* tracer_;
+  std::vector<Mark> marks_;  // of each local stage
+};
+
+/// The same on a device that has both copies of its part, stages 0 and 1: nothing is sent.
+template <class Program, class Backend>
+class TwinSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Arrays = std::vector<ModelArray<P>>;
+
+  template <class Connect>
+  TwinSums(Device& /*device*/, int /*rank*/, Connect const& /*connect*/,
+           Tracer<Device>& /*tracer*/) {}
+
+  /// Sums once both stages have begun, in the place of each.
+  void begin(Device& device, Arrays const& arrays, int /*stage*/) {
+    begun_ = (begun_ + 1) % 2;
+    if (begun_ != 0) {
+      return;
+    }
+    ElementRange const first = detail::stage_range<Program>(0);
+    ElementRange const second = detail::stage_range<Program>(1);
+    for (ModelArray<P> const& array : arrays) {
+      P* const sum = array.sum + first.begin;
+      if (array.sum != array.own) {
+        Verbs<Backend>::copy(device, array.own + first.begin, sum, first.count());
+      }
+      Verbs<Backend>::add(device, static_cast<P const*>(array.own + second.begin), sum,
+                          first.count());
+      Verbs<Backend>::copy(device, sum, array.sum + second.begin, second.count());
+    }
+  }
+  void await(Device& /*device*/, int /*stage*/) {}
+
+  /// @param both  whether the other copy counts, too
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool both) {
+    ElementRange const own = detail::stage_range<Program>(stage);
+    ElementRange const other = detail::stage_range<Program>(1 - stage);
+    P* const weights = array.own + own.begin;
+    if (!counts || both) {
+      Verbs<Backend>::copy(device, array.sum + other.begin, weights, own.count());
+    }
+    if (both) {
+      Verbs<Backend>::add(device, static_cast<P const*>(array.sum + own.begin), weights,
+                          own.count());
+    }
+  }
+
+ private:
+  int begun_ = 0;  // stages, of two
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// mean[i] = half of sum[i], unless *stopped.
+template <class P>
+struct TakeMean {
+  P const* sum;
+  P* mean;
+  int const* stopped;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (stopped == nullptr || *stopped == 0) {
+      mean[i] = sum[i] * P{0.5};
+    }
+  }
+};
+
+/// The weights of two models, and their optimizer states if the rule says so, are averaged stage by
+/// stage. Where the two may differ between steps the sums have memory of their own.
+template <class Program, class Backend, class Communicator>
+class ModelExchange {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr Averaging rule = Program::Program::averaging;
+  static constexpr bool has_buffer = rule.has_buffer();
+  using Sums = std::conditional_t<Program::has_twins, TwinSums<Program, Backend>,
+                                  PairSums<Program, Backend, Communicator>>;
+
+  /// @param memory   the rank's, which stays where it is
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  /// @param states   of the optimizer
+  /// @param tracer   outlives this
+  template <class Memory, class Connect>
+  ModelExchange(Device& device, Memory const& memory, int rank, Connect const& connect, int states,
+                Tracer<Device>& tracer)
+      : sums_{device, rank, connect, tracer}, buffer_{device, buffer_bytes(states)} {
+    for (int a = 0; a < arrays(states); ++a) {
+      P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
+      arrays_.push_back({own, has_buffer ? buffer_.template as<P>() + a * layout.trained : own});
+    }
+  }
+
+  /// What has been computed so far of a local stage is summed over its two copies.
+  void begin(Device& device, int stage) { sums_.begin(device, arrays_, stage); }
+
+  /// The same of all stages.
+  void begin_all(Device& device) {
+    each_stage([&](int stage) { begin(device, stage); });
+  }
+
+  /// What is computed from now on has the average, unless *stopped.
+  void await(Device& device, int stage, int const* stopped) {
+    sums_.await(device, stage);
+    ElementRange const own = detail::stage_range<Program>(stage);
+    for (ModelArray<P> const& array : arrays_) {
+      take_mean(device, array.sum + own.begin, array.own + own.begin, own.count(), stopped);
+    }
+  }
+
+  /// Both copies of each stage get the weights of one model, or the average, for an evaluation;
+  /// restore() gives them back their own, also after a stand_in() that threw. The same calls on
+  /// both ranks. Nothing where the two do not differ between steps.
+  void stand_in(Device& device, WhichModel which) {
+    if (has_buffer) {
+      copy(device, weights().own, weights().sum);
+      kept_ = true;
+      each_stage([&](int stage) { stand_in(device, which, stage); });
+    }
+  }
+  void restore(Device& device) {
+    if (has_buffer && std::exchange(kept_, false)) {
+      copy(device, weights().sum, weights().own);
+    }
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.bytes()); }
+
+ private:
+  // The weights, then the optimizer's states.
+  static int arrays(int states) {
+    return 1 + (rule.what == Averaged::weights_and_state ? states : 0);
+  }
+  static std::size_t buffer_bytes(int states) {
+    return has_buffer ? static_cast<std::size_t>(layout.trained * arrays(states)) * sizeof(P) : 0;
+  }
+  [[nodiscard]] ModelArray<P> const& weights() const { return arrays_.front(); }
+
+  // From the last part of the model to the first, as backward ends them: so on both ranks.
+  template <class F>
+  static void each_stage(F const& f) {
+    for (int part = Program::Program::map.parts() - 1; part >= 0; --part) {
+      for (int stage = 0; stage < Program::stages.count; ++stage) {
+        if (Program::stages.stage[stage].part == part) {
+          f(stage);
+        }
+      }
+    }
+  }
+
+  static void copy(Device& device, P const* from, P* to) {
+    Verbs<Backend>::copy(device, from, to, layout.trained);
+  }
+  static void take_mean(Device& device, P const* sum, P* mean, std::int64_t count,
+                        int const* stopped) {
+    Verbs<Backend>::each(device, count, TakeMean<P>{sum, mean, stopped});
+  }
+
+  void stand_in(Device& device, WhichModel which, int stage) {
+    WhichModel const own_model =
+        Program::stages.stage[stage].copy == 0 ? WhichModel::first : WhichModel::second;
+    bool const both = which == WhichModel::average;
+    bool const counts = both || which == own_model;
+    sums_.replace(device, weights(), stage, counts, both);
+    if (both) {
+      ElementRange const own = detail::stage_range<Program>(stage);
+      P* const mean = weights().own + own.begin;
+      take_mean(device, mean, mean, own.count(), nullptr);
+    }
+  }
+
+  Sums sums_;
+  typename Backend::Buffer buffer_;
+  std::vector<ModelArray<P>> arrays_;
+  bool kept_ = false;  // the sums have a stand-in's own weights
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/update.hpp
+
+/// @file
+/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
+
+namespace tandem {
+
+/// Stands for every stage of a device.
+inline constexpr int all_stages = -1;
+
+/// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
+/// and gets the same parameters. The primary template is for devices that share the host's memory.
+template <class Backend>
+class Update {
+ public:
+  using Device = typename Backend::Device;
+  using T = typename Backend::Master;
+
+  /// @param parameters  of the device, a run each
+  /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
+  ///                    parameters only one's does
+  /// @param all         parameters of the network
+  template <class Memory>
+  Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
+         std::vector<UpdateRun> parameters, bool counted, int all)
+      : optimizer_{std::move(optimizer)},
+        parameters_{std::move(parameters)},
+        runs_{merged(parameters_)},
+        counted_{counted},
+        squares_(static_cast<std::size_t>(all)) {}
+
+  /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
+  /// be summed over the ranks before run(), if there are several with different parameters.
+  template <class Memory>
+  std::span<double> sum_squares(Device& device, Memory const& memory) {
+    std::fill(squares_.begin(), squares_.end(), 0.0);
+    for (UpdateRun const& r : parameters_) {
+      if (counted_ && r.counted && r.role == Role::weight && !r.frozen) {
+        squares_[static_cast<std::size_t>(r.origin)] =
+            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+      }
+    }
+    return squares_;
+  }
+
+  /// Finishes *result; if a loss was not finite, apply() does nothing until the next call.
+  /// @pre where clipping is on, sum_squares() was called
+  template <class Memory>
+  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
+              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
+    sums.finish(device, key.samples, result);
+    stopped_ = result->non_finite < 0 ? 0 : 1;
+    scale_ = 1.0;
+    if (state->clip_norm > 0.0 && stopped_ == 0) {
+      double const norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
+      scale_ = norm > state->clip_norm ? state->clip_norm / norm : 1.0;
+      result->gradient_norm = norm;
+    }
+  }
+
+  /// Updates the trained parameters of one stage, or of all; no allocation.
+  /// Cost: one pass over parameters, gradients and states.
+  template <class Memory>
+  void apply(Device& device, Memory const& memory, StepState const* state,
+             int stage = all_stages) const {
+    if (stopped_ != 0) {
+      return;
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            if (stage == all_stages || stage == r.stage) {
+              update_run(device, memory, *state, optimizer, r);
+            }
+          }
+        },
+        optimizer_);
+  }
+
+  /// Where the device says that nothing may change, as a loss was not finite.
+  [[nodiscard]] int const* stopped() const { return &stopped_; }
+
+  /// After parameters were written by the host.
+  void refresh(Device& /*device*/) {}
+
+  /// Bytes of the device's memory that this has.
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+
+  /// Lets steps update again after one whose loss was not finite.
+  void forgive(Device& /*device*/) {}
+
+ private:
+  template <class Memory, class O>
+  void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
+                  UpdateRun const& r) const {
+    if (r.frozen) {
+      return;
+    }
+    ParameterRun<T> run{.parameter = memory.parameters() + r.begin,
+                        .gradient = memory.gradients() + r.begin};
+    if (r.role == Role::statistic) {
+      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<T>{run, static_cast<T>(r.rate)});
+      return;
+    }
+    for (int s = 0; s < optimizer.states(); ++s) {
+      run.state[s] = memory.state(s) + r.begin;
+    }
+    UpdateSettings const settings{
+        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
+        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .gradient_scale = scale_,
+        .step = state.step + 1};
+    Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
+  }
+
+  Optimizer optimizer_;
+  std::vector<UpdateRun> parameters_;
+  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
+  bool counted_;
+  int stopped_ = 0;
+  double scale_ = 1.0;  // of the step's gradients, by clipping
+  std::vector<double> squares_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What both have: the optimizer over the device's flat arrays.
+template <class Parts>
+class DeviceUpdate {
+ public:
+  using Program = typename Parts::Program;
+  using Whole = typename Parts::Whole;
+  using Slot = StepSlot<Parts>;
+
+  DeviceUpdate(Parts& parts, RankOptions const& options)
+      : update_{parts.device,
+                parts.memory,
+                options.optimizer,
+                parameter_runs(Program::graph, Program::layout.offset, options.groups,
+                               Whole::map.parts()),
+                Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
+                Whole::network.parameters} {}
+
+  /// The square sums of this rank's gradients, as Update has them.
+  std::span<double> sum_squares(Parts& parts) {
+    return update_.sum_squares(parts.device, parts.memory);
+  }
+  /// After a loss that was not finite: later steps update again.
+  void forgive(Parts& parts) { update_.forgive(parts.device); }
+  /// After parameters were written: they are as products read them.
+  void refresh(Parts& parts) {
+    update_.refresh(parts.device);
+    pack_stages(parts);
+  }
+  [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
+
+ protected:
+  /// Square sums that no other rank adds to are not made before.
+  void finish(Parts& parts, Slot& slot) {
+    if (Whole::devices == 1 && slot.key.clips) {
+      sum_squares(parts);
+    }
+    update_.finish(parts.device, parts.memory, slot.feed.state(), parts.sums, slot.key,
+                   slot.feed.result());
+  }
+
+  Update<typename Parts::Backend> update_;
+};
+
+}  // namespace detail
+
+/// One model: all stages of a device are updated at once, behind the step's last gradient.
+/// @tparam Parts  RankParts
+template <class Parts>
+class Updates : public detail::DeviceUpdate<Parts> {
+  using Base = detail::DeviceUpdate<Parts>;
+  using Base::update_;
+
+ public:
+  using typename Base::Slot;
+
+  template <class Connect>
+  Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
+      : Base{parts, options} {}
+
+  /// Before the row of a training step, and behind it.
+  void begin(Parts& /*parts*/, Slot const& /*slot*/) {}
+  void end(Parts& /*parts*/) {}
+
+  /// An update of the row.
+  void run(Parts& parts, Slot& slot, int /*stage*/) {
+    parts.links.await_all(parts.device);
+    this->finish(parts, slot);
+    slot.touched = true;
+    update_.apply(parts.device, parts.memory, slot.feed.state());
+    pack_stages(parts);
+  }
+  /// An exchange of the row, which has none.
+  void exchange(Parts& /*parts*/, Slot& /*slot*/, int /*stage*/) {}
+
+  void stand_in(Parts& /*parts*/, WhichModel /*which*/) {}
+  void restore(Parts& /*parts*/) {}
+  [[nodiscard]] static constexpr std::int64_t exchange_bytes() { return 0; }
+};
+
+/// Two models, each updated stage by stage on its own gradient, and averaged as the rule says.
+template <class Parts>
+  requires(Parts::Whole::averaging.keeps_two())
+class Updates<Parts> : public detail::DeviceUpdate<Parts> {
+  using Base = detail::DeviceUpdate<Parts>;
+  using Base::update_;
+  using typename Base::Program;
+  using typename Base::Whole;
+  static constexpr Averaging rule = Whole::averaging;
+
+ public:
+  using typename Base::Slot;
+
+  template <class Connect>
+  Updates(Parts& parts, RankOptions const& options, Connect const& connect)
+      : Base{parts, options}, exchange_{parts.device,
+                                        parts.memory,
+                                        options.rank,
+                                        connect,
+                                        states_of(options.optimizer),
+                                        parts.tracer} {}
+
+  void begin(Parts& parts, Slot& slot) {
+    finished_ = false;
+    if (slot.key.exchanges && rule.overlapped) {
+      slot.touched = true;
+      exchange_.begin_all(parts.device);
+    }
+  }
+  void end(Parts& parts) { parts.links.await_all(parts.device); }
+
+  /// Of one stage; where its model has no samples it stays.
+  void run(Parts& parts, Slot& slot, int stage) {
+    finish_once(parts, slot);
+    int const first =
+        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.microbatches);
+    if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
+      update_.apply(parts.device, parts.memory, slot.feed.state(), stage);
+    }
+    if (slot.key.exchanges && !rule.overlapped) {
+      exchange_.begin(parts.device, local_stage(Program::stages, stage));
+    } else {
+      pack_stage(parts, stage);
+    }
+  }
+
+  /// Takes the average of one stage.
+  void exchange(Parts& parts, Slot& slot, int stage) {
+    finish_once(parts, slot);
+    if (slot.key.exchanges) {
+      exchange_.await(parts.device, local_stage(Program::stages, stage), update_.stopped());
+      if (!rule.overlapped) {
+        update_.refresh(parts.device);
+        pack_stage(parts, stage);
+      }
+    }
+  }
+
+  /// For an evaluation, all stages get the weights of one model or their average; and their own
+  /// back.
+  void stand_in(Parts& parts, WhichModel which) {
+    exchange_.stand_in(parts.device, which);
+    this->refresh(parts);
+  }
+  void restore(Parts& parts) {
+    exchange_.restore(parts.device);
+    this->refresh(parts);
+  }
+  [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_.bytes(); }
+
+ private:
+  void finish_once(Parts& parts, Slot& slot) {
+    slot.touched = true;
+    if (!std::exchange(finished_, true)) {
+      this->finish(parts, slot);
+    }
+  }
+
+  ModelExchange<Program, typename Parts::Backend, typename Parts::Communicator> exchange_;
+  bool finished_ = false;  // the step's result
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/runner.hpp
+
+/// @file
+/// StepRunner: whether the actions of a step are walked, or a recording of them is replayed.
+
+namespace tandem {
+
+/// The primary template walks.
+template <class Backend>
+class StepRunner {
+ public:
+  /// @param recordable  whether a walk may be recorded: not where it waits for other ranks
+  explicit StepRunner(bool /*recordable*/) {}
+
+  template <class Walk>
+  void run(typename Backend::Device& /*device*/, StepKey const& /*key*/, Walk const& walk) {
+    walk();
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
 /// @tparam Program  a DeviceProgram
 template <class Program, class Backend, class LossType, class MetricType, class Communicator>
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
-class Rank final : public SteppedRank<typename Backend::Master, typename LossType::Target>,
-                   public RankPasses<Program, Backend, LossType, MetricType, Communicator> {
-  using Base = RankPasses<Program, Backend, LossType, MetricType, Communicator>;
+class Rank final
+    : public RankBody<SteppedRank<typename Backend::Master, typename LossType::Target>,
+                      RankParts<Program, Backend, LossType, MetricType, Communicator>> {
+  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
+  using Base = RankBody<SteppedRank<typename Backend::Master, typename LossType::Target>, Parts>;
 
  public:
   using typename Base::Batch;
-  using typename Base::P;
+  using typename Base::Slot;
   using typename Base::Whole;
-  static constexpr bool keeps_two = Whole::averaging.keeps_two();
   /// Whether a walk over the actions may be recorded once and replayed.
   static constexpr bool recordable = Whole::ranks == 1 || is_capturable<Communicator>;
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   Rank(RankOptions const& options, Connect const& connect)
-      : Base{options, connect},
-        update_{device_,
-                memory_,
-                options.optimizer,
-                parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts()),
-                Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
-                Whole::network.parameters},
-        exchange_{device_, options.rank, connect, states_of(options.optimizer), tracer_},
-        mirror_{states_of(options.optimizer)},
+      : Base{options, make_rank_plan<Program>(options.rows, options.microbatches), connect},
+        slot_{parts_, options},
+        updates_{parts_, options, connect},
         runner_{recordable && options.record},
         rank_{options.rank},
-        states_{states_of(options.optimizer)},
         debug_{!options.record} {
-    device_.finish();
+    TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
+    parts_.device.finish();
   }
 
   /// One training step on @p batch. The result is the same on every rank.
@@ -14559,120 +15239,90 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   }
 
   void queue_training(StepState const& state, Batch const& batch) override {
-    this->begin(state, batch, true, watch_.waiter());
-    runner_.run(device_, key_, [this] { training_step(); });
-    feed_.end(device_);
+    begin(state, batch, true);
+    runner_.run(parts_.device, slot_.key, [this] { training_step(); });
+    slot_.feed.end(parts_.device);
   }
 
   StepResult collect() override {
-    StepResult const result = feed_.collect(device_, watch_.waiter());
+    StepResult const result = slot_.feed.collect(parts_.device, watch_.waiter());
     if (result.non_finite >= 0) {
-      while (feed_.waiting() > 0) {
-        feed_.collect(device_, watch_.waiter());
+      while (slot_.feed.waiting() > 0) {
+        slot_.feed.collect(parts_.device, watch_.waiter());
       }
-      update_.forgive(device_);
+      updates_.forgive(parts_);
     }
     return result;
   }
 
   void queue_traced(StepState const& state, Batch const& batch) override {
-    this->begin(state, batch, true, watch_.waiter());
-    tracer_.begin(device_);
+    begin(state, batch, true);
+    parts_.tracer.begin(parts_.device);
     training_step();
-    tracer_.end();
-    feed_.end(device_);
+    parts_.tracer.end();
+    slot_.feed.end(parts_.device);
   }
-  std::vector<TraceEvent> traced() override { return tracer_.events(device_, rank_); }
+  std::vector<TraceEvent> traced() override { return parts_.tracer.events(parts_.device, rank_); }
 
   StepResult forward(StepState const& state, Batch const& batch) override {
-    this->begin(state, batch, false, watch_.waiter());
-    runner_.run(device_, key_, [this] {
-      feed_.load(device_, microbatches_);
-      run(plan_.forward.data());
-      links_.await_all(device_);
-      sums_.finish(device_, key_.samples, feed_.result());
+    begin(state, batch, false);
+    runner_.run(parts_.device, slot_.key, [this] {
+      slot_.load(parts_);
+      run(parts_.plan.forward.data());
+      parts_.links.await_all(parts_.device);
+      parts_.sums.finish(parts_.device, slot_.key.samples, slot_.feed.result());
     });
-    feed_.end(device_);
+    slot_.feed.end(parts_.device);
     return collect();
   }
-  void vote(bool yes) override { Base::vote(yes, watch_.waiter()); }
+  void vote(bool yes) override {  // a step without samples, its losses the votes
+    begin({}, {}, false);
+    parts_.sums.vote(parts_.device, yes);
+    parts_.gradients.reduce_sums(parts_.device, parts_.sums.all(), {"votes"});
+    parts_.gradients.await_sums(parts_.device);
+    parts_.sums.finish(parts_.device, 1, slot_.feed.result());
+    slot_.feed.end(parts_.device);
+  }
   [[nodiscard]] MemoryReport memory_report() const override {
-    MemoryReport report = memory_.report();
-    report.feed = feed_.bytes();
-    report.exchange = exchange_.bytes();
-    report.wire = gradients_.wire_bytes();
-    report.tables = update_.bytes() + sums_.bytes();
-    report.messages = links_.bytes();
+    MemoryReport report = parts_.report();
+    report.feed = slot_.feed.bytes();
+    report.exchange = updates_.exchange_bytes();
+    report.tables += updates_.table_bytes();
     return report;
   }
-  std::vector<NamedParameter<P>> parameters() override {
-    return named_parameters<Program>(mirror_, states_);
-  }
-  void download() override { mirror_.download(device_, memory_); }
   void upload() override {
-    mirror_.upload(device_, memory_);
-    refresh_all();
+    mirror_.upload(parts_.device, parts_.memory);
+    updates_.refresh(parts_);
   }
-  void stand_in(WhichModel which) override {
-    exchange_.stand_in(device_, memory_, which);
-    refresh_all();
-  }
-  void restore() override {
-    exchange_.restore(device_, memory_);
-    refresh_all();
-  }
-  void share_with(DeviceSpec const& other) override { device_.share_with(other); }
-  void report_progress_to(std::atomic<std::uint64_t>* board) override {
-    progress_ = board != nullptr ? board : &nowhere_;
-  }
-  void watch_with(Watch watch) override { watch_ = watch; }
-  [[nodiscard]] bool untouched() const override { return !this->touched_; }
-  void settle() override {
-    device_.settle(device_.communication);
-    links_.settle(device_);
-  }
+  void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
+  void restore() override { updates_.restore(parts_); }
+  [[nodiscard]] bool untouched() const override { return !slot_.touched; }
 
  private:
-  using Base::device_;
-  using Base::feed_;
-  using Base::gradients_;
-  using Base::key_;
-  using Base::links_;
-  using Base::memory_;
-  using Base::microbatches_;
-  using Base::plan_;
-  using Base::sums_;
-  using Base::tracer_;
+  using Base::mirror_;
+  using Base::parts_;
+  using Base::progress_;
+  using Base::watch_;
 
   template <class R>
   friend bool act(Action, R&);
 
-  // The weights as products read them.
-  void refresh_all() {
-    update_.refresh(device_);
-    this->pack();
+  void begin(StepState const& state, Batch const& batch, bool training) {
+    slot_.begin(parts_, state, batch, training, watch_.waiter());
   }
 
   void training_step() {
-    feed_.load(device_, microbatches_);
-    if constexpr (keeps_two) {
-      finished_ = false;
-      if (key_.exchanges && Whole::averaging.overlapped) {
-        this->touched_ = true;
-        exchange_.begin_all(device_, memory_);
-      }
-    }
-    run(plan_.training.data());
-    if constexpr (keeps_two) {
-      links_.await_all(device_);
-    }
+    slot_.load(parts_);
+    updates_.begin(parts_, slot_);
+    run(parts_.plan.training.data());
+    updates_.end(parts_);
   }
 
   void run(Action const* row) {
-    if (Whole::ranks > 1 || !key_.targets) {  // else each forward pass writes its own
-      sums_.clear(device_);
+    if (Whole::ranks > 1 || !slot_.key.targets) {  // else each forward pass writes its own
+      parts_.sums.clear(parts_.device);
     }
-    if (tracer_.on() || debug_) {
+    if (parts_.tracer.on() || debug_) {
       run_watched(row);
       return;
     }
@@ -14682,12 +15332,44 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
   TANDEM_NOINLINE void run_watched(Action const* row) {
     walk_each(row, *progress_, [this](Action action) {
       auto const act = [&] { tandem::act(action, *this); };
-      if (tracer_.on()) {
-        tracer_.action(device_, action, act);
+      if (parts_.tracer.on()) {
+        parts_.tracer.action(parts_.device, action, act);
       } else {
-        device_.debug(to_string(action), watch_.waiter(), act);
+        parts_.device.debug(to_string(action), watch_.waiter(), act);
       }
     });
+  }
+
+  void run_forward(Action action) {
+    int const m = action.index;
+    auto const& table = parts_.memory.table(m);
+    if (Microbatch const& own = slot_.microbatches[m]; own.size > 0) {
+      at_stage<Program>(action.stage, [&](auto s) {
+        MicrobatchPasses<Parts, s>::forward(parts_, slot_, m, table, m);
+      });
+    } else {
+      if (Program::has_result) {
+        parts_.sums.clear(parts_.device, slot_.microbatches.global(m));
+      }
+      at_stage<Program>(action.stage, [&](auto s) {
+        MicrobatchPasses<Parts, s>::forward_empty(parts_, slot_, own, table);
+      });
+    }
+  }
+
+  template <BackwardPart Which = BackwardPart::whole>
+  void run_backward(Action action) {
+    at_stage<Program>(action.stage, [&](auto s) {
+      MicrobatchPasses<Parts, s>::template backward<Which>(
+          parts_, slot_, slot_.microbatches[action.index], parts_.memory.table(action.index));
+    });
+  }
+
+  // The halves are compiled only where rows have them.
+  void run_half(Action /*action*/) {}
+  void run_half(Action action) requires(Whole::splits_backward) {
+    action.kind == ActionKind::input_gradient ? run_backward<BackwardPart::input_gradient>(action)
+                                              : run_backward<BackwardPart::weight_gradient>(action);
   }
 
   // Whether the row goes on.
@@ -14695,96 +15377,44 @@ class Rank final : public SteppedRank<typename Backend::Master, typename LossTyp
     switch (action.kind) {
       case ActionKind::input_gradient:
       case ActionKind::weight_gradient:
-        if constexpr (Whole::splits_backward) {
-          action.kind == ActionKind::input_gradient
-              ? this->template run_backward<BackwardPart::input_gradient>(action)
-              : this->template run_backward<BackwardPart::weight_gradient>(action);
-        }
+        run_half(action);
         break;
       case ActionKind::reduce_gradient:
-        gradients_.await(device_, memory_, action.index);
+        parts_.gradients.await(parts_.device, parts_.memory, action.index);
         break;
       case ActionKind::begin_loss:
-        gradients_.reduce_sums(device_, sums_.all());
+        parts_.gradients.reduce_sums(parts_.device, parts_.sums.all());
         break;
       case ActionKind::await_loss:
-        gradients_.await_sums(device_);
+        parts_.gradients.await_sums(parts_.device);
         break;
       case ActionKind::reduce_norm:
-        if (key_.clips) {
-          gradients_.reduce_sums(device_, update_.sum_squares(device_, memory_), {"norm"});
-          gradients_.await_sums(device_);
+        if (slot_.key.clips) {
+          parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
+          parts_.gradients.await_sums(parts_.device);
         }
         break;
       case ActionKind::update:
-        if (Whole::devices == 1 && key_.clips) {
-          update_.sum_squares(device_, memory_);
-        }
-        if constexpr (keeps_two) {
-          update_model(action.stage);
-        } else {
-          links_.await_all(device_);
-          update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
-          this->touched_ = true;
-          update_.apply(device_, memory_, feed_.state());
-          this->pack();
-        }
+        updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:
-        if constexpr (keeps_two) {
-          average(action.stage);
-        }
+        updates_.exchange(parts_, slot_, action.stage);
         break;
       case ActionKind::end:
         return false;
       default:
-        if (std::int64_t const size = microbatches_[action.index].size; size > 0) {
-          this->run_message(action, size);
+        if (std::int64_t const size = slot_.microbatches[action.index].size; size > 0) {
+          parts_.links.run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
+                           size, slot_.key.training);
         }
     }
     return true;
   }
 
-  // One stage of one of two models, on its own gradient; one whose model has no samples stays.
-  void update_model(int stage) {
-    finish_once();
-    int const first = StageMapView{Whole::map}.first_microbatch(stage, plan_.batching.microbatches);
-    if (microbatches_.total_of_copy(microbatches_[first]) > 0) {
-      update_.apply(device_, memory_, feed_.state(), stage);
-    }
-    if (key_.exchanges && !Whole::averaging.overlapped) {
-      exchange_.begin(device_, memory_, local_stage(Program::stages, stage));
-    } else {
-      this->pack(stage);
-    }
-  }
-  void average(int stage) {
-    finish_once();
-    if (key_.exchanges) {
-      exchange_.await(device_, memory_, local_stage(Program::stages, stage), update_.stopped());
-      if (!Whole::averaging.overlapped) {
-        update_.refresh(device_);
-        this->pack(stage);
-      }
-    }
-  }
-  void finish_once() {
-    this->touched_ = true;
-    if (!std::exchange(finished_, true)) {
-      update_.finish(device_, memory_, feed_.state(), sums_, key_, feed_.result());
-    }
-  }
-
-  Update<Backend> update_;
-  ModelExchange<Program, Backend, Communicator> exchange_;
-  bool finished_ = false;  // the step's result
-  ParameterMirror<Program, Backend> mirror_;
+  Slot slot_;
+  Updates<Parts> updates_;
   StepRunner<Backend> runner_;
-  std::atomic<std::uint64_t> nowhere_{};
-  std::atomic<std::uint64_t>* progress_ = &nowhere_;
-  Watch watch_{};
   int rank_;
-  int states_;
   bool debug_;
 };
 
@@ -15514,8 +16144,9 @@ struct Conv2d<Out, Options...> {
   static constexpr std::string_view name = "Conv2d";
   static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
   static constexpr bool bias = options.bias;
-  static constexpr LayerKind kind =
-      options.window == Window{} && options.groups == 1 ? LayerKind::pointwise : LayerKind::other;
+  static constexpr LayerKind kind = options.window == Window{} && options.groups == 1
+                                        ? LayerKind::pointwise
+                                        : LayerKind::convolution;
 
   static constexpr Fault fault(Shape in) {
     if (in.rank != 3) {
@@ -16744,8 +17375,7 @@ void each_of_channel(int batch, int channels, std::int64_t pixels, std::int64_t 
 /// y = (x - mean(x)) / sqrt(var(x) + epsilon) * gain + bias, each channel over B and pixels.
 ///
 /// Shapes: x (B, C, pixels), gain (C), bias (C); y (B, C, pixels), which may be x if x is not
-/// needed
-///         again; mean (C), inverse_deviation (C), variance (C).
+///         needed again; mean (C), inverse_deviation (C), variance (C).
 /// Saves:  mean and 1 / sqrt(var + epsilon) for the gradients; `variance` is the biased one, which
 ///         batch_norm_statistics needs.
 /// Cost:   reads x three times, writes y once; bound by memory.
@@ -17665,8 +18295,7 @@ void pack_mirrored(ConvolutionGeometry const& g, T const* weight, std::int64_t c
 ///         dx (B, in_channels, in), overwritten; scratch (convolution_scratch).
 /// Cost:   B g.macs() multiply-accumulates.
 /// Order:  for each element the taps (output channel, mirrored row, mirrored column) in blocks of
-/// 256,
-///         each summed in order. A sample's bits do not depend on its batch.
+///         256, each summed in order. A sample's bits do not depend on its batch.
 template <class T>
 TANDEM_NOINLINE void convolution_input_gradient(Team& team, ConvolutionGeometry const& geometry,
                                                 int batch, T const* weight, T const* dy, T* dx,
@@ -17756,9 +18385,8 @@ void pack_positions(std::int64_t pixels, T const* y, std::int64_t sample_stride,
 ///         (convolution_scratch).
 /// Cost:   B g.macs() multiply-accumulates.
 /// Order:  for each weight the positions (sample, row, column) in blocks of 256, each summed in
-/// order,
-///         the blocks added to the old value (accumulate) or to each other in order. dbias adds
-///         each map in 16 lanes in T, then the samples in order in double.
+///         order, the blocks added to the old value (accumulate) or to each other in order. dbias
+///         adds each map in 16 lanes in T, then the samples in order in double.
 template <class T>
 TANDEM_NOINLINE void convolution_weight_gradient(Team& team, ConvolutionGeometry const& geometry,
                                                  int batch, T const* x, T const* dy, T* dweight,
@@ -17836,8 +18464,8 @@ constexpr std::int64_t gemm_scratch(int threads) {
 /// C = [+=] op(A) op(B), op(X) = X or Xᵀ.
 ///
 /// Shapes: op(A) (m, k), op(B) (k, n), C (m, n); scratch (gemm_scratch(team.size())). All
-/// row-major;
-///         lda, ldb, ldc are the distances between rows of A, B, C as they lie in memory.
+///         row-major; lda, ldb, ldc are the distances between rows of A, B, C as they lie in
+///         memory.
 /// Cost:   m n k multiply-accumulates; measured in bench/kernels/gemm_bench.cpp.
 /// Order:  k in blocks of 256, each summed in order from 0 and added to C in order. The bits of an
 ///         element depend on its row of op(A), its column of op(B) and, with accumulate, its old
@@ -18142,8 +18770,7 @@ namespace tandem::host {
 ///
 /// Shapes: y, t (B, elements); losses (B), each sample's sum.
 /// Order:  the elements of a sample in 16 lanes in double; then the samples are added one by one,
-/// so
-///         that a batch gives the same bits in one call or in several.
+///         so that a batch gives the same bits in one call or in several.
 template <class T>
 TANDEM_NOINLINE void mean_squared_error_forward(Team& team, int batch, std::int64_t elements,
                                                 T const* y, T const* t, double* losses,
@@ -18445,6 +19072,24 @@ TANDEM_HOST_DEVICE constexpr CellRange cells_under(PoolGeometry const& g, int oh
           right < g.in.width ? right : g.in.width};
 }
 
+/// What a window of padding only saves: no cell of the image.
+template <class Cell>
+inline constexpr Cell no_cell = std::numeric_limits<Cell>::max();
+
+/// Whether the cells of a window, and no_cell, can be told apart in a byte.
+constexpr bool cell_fits_byte(Window const& window) {
+  return window.kernel.height * window.kernel.width <= 255;
+}
+
+/// The number, in row order, of the cell at (@p h, @p w) in the window at (@p oh, @p ow).
+TANDEM_HOST_DEVICE constexpr int cell_in_window(PoolGeometry const& g, int oh, int ow, int h,
+                                                int w) {
+  Window const& window = g.window;
+  int const row = h - (oh * window.stride.height - window.padding.height);
+  int const column = w - (ow * window.stride.width - window.padding.width);
+  return row * window.kernel.width + column;
+}
+
 /// The positions of the window under which the cell at (@p h, @p w) lies.
 TANDEM_HOST_DEVICE constexpr CellRange windows_over(PoolGeometry const& g, int h, int w) {
   Window const& window = g.window;
@@ -18639,8 +19284,7 @@ void max_pool_map(PoolGeometry const& g, T const* x, T* y, std::int32_t* index) 
 /// y = max of x under the window; a tie goes to the first cell in row order, a NaN wins.
 ///
 /// Shapes: x (B, C, in); y (B, C, out); index (B, C, out), the chosen cell of its map: row times
-/// the
-///         width of `in` plus column, or -1 (and y = -inf) where a window holds nothing but
+///         the width of `in` plus column, or -1 (and y = -inf) where a window holds nothing but
 ///         padding.
 /// Saves:  index, 4 bytes an output, until the gradient.
 /// Cost:   kernel area reads an output.
@@ -19060,7 +19704,7 @@ namespace tandem {
 
 namespace host {
 
-/// BatchNormOp, and the same with the passes cut in halves; between them the engine adds sums()
+/// BatchNormOp, and the same with the passes cut in phases; between them the engine adds sums()
 /// over the replicas. An engine with nothing to add calls BatchNormOp's own passes.
 template <class T>
 class SyncBatchNormOp : public BatchNormOp<T> {
@@ -19117,6 +19761,13 @@ class SyncBatchNormOp : public BatchNormOp<T> {
                           static_cast<std::int64_t>(*joint(o).count), static_cast<T>(p.share),
                           s.mean, s.variance, o.gradient[2], o.gradient[3], p.accumulate);
   }
+
+  using Sums = Collective<Axis::data, Joined::sum, &SyncBatchNormOp::sums>;
+  using ForwardPhases = Phases<Compute<&SyncBatchNormOp::local_sums>, Sums,
+                               Compute<&SyncBatchNormOp::forward_synchronized>>;
+  using InputGradientPhases = Phases<Compute<&SyncBatchNormOp::local_gradient_sums>, Sums,
+                                     Compute<&SyncBatchNormOp::input_gradient_synchronized>>;
+  using WeightGradientPhases = Phases<Compute<&SyncBatchNormOp::weight_gradient_synchronized>>;
 
  private:
   [[nodiscard]] std::int64_t sums_offset() const {
@@ -19422,7 +20073,8 @@ struct BasicCuda {
   using Device = cuda::RankDevice;
   using Buffer = cuda::Buffer;
   using Stream = cuda::Stream;
-  static constexpr Rewrites rewrites{.fuse_relu = true, .channels_last = true};
+  static constexpr Rewrites rewrites{
+      .fuse_relu = true, .channels_last = true, .place_concat = true, .absorb_bias = true};
   static constexpr char const* name = "cuda";
 };
 
@@ -19545,8 +20197,8 @@ struct NodeReaders {
 }  // namespace detail
 
 /// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
-/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm; and
-/// `Host` of oneDNN, which merges convolutions and places concatenations as well.
+/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm and
+/// places concatenations; and `Host` of oneDNN, which merges convolutions as well.
 /// @param graph   as it is before rewrites
 /// @param task    in_place is not read; apart: the strategy is Reproducible
 /// @param passes  whose gradients are held at once
@@ -19571,12 +20223,14 @@ constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int pa
   detail::Scratch<bool> const nowhere{graph.nodes};
   detail::fuse_relu_in(copy, readers);
   detail::materialise_flatten_in(copy);
+  detail::place_concat_in(copy, readers);
   place(nowhere.data());
 
-  bool const merged = !task.apart && detail::merge_pointwise_in(copy, readers, most_merged);
-  bool const placed = detail::place_concat_in(copy, readers);
-  if (merged || placed) {
-    place(nowhere.data());
+  if (!task.apart) {
+    detail::absorb_bias_in(copy, readers);  // changes no gradient, but which convolutions merge
+    if (detail::merge_pointwise_in(copy, readers, most_merged)) {
+      place(nowhere.data());
+    }
   }
   return most;
 }
@@ -19954,29 +20608,33 @@ namespace tandem {
 
 namespace detail {
 
+/// What DeviceCutter works in.
+struct CutScratch {
+  std::int16_t* local;  ///< of a node of the copy at work: index here plus one, or 0
+  int* reader;          ///< of an edge
+  int* first_reading;   ///< of a node: the first edge that carries its output …
+  int* next_reading;    ///< … and of an edge: the next one, or -1
+};
+
 /// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
 /// listed once, so that the walk is about linear in the edges.
-template <GraphSize Whole, class Map>
 struct DeviceCutter {
-  Graph<Whole> const& network;
-  Partition<Whole.nodes> const& partition;
-  Map const& map;
+  GraphView network;
+  std::int16_t const* part;  ///< of each node
+  StageMapView map;
   int device;
   bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
+  CutScratch scratch;
   GraphSize size{};
-  std::int16_t local[Whole.nodes] = {};    // of the copy at work: index here plus one, or 0
-  int reader[Whole.edges + 1] = {};        // of an edge
-  int first_reading[Whole.nodes] = {};     // of a node: the first edge that carries its output …
-  int next_reading[Whole.edges + 1] = {};  // … and of an edge: the next one, or -1
 
   template <class G>
   constexpr void cut(G* graph) {
     list_readings();
     for (int copy = 0; copy < map.copies; ++copy) {
-      for (std::int16_t& index : local) {
-        index = 0;
+      for (int n = 0; n < network.nodes; ++n) {
+        scratch.local[n] = 0;
       }
-      for (int n = 0; n < Whole.nodes; ++n) {
+      for (int n = 0; n < network.nodes; ++n) {
         if (device_of(copy, n) == device) {
           add_inputs(graph, copy, n);
           add_node(graph, copy, n);
@@ -19988,7 +20646,7 @@ struct DeviceCutter {
 
  private:
   [[nodiscard]] constexpr int stage_of(int copy, int n) const {
-    return copy * map.parts() + partition.part[n];
+    return copy * map.parts() + part[n];
   }
   [[nodiscard]] constexpr int device_of(int copy, int n) const {
     return map.device[stage_of(copy, n)];
@@ -19998,15 +20656,15 @@ struct DeviceCutter {
   }
 
   constexpr void list_readings() {
-    for (int& first : first_reading) {
-      first = -1;
+    for (int n = 0; n < network.nodes; ++n) {
+      scratch.first_reading[n] = -1;
     }
-    for (int n = Whole.nodes - 1; n >= 0; --n) {
+    for (int n = network.nodes - 1; n >= 0; --n) {
       for (int e = network.node[n].first_edge + network.node[n].edges - 1;
            e >= network.node[n].first_edge; --e) {
-        reader[e] = n;
-        next_reading[e] = first_reading[network.source[e]];
-        first_reading[network.source[e]] = e;
+        scratch.reader[e] = n;
+        scratch.next_reading[e] = scratch.first_reading[network.source[e]];
+        scratch.first_reading[network.source[e]] = e;
       }
     }
   }
@@ -20035,19 +20693,19 @@ struct DeviceCutter {
   constexpr void add_inputs(G* graph, int copy, int n) {
     Node const& node = network.node[n];
     for (int left = node.edges; left > 0; --left) {
-      int source = Whole.nodes;
+      int source = network.nodes;
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const here = local[network.source[e]] != 0;
+        bool const here = scratch.local[network.source[e]] != 0;
         source = !here && network.source[e] < source ? network.source[e] : source;
       }
-      if (source == Whole.nodes) {
+      if (source == network.nodes) {
         return;
       }
       Node end = network.node[source];
       if (!is_input(end)) {
         end = transfer(NodeKind::receive, end, stage_of(copy, source));
       }
-      local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
+      scratch.local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
     }
   }
 
@@ -20061,12 +20719,13 @@ struct DeviceCutter {
         graph->parameter[size.parameters].node = size.nodes;
       }
     }
-    local[n] = static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
+    scratch.local[n] =
+        static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
     for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
-      add_edge(graph, local[network.source[e]] - 1, e);
+      add_edge(graph, scratch.local[network.source[e]] - 1, e);
     }
-    if (graph != nullptr && n == Whole.nodes - 1) {
-      graph->result = local[n] - 1;
+    if (graph != nullptr && n == network.nodes - 1) {
+      graph->result = scratch.local[n] - 1;
     }
   }
 
@@ -20075,8 +20734,8 @@ struct DeviceCutter {
   constexpr void add_sends(G* graph, int copy, int n) {
     for (int last = -1; !is_input(network.node[n]);) {
       int to = map.devices;
-      for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
-        int const there = device_of(copy, reader[e]);
+      for (int e = scratch.first_reading[n]; e >= 0; e = scratch.next_reading[e]) {
+        int const there = device_of(copy, scratch.reader[e]);
         to = there != device && there > last && there < to ? there : to;
       }
       if (to == map.devices) {
@@ -20090,17 +20749,17 @@ struct DeviceCutter {
   constexpr void add_send(G* graph, int copy, int n, int to) {
     int edges = 0;
     int first = -1;
-    for (int e = first_reading[n]; e >= 0; e = next_reading[e]) {
-      if (device_of(copy, reader[e]) == to) {
+    for (int e = scratch.first_reading[n]; e >= 0; e = scratch.next_reading[e]) {
+      if (device_of(copy, scratch.reader[e]) == to) {
         first = edges++ == 0 ? e : first;
       }
     }
     edges = apart ? edges : 1;
-    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, reader[first])),
+    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, scratch.reader[first])),
         stage_of(copy, n), edges);
-    for (int e = first; edges > 0; e = next_reading[e]) {
-      if (device_of(copy, reader[e]) == to) {
-        add_edge(graph, local[n] - 1, e);
+    for (int e = first; edges > 0; e = scratch.next_reading[e]) {
+      if (device_of(copy, scratch.reader[e]) == to) {
+        add_edge(graph, scratch.local[n] - 1, e);
         --edges;
       }
     }
@@ -20117,6 +20776,17 @@ struct DeviceCutter {
   }
 };
 
+/// The scratch of a network whose size is a constant.
+template <GraphSize Whole>
+struct CutArrays {
+  std::int16_t local[Whole.nodes] = {};
+  int reader[Whole.edges + 1] = {};
+  int first_reading[Whole.nodes] = {};
+  int next_reading[Whole.edges + 1] = {};
+
+  constexpr CutScratch scratch() { return {local, reader, first_reading, next_reading}; }
+};
+
 }  // namespace detail
 
 /// How large the graph of @p device is. See device_graph().
@@ -20124,7 +20794,8 @@ template <GraphSize Whole, class Map>
 constexpr GraphSize device_graph_size(Graph<Whole> const& network,
                                       Partition<Whole.nodes> const& partition, Map const& map,
                                       int device, bool apart) {
-  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  detail::CutArrays<Whole> arrays;
+  detail::DeviceCutter cutter{network, partition.part, map, device, apart, arrays.scratch()};
   cutter.cut(static_cast<Graph<Whole>*>(nullptr));
   return cutter.size;
 }
@@ -20139,7 +20810,8 @@ constexpr Graph<Own> device_graph(Graph<Whole> const& network,
   Graph<Own> graph;
   graph.tops = network.tops;
   graph.result = -1;
-  detail::DeviceCutter<Whole, Map> cutter{network, partition, map, device, apart};
+  detail::CutArrays<Whole> arrays;
+  detail::DeviceCutter cutter{network, partition.part, map, device, apart, arrays.scratch()};
   cutter.cut(&graph);
   return graph;
 }
@@ -20151,14 +20823,15 @@ namespace tandem {
 namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
-/// one.
+/// one; nor on whether a convolution and the batch norm behind it are in one stage.
 constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
   wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+  wanted.absorb_bias = wanted.absorb_bias && !reproducible;
   return wanted;
 }
 
 constexpr bool rewrites_anything(Rewrites r) {
-  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat;
+  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat || r.absorb_bias;
 }
 
 /// A device's part of the network before rewrites; of one that has all of it, the network itself.
@@ -20199,6 +20872,10 @@ struct DeviceProgram {
       detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
   static constexpr auto layout = lay_out_parameters(
       graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  /// Whether it has both copies of its part of the model, as a device in the middle may; then each
+  /// bucket has a twin.
+  static constexpr bool has_twins = tandem::has_twins(stages);
+  static constexpr auto twin_buckets = tandem::twin_buckets(layout, Program::map.parts());
   /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
   /// its own.
   static constexpr int gradient_replicas =
@@ -23061,6 +23738,16 @@ struct PipelineArgumentsAreSound {
                 "leave Checkpoint out");
 };
 
+/// Where the primary template is taken for arguments that an asynchronous pipeline takes, that one
+/// is not there.
+template <class Schedule, int Count, class... Arguments>
+struct AsynchronousPipelineIsThere {
+  static constexpr bool value = true;
+  static_assert(!AsynchronousArguments<Schedule, Count, Arguments...>,
+                "Pipeline<asynchronous schedule, Count, ...>: include "
+                "<tandem/strategy/types/asynchronous_pipeline.hpp>, or <tandem/tandem.hpp>");
+};
+
 // The rule of a schedule that has no sentence of its own; the numbers are printed.
 template <int Parts, int Count, bool Fits>
 struct ScheduleTakesIt {
@@ -23177,6 +23864,7 @@ struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches>
 template <class Schedule, int Count, class... Arguments>
 struct Pipeline : detail::NoModel {
   static_assert(detail::PipelineArgumentsAreSound<Schedule, Count, Arguments...>::value);
+  static_assert(detail::AsynchronousPipelineIsThere<Schedule, Count, Arguments...>::value);
   static_assert(
       detail::ScheduleTakes<
           Schedule, detail::parts_of<typename detail::Cutting<Arguments...>::type>, Count>::value);
@@ -24726,46 +25414,22 @@ struct FileBytes {
 };
 
 /// @throws FileError  there is no regular file at @p path, it cannot be read, it shrinks while it
-/// is
-///                    read, or memory for it is lacking
+///                    is read, or memory for it is lacking
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] FileBytes read_whole_file(std::string const& path) {
-  auto const fail = [&](char const* what, int error) {
-    throw FileError{path, std::string{what} + ": " + std::generic_category().message(error)};
-  };
-  // O_NONBLOCK: a pipe at this path is refused below, not waited for.
-  ReadDescriptor const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.get() < 0) {
-    fail("cannot open the file", errno);
-  }
-  struct ::stat status {};
-  if (::fstat(file.get(), &status) != 0) {
-    fail("cannot ask for the size of the file", errno);
-  }
-  if (!S_ISREG(status.st_mode)) {
-    throw FileError{path, "this is a folder or a device, not a regular file"};
-  }
-  FileBytes result;
-  result.size = static_cast<std::size_t>(status.st_size);
+  InputFile<> file{path, Pipes::refuse};
+  FileBytes result{.bytes = nullptr, .size = file.size()};
   result.bytes.reset(new (std::nothrow) std::byte[result.size]);
   if (result.bytes == nullptr) {
     throw FileError{path, "there is no memory for its " + std::to_string(result.size) + " bytes"};
   }
-  constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
+  auto* const to = reinterpret_cast<std::uint8_t*>(result.bytes.get());
   for (std::size_t have = 0; have < result.size;) {
-    std::size_t const missing = result.size - have;
-    ::ssize_t const got =
-        ::read(file.get(), result.bytes.get() + have, missing < most ? missing : most);
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      fail("cannot read the file", errno);
-    }
+    std::size_t const got = file.read(to + have, result.size - have);
     if (got == 0) {
       throw FileError{path, "the file became shorter while it was read"};
     }
-    have += static_cast<std::size_t>(got);
+    have += got;
   }
   return result;
 }
@@ -25700,8 +26364,7 @@ class [[nodiscard]] SafetensorsWriter {
 /// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
 ///
 /// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
-/// are
-///                        the same, or name, shape or metadata do not fit the format
+///                        are the same, or name, shape or metadata do not fit the format
 /// @throws FileError      the disk is full or broken; the text says which file is there now
 template <class = void>
 void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
@@ -26392,8 +27055,7 @@ void check_microbatches(int batch, Batching const& batching) {
 }
 
 /// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
-/// batch
-///                        norm with one value a channel
+///                        batch norm with one value a channel
 template <class Program>
 void check_training_batch(int batch, Batching const& batching) {
   check_microbatches(batch, batching);
@@ -26718,6 +27380,14 @@ struct AsynchronyRuns {
                 "or a synchronous schedule such as OneFOneB");
 };
 
+/// In place of a backend for which AsynchronyRuns has said no: of it nothing more is asked, and it
+/// computes nothing.
+struct RefusedBackend {};
+
+template <bool Asynchronous, class Backend>
+using AskedBackend =
+    std::conditional_t<!Asynchronous || is_host<Backend>(), Backend, RefusedBackend>;
+
 }  // namespace detail
 
 /// @throws ContractError  an option that asynchronous training cannot have
@@ -26895,11 +27565,9 @@ namespace tandem {
 /// progress(rank): a word where the rank notes what it is doing, for the transport's messages; null
 ///           where they say nothing of it.
 /// abort(rank, reason): makes every rank that waits for others, in any group and process, throw,
-/// now
-///           or later. By any thread.
+///           now or later. By any thread.
 /// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
-/// more
-///           when the device has come: throws if the wait is in vain. By the rank's thread.
+///           more when the device has come: throws if the wait is in vain. By the rank's thread.
 /// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
 ///           which are doubles; what else a strategy asks of it is in
 ///           engine/links/concepts.hpp.
@@ -26950,176 +27618,6 @@ struct DefaultTransport {
 /// @file
 /// AsynchronousRank: one device's program in an asynchronous pipeline: round after round, without
 /// a barrier between steps. All memory is allocated by the constructor; a round allocates nothing.
-
-// ---- tandem/engine/rank/asynchronous_passes.hpp
-
-/// @file
-/// AsynchronousPasses: what the passes and messages of a rank of an asynchronous pipeline do, with
-/// microbatches of several steps at work.
-
-namespace tandem {
-
-/// One stage, the only one of its device and the only one of its part. Microbatches are numbered
-/// through from the beginning of a stream.
-/// @tparam Program  a DeviceProgram
-template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-class AsynchronousPasses : public RankPasses<Program, Backend, LossType, MetricType, Communicator> {
-  using Base = RankPasses<Program, Backend, LossType, MetricType, Communicator>;
-
- public:
-  using typename Base::Batch;
-  using typename Base::FeedType;
-  using typename Base::Memory;
-  using typename Base::PassType;
-  using typename Base::Table;
-  using typename Base::Whole;
-  static constexpr auto const& places = Program::places;
-  static constexpr auto const& rule = Program::places.rule;
-  static constexpr LocalStage stage = Program::stages.stage[0];
-
- protected:
-  using Base::device_;
-  using Base::feed_;
-  using Base::links_;
-  using Base::memory_;
-  using Base::microbatches_;
-  using Base::ops_;
-  using Base::plan_;
-  using Base::sums_;
-  using Passes = typename Base::template Passes<0>;
-
-  template <class Connect>
-  AsynchronousPasses(RankOptions const& options, Connect const& connect) : Base{options, connect} {
-    for (int step = 0; step < rule.late_steps(places.stage); ++step) {
-      others_.push_back({FeedType{device_, this->feed_sizes(options)}, microbatches_});
-    }
-  }
-
-  /// One step's data on this rank.
-  struct Step {
-    FeedType& feed;
-    RankMicrobatches& microbatches;
-    bool training = true;
-  };
-  /// As many steps have a place of their own as have microbatches here at once.
-  [[nodiscard]] Step step_of(std::int64_t step) {
-    auto const place = static_cast<std::size_t>(step) % (others_.size() + 1);
-    if (place == 0) {
-      return {feed_, microbatches_};
-    }
-    return {others_[place - 1].feed, others_[place - 1].microbatches};
-  }
-
-  template <class Wait>
-  void begin(Step const& step, StepState const& state, Batch const& batch, Wait const& wait) {
-    step.microbatches.split(batch.size);
-    step.feed.begin(device_, state, batch, step.microbatches, wait);
-    step.feed.load(device_, step.microbatches);
-  }
-
-  [[nodiscard]] static int table_of(std::int64_t g) {
-    return static_cast<int>(g % places.tables());
-  }
-  static int in_step(std::int64_t g) { return static_cast<int>(g % rule.microbatches); }
-  [[nodiscard]] Step step_at(std::int64_t g) { return step_of(g / rule.microbatches); }
-  [[nodiscard]] std::int64_t size_of(std::int64_t g) {
-    return step_at(g).microbatches[in_step(g)].size;
-  }
-
-  /// Microbatch @p m of a step, in the memory and with the weights of @p table, whose number is
-  /// @p t.
-  void pass_forward(Step const& step, int m, Table const& table, int t) {
-    Microbatch const& own = step.microbatches[m];
-    links_.await(device_, ActionKind::forward, stage.id, step.training);
-    if constexpr (stage.has_input) {
-      memory_.set_input(t, step.feed.input(own));
-    }
-    PassType const p = pass(step, own);
-    Passes::forward(*this, p, table);
-    if constexpr (stage.has_result) {
-      Batch const& batch = step.feed.batch();
-      if (batch.targets != nullptr) {
-        ops_.loss.forward(p, table.output, step.feed.targets(own), sums_.loss(m));
-        ops_.metric.count(p, table.output, step.feed.targets(own), sums_.metric(m));
-      }
-      if (batch.outputs != nullptr) {
-        step.feed.store(device_, table.output, own);
-      }
-    }
-  }
-
-  void pass_backward(std::int64_t g) {
-    Step const step = step_at(g);
-    Microbatch const& own = step.microbatches[in_step(g)];
-    Table const& table = memory_.backward_table(table_of(g));
-    PassType const p = pass(step, own);
-    links_.await(device_, ActionKind::backward, stage.id, true);
-    if constexpr (stage.has_result && stage.needs_gradient) {
-      ops_.loss.gradient(p, table.output, step.feed.targets(own), 1.0 / step.microbatches.total(),
-                         table.loss_gradient);
-    }
-    if constexpr (stage.needs_gradient) {
-      Passes::backward(*this, p, table, own.finishes);
-    }
-  }
-
-  using Base::run_message;
-  void run_message(Action action, std::int64_t g) {
-    run_message(action, size_of(g), memory_.table(table_of(g)), step_at(g).training);
-  }
-
-  [[nodiscard]] std::int64_t feed_bytes() const {
-    std::int64_t sum = feed_.bytes();
-    for (Place const& place : others_) {
-      sum += place.feed.bytes();
-    }
-    return sum;
-  }
-
-  /// After the weights in @p place have changed. @p t is a table whose forward pass, or backward
-  /// pass, reads them.
-  void pack_place(int place) {
-    for (int t = 0; t < places.tables(); ++t) {
-      if (places.forward(t) == place) {
-        Passes::pack(*this, memory_.table(t));
-        return;
-      }
-      if (places.backward(t) == place) {
-        Passes::pack(*this, memory_.backward_table(t));
-        return;
-      }
-    }
-  }
-
-  /// The first table whose B reads the weights of place 0: what evaluation computes with.
-  static int table_at_rest() {
-    int t = 0;
-    while (places.backward(t) != 0) {
-      ++t;
-    }
-    return t;
-  }
-
- private:
-  struct Place {
-    FeedType feed;
-    RankMicrobatches microbatches;
-  };
-
-  [[nodiscard]] PassType pass(Step const& step, Microbatch const& own) {
-    return {.device = device_,
-            .batch = own.size,
-            .first_sample = own.first,
-            .share = static_cast<double>(own.size) / step.microbatches.total(),
-            .state = step.feed.state(),
-            .training = step.training,
-            .accumulate = own.adds};
-  }
-
-  std::vector<Place> others_;
-};
-
-}  // namespace tandem
 
 // ---- tandem/engine/rank/asynchronous_tick.hpp
 
@@ -27475,34 +27973,39 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class AsynchronousRank final
-    : public StreamedRank<typename Backend::Master, typename LossType::Target>,
-      public AsynchronousPasses<Program, Backend, LossType, MetricType, Communicator> {
-  using Base = AsynchronousPasses<Program, Backend, LossType, MetricType, Communicator>;
+    : public RankBody<StreamedRank<typename Backend::Master, typename LossType::Target>,
+                      RankParts<Program, Backend, LossType, MetricType, Communicator>> {
+  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
+  using Base = RankBody<StreamedRank<typename Backend::Master, typename LossType::Target>, Parts>;
+  using Table = typename Parts::Table;
+  using Passes = MicrobatchPasses<Parts, 0>;
 
  public:
   using typename Base::Batch;
-  using typename Base::P;
-  using typename Base::Step;
+  using typename Base::Slot;
   using typename Base::Whole;
-  using Stream = StepStream<P, typename LossType::Target>;
-  using Base::places;
-  using Base::rule;
-  using Base::stage;
+  using Stream = StepStream<typename Base::P, typename LossType::Target>;
+  static constexpr auto const& places = Program::places;
+  static constexpr auto const& rule = Program::places.rule;
+  static constexpr LocalStage stage = Program::stages.stage[0];
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   AsynchronousRank(RankOptions const& options, Connect const& connect)
-      : Base{options, connect},
+      : Base{options, make_asynchronous_plan<Program>(options.microbatches), connect},
         update_{options.optimizer, parameter_runs(Program::graph, Program::layout.offset,
-                                                  options.groups, Whole::map.parts())},
-        mirror_{states_of(options.optimizer)},
-        states_{states_of(options.optimizer)} {}
+                                                  options.groups, Whole::map.parts())} {
+    TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
+    for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
+      slots_.emplace_back(parts_, options);
+    }
+  }
 
   void run_stream(Stream& stream) override {
     fill_places();
     std::int64_t steps = 0;
     for (; await(stream, steps); ++steps) {
-      this->begin(this->step_of(steps), stream.state(steps), stream.batch(steps), watch_.waiter());
+      begin(slot_of(steps), stream.state(steps), stream.batch(steps), true);
       for (int i = 0; i < rule.microbatches; ++i) {
         round(stream, steps * rule.microbatches + i, endless);
       }
@@ -27515,62 +28018,65 @@ class AsynchronousRank final
   }
 
   StepResult forward(StepState const& state, Batch const& batch) override {
-    Step step = this->step_of(0);
-    step.training = false;
-    this->begin(step, state, batch, watch_.waiter());
-    sums_.clear(device_);
+    Slot& slot = slot_of(0);
+    begin(slot, state, batch, false);
+    parts_.sums.clear(parts_.device);
     for (int m = 0; m < rule.microbatches; ++m) {
-      if (step.microbatches[m].size > 0) {
-        evaluate(step, m);
+      if (slot.microbatches[m].size > 0) {
+        evaluate(slot, m);
       }
     }
-    if constexpr (Whole::ranks > 1) {
+    if (Whole::ranks > 1) {
       at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
-      gradients_.reduce_sums(device_, sums_.all());
+      parts_.gradients.reduce_sums(parts_.device, parts_.sums.all());
       at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
-      gradients_.await_sums(device_);
+      parts_.gradients.await_sums(parts_.device);
     }
-    links_.await_all(device_);
+    parts_.links.await_all(parts_.device);
     StepResult result;
-    sums_.finish(device_, batch.size, &result);
+    parts_.sums.finish(parts_.device, batch.size, &result);
     return result;
   }
 
   [[nodiscard]] MemoryReport memory_report() const override {
-    MemoryReport report = memory_.report();
-    report.feed = this->feed_bytes();
-    report.wire = gradients_.wire_bytes();
-    report.messages = links_.bytes();
+    MemoryReport report = parts_.report();
+    for (Slot const& slot : slots_) {
+      report.feed += slot.feed.bytes();
+    }
     return report;
   }
-  std::vector<NamedParameter<P>> parameters() override {
-    return named_parameters<Program>(mirror_, states_);
-  }
-  void download() override { mirror_.download(device_, memory_); }
   void upload() override {
-    mirror_.upload(device_, memory_);
-    this->pack_place(0);
-  }
-  void share_with(DeviceSpec const& other) override { device_.share_with(other); }
-  void report_progress_to(std::atomic<std::uint64_t>* board) override {
-    progress_ = board != nullptr ? board : &nowhere_;
-  }
-  void watch_with(Watch watch) override { watch_ = watch; }
-  void settle() override {
-    device_.settle(device_.communication);
-    links_.settle(device_);
+    mirror_.upload(parts_.device, parts_.memory);
+    pack_place(0);
   }
 
  private:
-  using Base::device_;
-  using Base::gradients_;
-  using Base::links_;
-  using Base::memory_;
-  using Base::sums_;
+  using Base::mirror_;
+  using Base::parts_;
+  using Base::progress_;
+  using Base::watch_;
 
   static constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
 
   void at(Action action) { progress_->store(pack(action), std::memory_order_relaxed); }
+
+  // As many steps have a slot of their own as have microbatches here at once.
+  [[nodiscard]] Slot& slot_of(std::int64_t step) {
+    return slots_[static_cast<std::size_t>(step) % slots_.size()];
+  }
+  // Microbatches are numbered through from the beginning of a stream.
+  [[nodiscard]] Slot& slot_at(std::int64_t g) { return slot_of(g / rule.microbatches); }
+  [[nodiscard]] static int in_step(std::int64_t g) {
+    return static_cast<int>(g % rule.microbatches);
+  }
+  [[nodiscard]] static int table_of(std::int64_t g) {
+    return static_cast<int>(g % places.tables());
+  }
+
+  void begin(Slot& slot, StepState const& state, Batch const& batch, bool training) {
+    slot.begin(parts_, state, batch, training, watch_.waiter());
+    slot.load(parts_);
+  }
 
   // Not late, however long the program takes.
   bool await(Stream& stream, std::int64_t step) {
@@ -27588,48 +28094,61 @@ class AsynchronousRank final
           forward(stream, microbatch);
           break;
         case ActionKind::backward:
-          this->pass_backward(microbatch);
+          backward(microbatch);
           break;
         case ActionKind::update:
           update(stream, microbatch / rule.microbatches);
           break;
         default:
-          this->run_message(action, microbatch);
+          message(action, microbatch);
       }
     });
   }
 
   void forward(Stream& stream, std::int64_t g) {
-    Step const step = this->step_at(g);
-    if constexpr (places.predicts()) {
-      predict(*step.feed.state(), g);
+    Slot& slot = slot_at(g);
+    if (places.predicts()) {
+      predict(*slot.feed.state(), g);
     }
-    int const t = this->table_of(g);
-    int const m = this->in_step(g);
-    this->pass_forward(step, m, memory_.table(t), t);
-    if constexpr (stage.has_result) {
-      if (m + 1 == rule.microbatches) {
-        sums_.finish(device_, step.feed.batch().size, step.feed.result());
-        stream.finish(*step.feed.result());
-      }
+    int const t = table_of(g);
+    int const m = in_step(g);
+    Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
+    if (stage.has_result && m + 1 == rule.microbatches) {
+      parts_.sums.finish(parts_.device, slot.key.samples, slot.feed.result());
+      stream.finish(*slot.feed.result());
     }
+  }
+
+  void backward(std::int64_t g) {
+    Slot& slot = slot_at(g);
+    Passes::backward(parts_, slot, slot.microbatches[in_step(g)],
+                     parts_.memory.backward_table(table_of(g)));
+  }
+
+  void message(Action action, std::int64_t g) {
+    Slot& slot = slot_at(g);
+    message(action, slot, in_step(g), parts_.memory.table(table_of(g)));
+  }
+  void message(Action action, Slot& slot, int m, Table const& table) {
+    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m].size,
+                     slot.key.training);
   }
 
   // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
   void predict(StepState const& state, std::int64_t g) {
     std::int64_t const delay = rule.delay(places.stage);
     int const ahead = static_cast<int>(g < delay ? g : delay);
-    update_.predict(device_, memory_, state, ahead, places.of_version(updates_),
+    update_.predict(parts_.device, parts_.memory, state, ahead, places.of_version(updates_),
                     places.prediction());
-    this->pack_place(places.prediction());
+    pack_place(places.prediction());
   }
 
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
       int const to = places.of_version(updates_ + 1);
-      update_.run(device_, memory_, *this->step_of(step).feed.state(), places.of_version(updates_),
-                  to);
-      this->pack_place(to);
+      update_.run(parts_.device, parts_.memory, *slot_of(step).feed.state(),
+                  places.of_version(updates_), to);
+      pack_place(to);
       ++updates_;
     }
     stream.release(step);
@@ -27638,46 +28157,65 @@ class AsynchronousRank final
   void fill_places() {
     updates_ = 0;
     for (int place = 1; place < places.count(); ++place) {
-      memory_.copy_version(device_, 0, place);
-      this->pack_place(place);
+      parts_.memory.copy_version(parts_.device, 0, place);
+      pack_place(place);
     }
   }
   void rest() {
     if (int const place = places.of_version(updates_); place != 0) {
-      memory_.copy_version(device_, place, 0);
-      this->pack_place(0);
+      parts_.memory.copy_version(parts_.device, place, 0);
+      pack_place(0);
     }
+  }
+
+  // After the weights in @p place have changed: by a table whose forward pass, or backward pass,
+  // reads them.
+  void pack_place(int place) {
+    for (int t = 0; t < places.tables(); ++t) {
+      if (places.forward(t) == place) {
+        Passes::pack(parts_, parts_.memory.table(t));
+        return;
+      }
+      if (places.backward(t) == place) {
+        Passes::pack(parts_, parts_.memory.backward_table(t));
+        return;
+      }
+    }
+  }
+
+  // The first table whose B reads the weights of place 0: what evaluation computes with.
+  static int table_at_rest() {
+    int t = 0;
+    while (places.backward(t) != 0) {
+      ++t;
+    }
+    return t;
   }
 
   // All microbatches of an evaluation have one table.
-  void evaluate(Step const& step, int m) {
-    int const t = this->table_at_rest();
-    auto const& table = memory_.backward_table(t);
-    std::int64_t const size = step.microbatches[m].size;
+  void evaluate(Slot& slot, int m) {
+    int const t = table_at_rest();
+    Table const& table = parts_.memory.backward_table(t);
     Action action{.stage = static_cast<std::int16_t>(stage.id), .index = m};
-    auto const message = [&](ActionKind kind) {
+    auto const begins = [&](ActionKind kind) {
       action.kind = kind;
       at(action);
-      this->run_message(action, size, table, step.training);
     };
-    if constexpr (places.stage > 0) {
-      message(ActionKind::receive_forward);
+    if (places.stage > 0) {
+      begins(ActionKind::receive_forward);
+      message(action, slot, m, table);
     }
-    action.kind = ActionKind::forward;
-    at(action);
-    this->pass_forward(step, m, table, t);
-    if constexpr (places.stage + 1 < Whole::devices) {
-      message(ActionKind::send_forward);
+    begins(ActionKind::forward);
+    Passes::forward(parts_, slot, m, table, t);
+    if (places.stage + 1 < Whole::devices) {
+      begins(ActionKind::send_forward);
+      message(action, slot, m, table);
     }
   }
 
+  std::deque<Slot> slots_;  // a step's stays where it is
   VersionUpdate<Backend> update_;
-  ParameterMirror<Program, Backend> mirror_;
   std::int64_t updates_ = 0;  // of this stream
-  std::atomic<std::uint64_t> nowhere_{};
-  std::atomic<std::uint64_t>* progress_ = &nowhere_;
-  Watch watch_{};
-  int states_;
 };
 
 }  // namespace tandem
@@ -28640,6 +29178,10 @@ struct BackendFits<B> {
                 "Trainer<Net, Strategy, Cuda>: include <tandem/cuda.cuh> and compile this file "
                 "with nvcc");
 };
+template <>
+struct BackendFits<RefusedBackend> {
+  static constexpr bool value = true;
+};
 template <class B>
   requires ComputeBackend<B>
 struct BackendFits<B> {
@@ -28685,6 +29227,18 @@ struct TransportFits<T, B, Program> {
                 "send and receive of activations for a model on several devices");
 };
 
+// Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
+template <template <int> class T, class B, class Program>
+struct NamedTransportFits : TransportFits<T<Program::ranks>, B, Program> {};
+template <template <int> class T, class Program>
+struct NamedTransportFits<T, RefusedBackend, Program> {
+  static constexpr bool value = true;
+};
+template <template <int> class T, class B, class Program>
+inline constexpr bool connects = Connects<T<Program::ranks>, B, Program>;
+template <template <int> class T, class Program>
+inline constexpr bool connects<T, RefusedBackend, Program> = false;
+
 /// What runs in place of a backend that is refused: the same program, and nothing that is computed.
 template <class B>
 using UsedBackend = std::conditional_t<Computes<B>, B, Null>;
@@ -28699,10 +29253,10 @@ struct SelectWorkers<false, Program, B, L, M, T> {
 };
 
 /// The same for a transport, which is there no more than its backend is.
-/// @tparam B  the backend as the user named it
+/// @tparam B  the backend as the user named it, or RefusedBackend
 template <class Program, class B, class L, class M, template <int> class T>
-using UsedWorkers = typename SelectWorkers<Connects<T<Program::ranks>, B, Program>, Program,
-                                           UsedBackend<B>, L, M, T>::type;
+using UsedWorkers =
+    typename SelectWorkers<connects<T, B, Program>, Program, UsedBackend<B>, L, M, T>::type;
 
 }  // namespace tandem::detail
 
@@ -29006,7 +29560,8 @@ void check_sends(std::vector<Action> const& row) {
   }
 }
 
-/// import_table() where a replica has several devices.
+/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
+/// step that it passes too, so that only the passes and messages are looked at.
 template <class = void>  // compiled once, and where it is called
 ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
                           bool splits_backward) {
@@ -29223,16 +29778,17 @@ template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntr
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
-  static_assert(detail::BackendFits<Backend>::value);
-  using Used = detail::UsedBackend<Backend>;
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Backend>;
+  static_assert(detail::BackendFits<Asked>::value);
+  using Used = detail::UsedBackend<Asked>;
 
  public:
   /// Of parameters and of the data that the caller passes.
   using T = typename Used::Master;
   using Target = typename LossType::Target;
   using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
-  static_assert(detail::TransportFits<Transport<ProgramType::ranks>, Backend, ProgramType>::value);
-  using Workers = detail::UsedWorkers<ProgramType, Backend, LossType, MetricType, Transport>;
+  static_assert(detail::NamedTransportFits<Transport, Asked, ProgramType>::value);
+  using Workers = detail::UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
   using RankType = typename Workers::RankType;
   static constexpr auto const& graph = ProgramType::network;
   static constexpr Shape input = graph.node[0].out;
@@ -29636,7 +30192,6 @@ struct Op<Dropout<Rate>, BasicHost<OneDnn, Precision>>
 /// BatchNorm2d on Host, channels-last, with the ReLU behind it where the graph has fused one.
 
 #include <algorithm>
-#include <cstdint>
 
 // ---- tandem/kernels/channels_last/batch_norm.hpp
 
@@ -29995,6 +30550,14 @@ TANDEM_NOINLINE void batch_norm_apply(Team& team, Rows<T const> x, std::int64_t 
 
 }  // namespace tandem::host::channels_last
 
+// ---- tandem/ops/onednn/batch_norm_steps.hpp
+
+/// @file
+/// BatchNormSteps: what the passes of batch norm on Host, channels-last, are made of, whether or
+/// not their sums go over replicas.
+
+#include <cstdint>
+
 // ---- tandem/kernels/channels_last/batch_norm_gradient.hpp
 
 /// @file
@@ -30163,12 +30726,15 @@ TANDEM_NOINLINE void batch_norm_input_gradient(Team& team, Rows<T const> x, Rows
 struct BatchNormGradients {
   float* gain;
   float* bias;
-  float* mean;      ///< what the microbatch adds to the step's average of means
-  float* variance;  ///< of unbiased variances
+  float* mean;                         ///< what the microbatch adds to the step's average of means
+  float* variance;                     ///< of unbiased variances
+  float const* absorbed = nullptr;     ///< a bias that x lacks, and the mean is to have; or null
+  float* absorbed_gradient = nullptr;  ///< of that bias, which is 0: where it is to be overwritten
 };
 
 /// gain = [+=] sum(dy xhat), bias = [+=] sum(dy), mean = [+=] share * mean(x), variance = [+=]
 /// share * var(x) * rows / (rows - 1); one row has no unbiased variance and passes the biased one.
+/// With an absorbed bias mean = [+=] share * (mean(x) + it), and its gradient = [+=] 0.
 ///
 /// @pre batch_norm_gradient_sums has left its sums in @p saved
 inline void batch_norm_weight_gradient(std::int64_t rows, int channels, double share,
@@ -30183,114 +30749,50 @@ inline void batch_norm_weight_gradient(std::int64_t rows, int channels, double s
                                             static_cast<double>(saved.inverse_deviation[c]));
     gradients.gain[c] = dy_xhat + (accumulate ? gradients.gain[c] : 0.0F);
     gradients.bias[c] = saved.sum_dy[c] + (accumulate ? gradients.bias[c] : 0.0F);
-    gradients.mean[c] = weight * saved.mean[c] + (accumulate ? gradients.mean[c] : 0.0F);
+    float const mean =
+        saved.mean[c] + (gradients.absorbed != nullptr ? gradients.absorbed[c] : 0.0F);
+    gradients.mean[c] = weight * mean + (accumulate ? gradients.mean[c] : 0.0F);
     gradients.variance[c] =
         factor * saved.variance[c] + (accumulate ? gradients.variance[c] : 0.0F);
+  }
+  if (gradients.absorbed_gradient != nullptr && !accumulate) {
+    std::fill_n(gradients.absorbed_gradient, channels, 0.0F);
   }
 }
 
 }  // namespace tandem::host::channels_last
 
-namespace tandem {
+namespace tandem::host::channels_last {
 
-namespace host::channels_last {
-
-/// Statistics of the microbatch in training; running ones in evaluation and where frozen.
-///
-/// Activations are (B, H, W, C), so a pixel is a row; x and y may be slices of wider pixels. The
-/// gradient slots of the running statistics receive share * (mean, unbiased variance), so that the
-/// sum over a step's microbatches is their average, whoever computed them. `saved` is a
-/// BatchNormSaved; the sums in it are made by input_gradient, or by weight_gradient where there is
-/// none.
+/// Sizes of a layer, and the steps that its passes take in turn. Activations are (B, H, W, C), so a
+/// pixel is a row; x and y may be slices of wider pixels.
 template <class T>
-class BatchNormOp {
- public:
-  BatchNormOp(OpSetup const& setup, double epsilon)
-      : channels_{setup.node.in[0]},
-        pixels_{std::int64_t{setup.node.in[1]} * setup.node.in[2]},
-        largest_{setup.batch},
-        x_stride_{setup.x_stride > 0 ? setup.x_stride : channels_},
-        y_stride_{setup.y_stride > 0 ? setup.y_stride : channels_},
-        frozen_{setup.node.frozen},
-        relu_{setup.node.relu},
-        summed_{setup.wants_input_gradient},
-        epsilon_{static_cast<float>(epsilon)} {}
+struct BatchNormSteps {
+  BatchNormSteps(OpSetup const& setup, double epsilon_of_layer)
+      : channels{setup.node.in[0]},
+        pixels{std::int64_t{setup.node.in[1]} * setup.node.in[2]},
+        largest{setup.batch},
+        x_stride{setup.x_stride > 0 ? setup.x_stride : channels},
+        y_stride{setup.y_stride > 0 ? setup.y_stride : channels},
+        relu{setup.node.relu},
+        absorbed{setup.absorbed_bias},
+        epsilon{static_cast<float>(epsilon_of_layer)} {}
 
-  [[nodiscard]] OpNeeds needs() const {
-    return {.input = true,
-            .saved_bytes = BatchNormSaved::bytes(channels_),
-            .scratch_bytes = RowScratch::bytes(largest_ * pixels_, channels_)};
-  }
-
-  /// An empty microbatch has no statistics; its gradients are 0.
-  void forward(Operands<T, float> const& o, Pass<Device> const& p) const {
-    if (p.batch == 0) {
-      return;
-    }
-    if (p.training && !frozen_) {
-      BatchNormSaved const s = saved(o);
-      batch_norm_moments<T>(p.device.team, x(o), rows(p), channels_, epsilon_, s, p.device.scratch);
-      apply(o, p, batch_affine(o, p));
-    } else {
-      apply(o, p, running_affine(o, p));
-    }
-  }
-
-  void input_gradient(Operands<T, float> const& o, Pass<Device> const& p) const {
-    if (p.batch == 0) {
-      return;
-    }
-    if (!frozen_) {
-      sums(o, p);
-    }
-    RowScratch const scratch = scratch_of(p);
-    float* const slope = scratch.constant(1);
-    float* const offset = scratch.constant(2);
-    BatchNormAffine const a = frozen_ ? running_affine(o, p) : batch_affine(o, p);
-    BatchNormSaved const s = saved(o);
-    auto const count = static_cast<float>(rows(p));
-    for (int c = 0; c < channels_; ++c) {
-      float const inverse = frozen_ ? 0.0F : s.inverse_deviation[c];
-      slope[c] = frozen_ ? 0.0F : -(s.sum_dy_x[c] / count * inverse * inverse);
-      offset[c] = frozen_ ? 0.0F : -(s.sum_dy[c] / count);
-    }
-    batch_norm_input_gradient<T>(p.device.team, x(o), dy(o), rows(p), channels_, a, relu_, slope,
-                                 offset, {o.dx[0], x_stride_});
-  }
-
-  /// The engine never calls it where the layer is frozen.
-  void weight_gradient(Operands<T, float> const& o, Pass<Device> const& p) const {
-    if (p.batch == 0) {
-      for (int i = 0; i < 4 && !p.accumulate; ++i) {
-        std::fill(o.gradient[i], o.gradient[i] + channels_, 0.0F);
-      }
-      return;
-    }
-    if (!summed_) {
-      sums(o, p);
-    }
-    batch_norm_weight_gradient(
-        rows(p), channels_, p.share, saved(o),
-        BatchNormGradients{o.gradient[0], o.gradient[1], o.gradient[2], o.gradient[3]},
-        p.accumulate);
-  }
-
- protected:
-  [[nodiscard]] std::int64_t rows(Pass<Device> const& p) const { return p.batch * pixels_; }
-  [[nodiscard]] Rows<T const> x(Operands<T, float> const& o) const { return {o.x[0], x_stride_}; }
-  [[nodiscard]] Rows<T const> dy(Operands<T, float> const& o) const { return {o.dy, y_stride_}; }
+  [[nodiscard]] std::int64_t rows(Pass<Device> const& p) const { return p.batch * pixels; }
+  [[nodiscard]] Rows<T const> x(Operands<T, float> const& o) const { return {o.x[0], x_stride}; }
+  [[nodiscard]] Rows<T const> dy(Operands<T, float> const& o) const { return {o.dy, y_stride}; }
   [[nodiscard]] BatchNormSaved saved(Operands<T, float> const& o) const {
-    return BatchNormSaved::at(o.saved, channels_);
+    return BatchNormSaved::at(o.saved, channels);
   }
   [[nodiscard]] RowScratch scratch_of(Pass<Device> const& p) const {
-    return {p.device.scratch, rows(p), channels_};
+    return {p.device.scratch, rows(p), channels};
   }
 
   template <class Inverse>
   BatchNormAffine affine(Operands<T, float> const& o, Pass<Device> const& p, float const* center,
                          Inverse const& inverse) const {
     float* const scale = scratch_of(p).constant(0);
-    for (int c = 0; c < channels_; ++c) {
+    for (int c = 0; c < channels; ++c) {
       scale[c] = inverse(c) * o.parameter[0][c];
     }
     return {center, scale, o.parameter[1]};
@@ -30303,27 +30805,133 @@ class BatchNormOp {
   [[nodiscard]] BatchNormAffine running_affine(Operands<T, float> const& o,
                                                Pass<Device> const& p) const {
     return affine(o, p, o.parameter[2], [&](int c) {
-      return inverse_deviation_of(static_cast<double>(o.parameter[3][c]), epsilon_);
+      return inverse_deviation_of(static_cast<double>(o.parameter[3][c]), epsilon);
     });
   }
 
-  void apply(Operands<T, float> const& o, Pass<Device> const& p, BatchNormAffine const& a) const {
-    batch_norm_apply<T>(p.device.team, x(o), rows(p), channels_, a, relu_, {o.y, y_stride_});
+  /// Mean, variance and what comes of them, of the microbatch.
+  void moments(Operands<T, float> const& o, Pass<Device> const& p) const {
+    batch_norm_moments<T>(p.device.team, x(o), rows(p), channels, epsilon, saved(o),
+                          p.device.scratch);
   }
-  void sums(Operands<T, float> const& o, Pass<Device> const& p) const {
-    batch_norm_gradient_sums<T>(p.device.team, x(o), dy(o), rows(p), channels_, batch_affine(o, p),
-                                relu_, saved(o), p.device.scratch);
+  void apply(Operands<T, float> const& o, Pass<Device> const& p, BatchNormAffine const& a) const {
+    batch_norm_apply<T>(p.device.team, x(o), rows(p), channels, a, relu, {o.y, y_stride});
+  }
+  /// Of the gradients of the microbatch: into what is saved.
+  void gradient_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
+    batch_norm_gradient_sums<T>(p.device.team, x(o), dy(o), rows(p), channels, batch_affine(o, p),
+                                relu, saved(o), p.device.scratch);
   }
 
-  int channels_;
-  std::int64_t pixels_;
-  std::int64_t largest_;  // samples of a microbatch
-  std::int64_t x_stride_;
-  std::int64_t y_stride_;
+  /// dx = (dy + (x - a.center) * slope + offset) * a.scale.
+  void input_gradient(Operands<T, float> const& o, Pass<Device> const& p, BatchNormAffine const& a,
+                      float const* slope, float const* offset) const {
+    batch_norm_input_gradient<T>(p.device.team, x(o), dy(o), rows(p), channels, a, relu, slope,
+                                 offset, {o.dx[0], x_stride});
+  }
+  /// Of so many rows, from the sums.
+  void weight_gradient(Operands<T, float> const& o, Pass<Device> const& p,
+                       std::int64_t count) const {
+    batch_norm_weight_gradient(count, channels, p.share, saved(o), gradients(o), p.accumulate);
+  }
+  [[nodiscard]] BatchNormGradients gradients(Operands<T, float> const& o) const {
+    return {.gain = o.gradient[0],
+            .bias = o.gradient[1],
+            .mean = o.gradient[2],
+            .variance = o.gradient[3],
+            .absorbed = absorbed != 0 ? o.parameter[absorbed] : nullptr,
+            .absorbed_gradient = absorbed != 0 ? o.gradient[absorbed] : nullptr};
+  }
+
+  int channels;
+  std::int64_t pixels;
+  std::int64_t largest;  // samples of a microbatch
+  std::int64_t x_stride;
+  std::int64_t y_stride;
+  bool relu;
+  int absorbed;  // see OpSetup::absorbed_bias
+  float epsilon;
+};
+
+}  // namespace tandem::host::channels_last
+
+namespace tandem {
+
+namespace host::channels_last {
+
+/// Statistics of the microbatch in training; running ones in evaluation and where frozen.
+///
+/// The gradient slots of the running statistics receive share * (mean, unbiased variance), so that
+/// the sum over a step's microbatches is their average, whoever computed them. `saved` is a
+/// BatchNormSaved; the sums in it are made by input_gradient, or by weight_gradient where there is
+/// none.
+template <class T>
+class BatchNormOp {
+ public:
+  BatchNormOp(OpSetup const& setup, double epsilon)
+      : steps_{setup, epsilon}, frozen_{setup.node.frozen}, summed_{setup.wants_input_gradient} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true,
+            .saved_bytes = BatchNormSaved::bytes(steps_.channels),
+            .scratch_bytes = RowScratch::bytes(steps_.largest * steps_.pixels, steps_.channels)};
+  }
+
+  /// An empty microbatch has no statistics; its gradients are 0.
+  void forward(Operands<T, float> const& o, Pass<Device> const& p) const {
+    if (p.batch == 0) {
+      return;
+    }
+    if (p.training && !frozen_) {
+      steps_.moments(o, p);
+      steps_.apply(o, p, steps_.batch_affine(o, p));
+    } else {
+      steps_.apply(o, p, steps_.running_affine(o, p));
+    }
+  }
+
+  void input_gradient(Operands<T, float> const& o, Pass<Device> const& p) const {
+    if (p.batch == 0) {
+      return;
+    }
+    if (!frozen_) {
+      steps_.gradient_sums(o, p);
+    }
+    RowScratch const scratch = steps_.scratch_of(p);
+    float* const slope = scratch.constant(1);
+    float* const offset = scratch.constant(2);
+    BatchNormAffine const a = frozen_ ? steps_.running_affine(o, p) : steps_.batch_affine(o, p);
+    BatchNormSaved const s = steps_.saved(o);
+    auto const count = static_cast<float>(steps_.rows(p));
+    for (int c = 0; c < steps_.channels; ++c) {
+      float const inverse = frozen_ ? 0.0F : s.inverse_deviation[c];
+      slope[c] = frozen_ ? 0.0F : -(s.sum_dy_x[c] / count * inverse * inverse);
+      offset[c] = frozen_ ? 0.0F : -(s.sum_dy[c] / count);
+    }
+    steps_.input_gradient(o, p, a, slope, offset);
+  }
+
+  /// The engine never calls it where the layer is frozen.
+  void weight_gradient(Operands<T, float> const& o, Pass<Device> const& p) const {
+    if (p.batch == 0) {
+      for (int i = 0; i < 4 && !p.accumulate; ++i) {
+        std::fill(o.gradient[i], o.gradient[i] + steps_.channels, 0.0F);
+      }
+      if (steps_.absorbed != 0 && !p.accumulate) {
+        std::fill_n(o.gradient[steps_.absorbed], steps_.channels, 0.0F);
+      }
+      return;
+    }
+    if (!summed_) {
+      steps_.gradient_sums(o, p);
+    }
+    steps_.weight_gradient(o, p, steps_.rows(p));
+  }
+
+ private:
+  BatchNormSteps<T> steps_;
   bool frozen_;
-  bool relu_;
   bool summed_;
-  float epsilon_;
 };
 
 }  // namespace host::channels_last
@@ -31089,6 +31697,9 @@ struct ConvolutionTask {
   bool direct = false;  ///< never by Winograd's method
   bool wants_input_gradient = true;
   bool wants_weight_gradient = true;
+  bool wants_bias_gradient = true;  ///< with that of the weights; is read where there is a bias
+
+  [[nodiscard]] bool has_bias_gradient() const { return bias && wants_bias_gradient; }
 };
 
 /// "Conv2d of 64 to 128 channels in 1 group, kernel 3 x 3, …": for messages.
@@ -31164,11 +31775,9 @@ struct ConvolutionPlans {
   Plan forward;
   Plan input_gradient;
   Plan weight_gradient;
-  bool bias;
 
   TANDEM_NOINLINE ConvolutionPlans(Library const& library, ConvolutionTask const& task,
-                                   PackedWeights const* weights)
-      : bias{task.bias} {
+                                   PackedWeights const* weights) {
     ConvolutionGeometry const& g = task.geometry;
     x = activation(task, g.in_channels, g.in, dnnl_nhwc);
     y = activation(task, g.out_channels, g.out, dnnl_nhwc);
@@ -31177,7 +31786,7 @@ struct ConvolutionPlans {
     Descriptor const any = convolution_weights(g, task.type, dnnl_format_tag_any);
     Descriptor const any_gradient = convolution_weights(g, dnnl_f32, dnnl_format_tag_any);
     Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
-    DescriptorView const bias_or_none = bias ? vector.get() : nullptr;
+    DescriptorView const bias_or_none = task.bias ? vector.get() : nullptr;
     WindowSteps steps{{g.window.stride.height, g.window.stride.width},
                       {g.window.padding.height, g.window.padding.width}};
     Attributes const attributes;
@@ -31217,14 +31826,14 @@ struct ConvolutionPlans {
       }
     }
     if (task.wants_weight_gradient) {
-      weight_gradient =
-          plan(convolution_weight_gradient, any_gradient.get(), bias_or_none, forward.get());
+      weight_gradient = plan(convolution_weight_gradient, any_gradient.get(),
+                             task.has_bias_gradient() ? vector.get() : nullptr, forward.get());
     }
   }
 
   /// The last argument is the bias, which may be none.
-  [[nodiscard]] Primitive compile(Library const& library, Plan const& plan,
-                                  int const (&arguments)[4]) const {
+  [[nodiscard]] static Primitive compile(Library const& library, Plan const& plan,
+                                         int const (&arguments)[4], bool bias) {
     return Primitive{library, plan, std::span{arguments}.first(bias ? 4 : 3)};
   }
 };
@@ -31369,11 +31978,13 @@ class ConvolutionPasses {
   /// @throws OneDnnError  no kernel for this convolution; the message names it
   ConvolutionPasses(Library const& library, ConvolutionTask const& task,
                     PackedWeights const* weights)
-      : library_{&library}, bias_bytes_{task.bias ? task.geometry.out_channels * 4 : 0} {
+      : library_{&library},
+        bias_bytes_{task.has_bias_gradient() ? task.geometry.out_channels * 4 : 0} {
     detail::ConvolutionPlans const plans{library, task, weights};
     weights_.forward = copy_of(plans.forward.tensor(DNNL_ARG_WEIGHTS));
-    forward_ = plans.compile(library, plans.forward,
-                             {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS});
+    forward_ =
+        plans.compile(library, plans.forward,
+                      {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS}, task.bias);
     if (plans.input_gradient) {
       weights_.input_gradient = copy_of(plans.input_gradient.tensor(DNNL_ARG_WEIGHTS));
       int const arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
@@ -31382,7 +31993,8 @@ class ConvolutionPasses {
     if (plans.weight_gradient) {
       weight_gradient_ = plans.compile(
           library, plans.weight_gradient,
-          {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS});
+          {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS},
+          task.has_bias_gradient());
       DescriptorView const from = plans.weight_gradient.tensor(DNNL_ARG_DIFF_WEIGHTS);
       Descriptor const to = plain_weights(task.geometry);
       deliver_ = make_reorder(library, from, to.get());
@@ -31590,7 +32202,8 @@ class ConvolutionOp {
                             .bias = Bias,
                             .direct = direct,
                             .wants_input_gradient = setup.wants_input_gradient,
-                            .wants_weight_gradient = !product};
+                            .wants_weight_gradient = !product,
+                            .wants_bias_gradient = !setup.node.absorbed};
     fan_in_ = std::int64_t{geometry.in_channels / geometry.groups} * geometry.window.kernel.height *
               geometry.window.kernel.width;
 
@@ -31606,7 +32219,9 @@ class ConvolutionOp {
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
             .scratch_bytes = scratch_,
-            .packed_bytes = packed_bias_ + std::int64_t{Bias} * channels() * float_bytes};
+            .packed_bytes = absorbed()
+                                ? packed_zeros() + channels() * float_bytes
+                                : packed_bias_ + std::int64_t{Bias} * channels() * float_bytes};
   }
 
   /// Puts the parameters into the layouts that the passes read.
@@ -31633,6 +32248,9 @@ class ConvolutionOp {
         deliver(o.parameter[siblings_.parameter[i] + 1], bias, siblings_.channels[i], false);
         bias += siblings_.channels[i];
       }
+      if (absorbed()) {
+        std::fill_n(reinterpret_cast<float*>(o.packed + packed_zeros()), channels(), 0.0F);
+      }
     }
   }
 
@@ -31642,9 +32260,7 @@ class ConvolutionOp {
     }
     TeamSize const team{threads_};
     ConvolutionPasses& passes = this->passes(p.batch);
-    passes.forward(o.x[0], o.packed,
-                   Bias ? reinterpret_cast<float const*>(o.packed + packed_bias_) : nullptr, o.y,
-                   scratch(passes, p.device));
+    passes.forward(o.x[0], o.packed, packed_bias(o, p.training), o.y, scratch(passes, p.device));
   }
 
   void input_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
@@ -31664,7 +32280,7 @@ class ConvolutionOp {
       products(o, p);
     } else if (siblings_.count == 1) {
       ConvolutionPasses& passes = this->passes(p.batch);
-      passes.weight_gradient(o.x[0], o.dy, o.gradient[0], Bias ? o.gradient[1] : nullptr,
+      passes.weight_gradient(o.x[0], o.dy, o.gradient[0], trains_bias() ? o.gradient[1] : nullptr,
                              p.accumulate, scratch(passes, p.device));
     } else {
       by_siblings(o, p);
@@ -31676,6 +32292,18 @@ class ConvolutionOp {
 
   static bool is_pointwise(ConvolutionGeometry const& g) {
     return g.groups == 1 && g.window == Window{};
+  }
+
+  /// Training is without the bias, whose gradient is another op's.
+  [[nodiscard]] bool absorbed() const { return Bias && !task_.wants_bias_gradient; }
+  [[nodiscard]] bool trains_bias() const { return task_.has_bias_gradient(); }
+  /// Where zeros stand that training has for an absorbed bias: the primitives are the same.
+  [[nodiscard]] std::int64_t packed_zeros() const {
+    return packed_bias_ + rounded_up(channels() * float_bytes);
+  }
+  [[nodiscard]] float const* packed_bias(Operands<T, float> const& o, bool training) const {
+    std::int64_t const at = absorbed() && training ? packed_zeros() : packed_bias_;
+    return Bias ? reinterpret_cast<float const*>(o.packed + at) : nullptr;
   }
 
   [[nodiscard]] std::int64_t channels() const { return task_.geometry.out_channels; }
@@ -31736,7 +32364,7 @@ class ConvolutionOp {
         int const place = siblings_.parameter[i];
         gemm(siblings_.channels[i], g.in_channels, pixels, {dy, channels(), true},
              {o.x[0], g.in_channels}, p.accumulate, o.gradient[place], g.in_channels);
-        if constexpr (Bias) {
+        if (trains_bias()) {
           column_sum(p.device.team, dy, pixels, siblings_.channels[i], channels(),
                      o.gradient[place + 1], p.accumulate);
         }
@@ -31750,12 +32378,12 @@ class ConvolutionOp {
     std::byte* const work = scratch(passes, p.device);
     auto* weights = reinterpret_cast<float*>(work + rounded_up(passes.scratch_bytes()));
     float* bias = weights + channels() * fan_in_;
-    passes.weight_gradient(o.x[0], o.dy, weights, Bias ? bias : nullptr, false, work);
+    passes.weight_gradient(o.x[0], o.dy, weights, trains_bias() ? bias : nullptr, false, work);
     for (int i = 0; i < siblings_.count; ++i) {
       int const place = siblings_.parameter[i];
       deliver(weights, o.gradient[place], siblings_.channels[i] * fan_in_, p.accumulate);
       weights += siblings_.channels[i] * fan_in_;
-      if constexpr (Bias) {
+      if (trains_bias()) {
         deliver(bias, o.gradient[place + 1], siblings_.channels[i], p.accumulate);
         bias += siblings_.channels[i];
       }
@@ -31767,7 +32395,7 @@ class ConvolutionOp {
     for (int i = 0; i < siblings_.count && !accumulate; ++i) {
       int const place = siblings_.parameter[i];
       std::fill_n(o.gradient[place], siblings_.channels[i] * fan_in_, 0.0F);
-      if constexpr (Bias) {
+      if (trains_bias()) {
         std::fill_n(o.gradient[place + 1], siblings_.channels[i], 0.0F);
       }
     }
@@ -32620,18 +33248,8 @@ TANDEM_NOINLINE void global_avg_pool_gradient(Team& team, int batch, int channel
 
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 namespace tandem::host::channels_last {
-
-/// What a window of padding only saves: no cell of the image.
-template <class Cell>
-inline constexpr Cell no_cell = std::numeric_limits<Cell>::max();
-
-/// Whether the cells of a window, and no_cell, can be told apart in a byte.
-constexpr bool cell_fits_byte(Window const& window) {
-  return window.kernel.height * window.kernel.width <= 255;
-}
 
 /// 16 numbers of cells.
 struct WindowCells {
@@ -33127,37 +33745,43 @@ namespace tandem {
 
 namespace host::channels_last {
 
-/// BatchNormOp, and the same with the passes cut in halves; between them the engine adds sums()
-/// over the replicas. An engine with nothing to add calls BatchNormOp's own passes.
+/// BatchNormOp's passes, for an engine that has nothing to add, and the same cut in phases; between
+/// them the engine adds sums() over the replicas.
 ///
 /// The sums of the own gradients stay in BatchNormSaved, for the weight gradient.
 template <class T>
-class SyncBatchNormOp : public BatchNormOp<T> {
-  using Base = BatchNormOp<T>;
-
+class SyncBatchNormOp {
  public:
-  using Base::Base;
+  SyncBatchNormOp(OpSetup const& setup, double epsilon)
+      : alone_{setup, epsilon}, steps_{setup, epsilon}, summed_{setup.wants_input_gradient} {}
 
   [[nodiscard]] OpNeeds needs() const {
-    OpNeeds needs = Base::needs();
-    needs.saved_bytes = sums_offset() + BatchNormSums::elements(this->channels_) *
+    OpNeeds needs = alone_.needs();
+    needs.saved_bytes = sums_offset() + BatchNormSums::elements(steps_.channels) *
                                             static_cast<std::int64_t>(sizeof(double));
     return needs;
+  }
+
+  void forward(Operands<T, float> const& o, Pass<Device> const& p) const { alone_.forward(o, p); }
+  void input_gradient(Operands<T, float> const& o, Pass<Device> const& p) const {
+    alone_.input_gradient(o, p);
+  }
+  void weight_gradient(Operands<T, float> const& o, Pass<Device> const& p) const {
+    alone_.weight_gradient(o, p);
   }
 
   /// What is added over the replicas, in forward and in backward: part of what is saved.
   [[nodiscard]] std::span<double> sums(Operands<T, float> const& o) const {
     return {reinterpret_cast<double*>(o.saved + sums_offset()),
-            static_cast<std::size_t>(BatchNormSums::elements(this->channels_))};
+            static_cast<std::size_t>(BatchNormSums::elements(steps_.channels))};
   }
 
   void local_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
-    BatchNormSaved const own = this->saved(o);
-    batch_norm_moments<T>(p.device.team, this->x(o), this->rows(p), this->channels_, this->epsilon_,
-                          own, p.device.scratch);
+    steps_.moments(o, p);
+    BatchNormSaved const own = steps_.saved(o);
     BatchNormSums const all = joint(o);
-    *all.count = static_cast<double>(this->rows(p));
-    for (int c = 0; c < this->channels_; ++c) {
+    *all.count = static_cast<double>(steps_.rows(p));
+    for (int c = 0; c < steps_.channels; ++c) {
       set_shifted_sums(all, c, *all.count,
                        {static_cast<double>(own.mean[c]), static_cast<double>(own.variance[c])},
                        shift(o, c));
@@ -33165,63 +33789,71 @@ class SyncBatchNormOp : public BatchNormOp<T> {
   }
 
   void forward_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
-    BatchNormSaved const s = this->saved(o);
-    for (int c = 0; c < this->channels_; ++c) {
+    BatchNormSaved const s = steps_.saved(o);
+    for (int c = 0; c < steps_.channels; ++c) {
       ChannelMoments const moments = moments_of(joint(o), c, shift(o, c));
       s.mean[c] = static_cast<float>(moments.mean);
       s.variance[c] = static_cast<float>(moments.variance);
-      s.inverse_deviation[c] = inverse_deviation_of(moments.variance, this->epsilon_);
+      s.inverse_deviation[c] = inverse_deviation_of(moments.variance, steps_.epsilon);
     }
-    this->apply(o, p, this->batch_affine(o, p));
+    steps_.apply(o, p, steps_.batch_affine(o, p));
   }
 
   void local_gradient_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
-    Base::sums(o, p);
-    BatchNormSaved const own = this->saved(o);
+    steps_.gradient_sums(o, p);
+    BatchNormSaved const own = steps_.saved(o);
     BatchNormSums const all = joint(o);
-    *all.count = static_cast<double>(this->rows(p));
-    for (int c = 0; c < this->channels_; ++c) {
+    *all.count = static_cast<double>(steps_.rows(p));
+    for (int c = 0; c < steps_.channels; ++c) {
       all.first[c] = static_cast<double>(own.sum_dy[c]);
       all.second[c] = static_cast<double>(own.sum_dy_x[c]);
     }
   }
 
   void input_gradient_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
-    RowScratch const scratch = this->scratch_of(p);
+    RowScratch const scratch = steps_.scratch_of(p);
     float* const slope = scratch.constant(1);
     float* const offset = scratch.constant(2);
     BatchNormSums const all = joint(o);
-    BatchNormSaved const s = this->saved(o);
-    for (int c = 0; c < this->channels_; ++c) {
+    BatchNormSaved const s = steps_.saved(o);
+    for (int c = 0; c < steps_.channels; ++c) {
       float const inverse = s.inverse_deviation[c];
       slope[c] = -(static_cast<float>(all.second[c] / *all.count) * inverse * inverse);
       offset[c] = -static_cast<float>(all.first[c] / *all.count);
     }
-    batch_norm_input_gradient<T>(p.device.team, this->x(o), this->dy(o), this->rows(p),
-                                 this->channels_, this->batch_affine(o, p), this->relu_, slope,
-                                 offset, {o.dx[0], this->x_stride_});
+    steps_.input_gradient(o, p, steps_.batch_affine(o, p), slope, offset);
   }
 
   /// Gain and bias of the own samples, which the engine adds over the replicas later; of the
   /// statistics of all the share of the own samples.
   void weight_gradient_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
-    if (!this->summed_) {
-      Base::sums(o, p);
+    if (!summed_) {
+      steps_.gradient_sums(o, p);
     }
-    batch_norm_weight_gradient(
-        static_cast<std::int64_t>(*joint(o).count), this->channels_, p.share, this->saved(o),
-        BatchNormGradients{o.gradient[0], o.gradient[1], o.gradient[2], o.gradient[3]},
-        p.accumulate);
+    steps_.weight_gradient(o, p, static_cast<std::int64_t>(*joint(o).count));
   }
 
+  using Sums = Collective<Axis::data, Joined::sum, &SyncBatchNormOp::sums>;
+  using ForwardPhases = Phases<Compute<&SyncBatchNormOp::local_sums>, Sums,
+                               Compute<&SyncBatchNormOp::forward_synchronized>>;
+  using InputGradientPhases = Phases<Compute<&SyncBatchNormOp::local_gradient_sums>, Sums,
+                                     Compute<&SyncBatchNormOp::input_gradient_synchronized>>;
+  using WeightGradientPhases = Phases<Compute<&SyncBatchNormOp::weight_gradient_synchronized>>;
+
  private:
-  [[nodiscard]] std::int64_t sums_offset() const { return (Base::needs().saved_bytes + 7) / 8 * 8; }
+  [[nodiscard]] std::int64_t sums_offset() const {
+    return (alone_.needs().saved_bytes + 7) / 8 * 8;
+  }
   [[nodiscard]] BatchNormSums joint(Operands<T, float> const& o) const {
-    return BatchNormSums::at(sums(o).data(), this->channels_);
+    return BatchNormSums::at(sums(o).data(), steps_.channels);
   }
   static double shift(Operands<T, float> const& o, int c) {
     return static_cast<double>(o.parameter[2][c]);
   }
+
+  BatchNormOp<T> alone_;
+  BatchNormSteps<T> steps_;
+  bool summed_;
 };
 
 }  // namespace host::channels_last
