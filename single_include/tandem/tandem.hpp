@@ -14505,6 +14505,9 @@ class RankBody : public Interface {
   void watch_with(Watch watch) override { watch_ = watch; }
   void settle() override { parts_.settle(); }
 
+  /// For measurements of what it has allocated.
+  [[nodiscard]] auto& device() { return parts_.device; }
+
  protected:
   template <class Connect>
   RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
