@@ -132,7 +132,7 @@ class Bench {
     std::byte* const scratch = scratch_.data();
     auto* const gain = small_.as<float>();
     auto* const bias = gain + channels;
-    auto const saved = cuda::BatchNormSaved<float>::at(small_.data() + 4096, channels);
+    auto const saved = BatchNormSaved<float>::at(small_.data() + 4096, channels);
     cuda::fill(s, gain, 2 * channels, 1.0F);
     auto const x = [&](int call) { return static_cast<T const*>(a.at<T>(call, 0)); };
     auto const dy = [&](int call) { return static_cast<T const*>(a.at<T>(call, 1)); };

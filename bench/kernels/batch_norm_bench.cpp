@@ -23,11 +23,11 @@ void moments(benchmark::State& state) {
   std::int64_t const rows = state.range(1) * state.range(1) * state.range(2);
   host::Team team{static_cast<int>(state.range(3))};
   std::vector<float> x(static_cast<std::size_t>(rows * channels), 1.0F);
-  std::vector<std::byte> saved(static_cast<std::size_t>(BatchNormSaved::bytes(channels)));
+  std::vector<std::byte> saved(static_cast<std::size_t>(BatchNormSaved<float>::bytes(channels)));
   std::vector<std::byte> scratch(static_cast<std::size_t>(RowScratch::bytes(rows, channels)));
   for (auto _ : state) {
     batch_norm_moments<float>(team, {x.data(), channels}, rows, channels, 1e-5F,
-                              BatchNormSaved::at(saved.data(), channels), scratch.data());
+                              BatchNormSaved<float>::at(saved.data(), channels), scratch.data());
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * rows * channels * std::int64_t{sizeof(float)});

@@ -30328,25 +30328,49 @@ void row_sums(Team& team, std::int64_t rows, RowScratch const& scratch, Block co
 
 }  // namespace tandem::host::channels_last
 
-namespace tandem::host::channels_last {
+// ---- tandem/kernels/functors/batch_norm_saved.hpp
 
-/// What forward leaves to the gradients, and the sums of the gradients: (C) each.
+/// @file
+/// What the passes of a batch norm hand to each other, on every backend: (C) numbers each.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem {
+
+/// What forward leaves to the gradients, and input_gradient to weight_gradient.
+template <class P>
 struct BatchNormSaved {
-  float* mean;
-  float* inverse_deviation;  ///< 1 / sqrt(variance + epsilon)
-  float* variance;           ///< biased
-  float* sum_dy;             ///< dy here is behind the mask of a fused ReLU
-  float* sum_dy_x;           ///< of dy (x - mean)
+  P* mean;
+  P* inverse_deviation;  ///< 1 / sqrt(variance + epsilon)
+  P* variance;           ///< biased
+  P* sum_dy;             ///< dy here is behind the mask of a fused ReLU
+  P* sum_dy_x;           ///< of dy (x - mean)
 
   static constexpr std::int64_t bytes(int channels) {
-    return 5 * std::int64_t{channels} * static_cast<std::int64_t>(sizeof(float));
+    return 5 * std::int64_t{channels} * static_cast<std::int64_t>(sizeof(P));
   }
   static BatchNormSaved at(std::byte* memory, int channels) {
-    auto* const first = reinterpret_cast<float*>(memory);
+    P* const first = reinterpret_cast<P*>(memory);
     std::int64_t const c = channels;
     return {first, first + c, first + 2 * c, first + 3 * c, first + 4 * c};
   }
 };
+
+/// Where weight_gradient adds or writes.
+template <class P>
+struct BatchNormGradients {
+  P* gain;
+  P* bias;
+  P* mean;                         ///< what the microbatch adds to the step's average of means
+  P* variance;                     ///< of unbiased variances
+  P const* absorbed = nullptr;     ///< a bias that x lacks, and the mean is to have; or null
+  P* absorbed_gradient = nullptr;  ///< of that bias, which is 0: where it is to be overwritten
+};
+
+}  // namespace tandem
+
+namespace tandem::host::channels_last {
 
 /// Rows of C channels, `stride` elements apart.
 template <class T>
@@ -30483,8 +30507,8 @@ inline void merge_moments(double before, double count, double mean, double squar
 /// @pre    scratch has RowScratch::bytes(rows, C); rows >= 1
 template <class T>
 TANDEM_NOINLINE void batch_norm_moments(Team& team, Rows<T const> x, std::int64_t rows,
-                                        int channels, float epsilon, BatchNormSaved const& saved,
-                                        std::byte* memory) {
+                                        int channels, float epsilon,
+                                        BatchNormSaved<float> const& saved, std::byte* memory) {
   RowScratch const scratch{memory, rows, channels};
   std::int64_t const slots = scratch.slots();
   row_sums(
@@ -30669,7 +30693,8 @@ template <class T>
 TANDEM_NOINLINE void batch_norm_gradient_sums(Team& team, Rows<T const> x, Rows<T const> dy,
                                               std::int64_t rows, int channels,
                                               BatchNormAffine const& affine, bool relu,
-                                              BatchNormSaved const& saved, std::byte* memory) {
+                                              BatchNormSaved<float> const& saved,
+                                              std::byte* memory) {
   RowScratch const scratch{memory, rows, channels};
   std::int64_t const slots = scratch.slots();
   row_sums(
@@ -30725,24 +30750,15 @@ TANDEM_NOINLINE void batch_norm_input_gradient(Team& team, Rows<T const> x, Rows
   }
 }
 
-/// Where batch_norm_weight_gradient adds or writes, (C) each.
-struct BatchNormGradients {
-  float* gain;
-  float* bias;
-  float* mean;                         ///< what the microbatch adds to the step's average of means
-  float* variance;                     ///< of unbiased variances
-  float const* absorbed = nullptr;     ///< a bias that x lacks, and the mean is to have; or null
-  float* absorbed_gradient = nullptr;  ///< of that bias, which is 0: where it is to be overwritten
-};
-
 /// gain = [+=] sum(dy xhat), bias = [+=] sum(dy), mean = [+=] share * mean(x), variance = [+=]
 /// share * var(x) * rows / (rows - 1); one row has no unbiased variance and passes the biased one.
 /// With an absorbed bias mean = [+=] share * (mean(x) + it), and its gradient = [+=] 0.
 ///
 /// @pre batch_norm_gradient_sums has left its sums in @p saved
 inline void batch_norm_weight_gradient(std::int64_t rows, int channels, double share,
-                                       BatchNormSaved const& saved,
-                                       BatchNormGradients const& gradients, bool accumulate) {
+                                       BatchNormSaved<float> const& saved,
+                                       BatchNormGradients<float> const& gradients,
+                                       bool accumulate) {
   double const unbiased =
       rows > 1 ? static_cast<double>(rows) / static_cast<double>(rows - 1) : 1.0;
   auto const weight = static_cast<float>(share);
@@ -30784,8 +30800,8 @@ struct BatchNormSteps {
   [[nodiscard]] std::int64_t rows(Pass<Device> const& p) const { return p.batch * pixels; }
   [[nodiscard]] Rows<T const> x(Operands<T, float> const& o) const { return {o.x[0], x_stride}; }
   [[nodiscard]] Rows<T const> dy(Operands<T, float> const& o) const { return {o.dy, y_stride}; }
-  [[nodiscard]] BatchNormSaved saved(Operands<T, float> const& o) const {
-    return BatchNormSaved::at(o.saved, channels);
+  [[nodiscard]] BatchNormSaved<float> saved(Operands<T, float> const& o) const {
+    return BatchNormSaved<float>::at(o.saved, channels);
   }
   [[nodiscard]] RowScratch scratch_of(Pass<Device> const& p) const {
     return {p.device.scratch, rows(p), channels};
@@ -30802,7 +30818,7 @@ struct BatchNormSteps {
   }
   [[nodiscard]] BatchNormAffine batch_affine(Operands<T, float> const& o,
                                              Pass<Device> const& p) const {
-    BatchNormSaved const s = saved(o);
+    BatchNormSaved<float> const s = saved(o);
     return affine(o, p, s.mean, [&](int c) { return s.inverse_deviation[c]; });
   }
   [[nodiscard]] BatchNormAffine running_affine(Operands<T, float> const& o,
@@ -30837,7 +30853,7 @@ struct BatchNormSteps {
                        std::int64_t count) const {
     batch_norm_weight_gradient(count, channels, p.share, saved(o), gradients(o), p.accumulate);
   }
-  [[nodiscard]] BatchNormGradients gradients(Operands<T, float> const& o) const {
+  [[nodiscard]] BatchNormGradients<float> gradients(Operands<T, float> const& o) const {
     return {.gain = o.gradient[0],
             .bias = o.gradient[1],
             .mean = o.gradient[2],
@@ -30876,7 +30892,7 @@ class BatchNormOp {
 
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
-            .saved_bytes = BatchNormSaved::bytes(steps_.channels),
+            .saved_bytes = BatchNormSaved<float>::bytes(steps_.channels),
             .scratch_bytes = RowScratch::bytes(steps_.largest * steps_.pixels, steps_.channels)};
   }
 
@@ -30904,7 +30920,7 @@ class BatchNormOp {
     float* const slope = scratch.constant(1);
     float* const offset = scratch.constant(2);
     BatchNormAffine const a = frozen_ ? steps_.running_affine(o, p) : steps_.batch_affine(o, p);
-    BatchNormSaved const s = steps_.saved(o);
+    BatchNormSaved<float> const s = steps_.saved(o);
     auto const count = static_cast<float>(steps_.rows(p));
     for (int c = 0; c < steps_.channels; ++c) {
       float const inverse = frozen_ ? 0.0F : s.inverse_deviation[c];
@@ -33781,7 +33797,7 @@ class SyncBatchNormOp {
 
   void local_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
     steps_.moments(o, p);
-    BatchNormSaved const own = steps_.saved(o);
+    BatchNormSaved<float> const own = steps_.saved(o);
     BatchNormSums const all = joint(o);
     *all.count = static_cast<double>(steps_.rows(p));
     for (int c = 0; c < steps_.channels; ++c) {
@@ -33792,7 +33808,7 @@ class SyncBatchNormOp {
   }
 
   void forward_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
-    BatchNormSaved const s = steps_.saved(o);
+    BatchNormSaved<float> const s = steps_.saved(o);
     for (int c = 0; c < steps_.channels; ++c) {
       ChannelMoments const moments = moments_of(joint(o), c, shift(o, c));
       s.mean[c] = static_cast<float>(moments.mean);
@@ -33804,7 +33820,7 @@ class SyncBatchNormOp {
 
   void local_gradient_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
     steps_.gradient_sums(o, p);
-    BatchNormSaved const own = steps_.saved(o);
+    BatchNormSaved<float> const own = steps_.saved(o);
     BatchNormSums const all = joint(o);
     *all.count = static_cast<double>(steps_.rows(p));
     for (int c = 0; c < steps_.channels; ++c) {
@@ -33818,7 +33834,7 @@ class SyncBatchNormOp {
     float* const slope = scratch.constant(1);
     float* const offset = scratch.constant(2);
     BatchNormSums const all = joint(o);
-    BatchNormSaved const s = steps_.saved(o);
+    BatchNormSaved<float> const s = steps_.saved(o);
     for (int c = 0; c < steps_.channels; ++c) {
       float const inverse = s.inverse_deviation[c];
       slope[c] = -(static_cast<float>(all.second[c] / *all.count) * inverse * inverse);

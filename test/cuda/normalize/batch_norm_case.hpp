@@ -17,7 +17,6 @@
 
 namespace tandem::test {
 
-using cuda::BatchNormSaved;
 
 inline constexpr double epsilon = 0x1p-16;
 

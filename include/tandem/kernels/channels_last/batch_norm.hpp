@@ -17,27 +17,10 @@
 #include <tandem/kernels/channels_last/channel_vectors.hpp>
 #include <tandem/kernels/channels_last/row_sums.hpp>
 #include <tandem/kernels/channels_last/vectors.hpp>
+#include <tandem/kernels/functors/batch_norm_saved.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace tandem::host::channels_last {
-
-/// What forward leaves to the gradients, and the sums of the gradients: (C) each.
-struct BatchNormSaved {
-  float* mean;
-  float* inverse_deviation;  ///< 1 / sqrt(variance + epsilon)
-  float* variance;           ///< biased
-  float* sum_dy;             ///< dy here is behind the mask of a fused ReLU
-  float* sum_dy_x;           ///< of dy (x - mean)
-
-  static constexpr std::int64_t bytes(int channels) {
-    return 5 * std::int64_t{channels} * static_cast<std::int64_t>(sizeof(float));
-  }
-  static BatchNormSaved at(std::byte* memory, int channels) {
-    auto* const first = reinterpret_cast<float*>(memory);
-    std::int64_t const c = channels;
-    return {first, first + c, first + 2 * c, first + 3 * c, first + 4 * c};
-  }
-};
 
 /// Rows of C channels, `stride` elements apart.
 template <class T>
@@ -174,8 +157,8 @@ inline void merge_moments(double before, double count, double mean, double squar
 /// @pre    scratch has RowScratch::bytes(rows, C); rows >= 1
 template <class T>
 TANDEM_NOINLINE void batch_norm_moments(Team& team, Rows<T const> x, std::int64_t rows,
-                                        int channels, float epsilon, BatchNormSaved const& saved,
-                                        std::byte* memory) {
+                                        int channels, float epsilon,
+                                        BatchNormSaved<float> const& saved, std::byte* memory) {
   RowScratch const scratch{memory, rows, channels};
   std::int64_t const slots = scratch.slots();
   row_sums(

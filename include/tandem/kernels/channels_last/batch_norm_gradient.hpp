@@ -114,7 +114,8 @@ template <class T>
 TANDEM_NOINLINE void batch_norm_gradient_sums(Team& team, Rows<T const> x, Rows<T const> dy,
                                               std::int64_t rows, int channels,
                                               BatchNormAffine const& affine, bool relu,
-                                              BatchNormSaved const& saved, std::byte* memory) {
+                                              BatchNormSaved<float> const& saved,
+                                              std::byte* memory) {
   RowScratch const scratch{memory, rows, channels};
   std::int64_t const slots = scratch.slots();
   row_sums(
@@ -170,24 +171,15 @@ TANDEM_NOINLINE void batch_norm_input_gradient(Team& team, Rows<T const> x, Rows
   }
 }
 
-/// Where batch_norm_weight_gradient adds or writes, (C) each.
-struct BatchNormGradients {
-  float* gain;
-  float* bias;
-  float* mean;                         ///< what the microbatch adds to the step's average of means
-  float* variance;                     ///< of unbiased variances
-  float const* absorbed = nullptr;     ///< a bias that x lacks, and the mean is to have; or null
-  float* absorbed_gradient = nullptr;  ///< of that bias, which is 0: where it is to be overwritten
-};
-
 /// gain = [+=] sum(dy xhat), bias = [+=] sum(dy), mean = [+=] share * mean(x), variance = [+=]
 /// share * var(x) * rows / (rows - 1); one row has no unbiased variance and passes the biased one.
 /// With an absorbed bias mean = [+=] share * (mean(x) + it), and its gradient = [+=] 0.
 ///
 /// @pre batch_norm_gradient_sums has left its sums in @p saved
 inline void batch_norm_weight_gradient(std::int64_t rows, int channels, double share,
-                                       BatchNormSaved const& saved,
-                                       BatchNormGradients const& gradients, bool accumulate) {
+                                       BatchNormSaved<float> const& saved,
+                                       BatchNormGradients<float> const& gradients,
+                                       bool accumulate) {
   double const unbiased =
       rows > 1 ? static_cast<double>(rows) / static_cast<double>(rows - 1) : 1.0;
   auto const weight = static_cast<float>(share);

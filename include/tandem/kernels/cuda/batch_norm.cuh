@@ -17,29 +17,11 @@
 #include <tandem/kernels/cuda/column_tiles.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
 #include <tandem/kernels/cuda/pack.hpp>
+#include <tandem/kernels/functors/batch_norm_saved.hpp>
 #include <tandem/kernels/functors/rectifier.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem::cuda {
-
-/// What forward leaves to the gradients, and input_gradient to weight_gradient: (C) each.
-template <class P>
-struct BatchNormSaved {
-  P* mean;
-  P* inverse_deviation;  ///< 1 / sqrt(variance + epsilon)
-  P* variance;           ///< biased
-  P* sum_dy;             ///< dy here is behind the mask of a fused ReLU
-  P* sum_dy_x;           ///< of dy (x - mean)
-
-  static constexpr std::int64_t bytes(int channels) {
-    return 5 * std::int64_t{channels} * static_cast<std::int64_t>(sizeof(P));
-  }
-  static BatchNormSaved at(std::byte* memory, int channels) {
-    P* const first = reinterpret_cast<P*>(memory);
-    return {first, first + channels, first + 2 * std::int64_t{channels},
-            first + 3 * std::int64_t{channels}, first + 4 * std::int64_t{channels}};
-  }
-};
 
 namespace detail {
 

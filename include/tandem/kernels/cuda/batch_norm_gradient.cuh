@@ -22,17 +22,6 @@
 
 namespace tandem::cuda {
 
-/// Where batch_norm_weight_gradient adds or writes, (C) each.
-template <class P>
-struct BatchNormGradients {
-  P* gain;
-  P* bias;
-  P* mean;                         ///< what the microbatch adds to the step's average of means
-  P* variance;                     ///< of unbiased variances
-  P const* absorbed = nullptr;     ///< a bias that x lacks, and the mean is to have; or null
-  P* absorbed_gradient = nullptr;  ///< of that bias, which is 0: where it is to be overwritten
-};
-
 namespace detail {
 
 /// What the sums and dx read: x and dy of N columns, dy masked.

@@ -31,7 +31,7 @@ class BatchNormOp {
 
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
-            .saved_bytes = BatchNormSaved::bytes(steps_.channels),
+            .saved_bytes = BatchNormSaved<float>::bytes(steps_.channels),
             .scratch_bytes = RowScratch::bytes(steps_.largest * steps_.pixels, steps_.channels)};
   }
 
@@ -59,7 +59,7 @@ class BatchNormOp {
     float* const slope = scratch.constant(1);
     float* const offset = scratch.constant(2);
     BatchNormAffine const a = frozen_ ? steps_.running_affine(o, p) : steps_.batch_affine(o, p);
-    BatchNormSaved const s = steps_.saved(o);
+    BatchNormSaved<float> const s = steps_.saved(o);
     auto const count = static_cast<float>(steps_.rows(p));
     for (int c = 0; c < steps_.channels; ++c) {
       float const inverse = frozen_ ? 0.0F : s.inverse_deviation[c];

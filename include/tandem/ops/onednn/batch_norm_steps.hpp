@@ -32,8 +32,8 @@ struct BatchNormSteps {
   [[nodiscard]] std::int64_t rows(Pass<Device> const& p) const { return p.batch * pixels; }
   [[nodiscard]] Rows<T const> x(Operands<T, float> const& o) const { return {o.x[0], x_stride}; }
   [[nodiscard]] Rows<T const> dy(Operands<T, float> const& o) const { return {o.dy, y_stride}; }
-  [[nodiscard]] BatchNormSaved saved(Operands<T, float> const& o) const {
-    return BatchNormSaved::at(o.saved, channels);
+  [[nodiscard]] BatchNormSaved<float> saved(Operands<T, float> const& o) const {
+    return BatchNormSaved<float>::at(o.saved, channels);
   }
   [[nodiscard]] RowScratch scratch_of(Pass<Device> const& p) const {
     return {p.device.scratch, rows(p), channels};
@@ -50,7 +50,7 @@ struct BatchNormSteps {
   }
   [[nodiscard]] BatchNormAffine batch_affine(Operands<T, float> const& o,
                                              Pass<Device> const& p) const {
-    BatchNormSaved const s = saved(o);
+    BatchNormSaved<float> const s = saved(o);
     return affine(o, p, s.mean, [&](int c) { return s.inverse_deviation[c]; });
   }
   [[nodiscard]] BatchNormAffine running_affine(Operands<T, float> const& o,
@@ -85,7 +85,7 @@ struct BatchNormSteps {
                        std::int64_t count) const {
     batch_norm_weight_gradient(count, channels, p.share, saved(o), gradients(o), p.accumulate);
   }
-  [[nodiscard]] BatchNormGradients gradients(Operands<T, float> const& o) const {
+  [[nodiscard]] BatchNormGradients<float> gradients(Operands<T, float> const& o) const {
     return {.gain = o.gradient[0],
             .bias = o.gradient[1],
             .mean = o.gradient[2],

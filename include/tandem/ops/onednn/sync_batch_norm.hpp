@@ -51,7 +51,7 @@ class SyncBatchNormOp {
 
   void local_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
     steps_.moments(o, p);
-    BatchNormSaved const own = steps_.saved(o);
+    BatchNormSaved<float> const own = steps_.saved(o);
     BatchNormSums const all = joint(o);
     *all.count = static_cast<double>(steps_.rows(p));
     for (int c = 0; c < steps_.channels; ++c) {
@@ -62,7 +62,7 @@ class SyncBatchNormOp {
   }
 
   void forward_synchronized(Operands<T, float> const& o, Pass<Device> const& p) const {
-    BatchNormSaved const s = steps_.saved(o);
+    BatchNormSaved<float> const s = steps_.saved(o);
     for (int c = 0; c < steps_.channels; ++c) {
       ChannelMoments const moments = moments_of(joint(o), c, shift(o, c));
       s.mean[c] = static_cast<float>(moments.mean);
@@ -74,7 +74,7 @@ class SyncBatchNormOp {
 
   void local_gradient_sums(Operands<T, float> const& o, Pass<Device> const& p) const {
     steps_.gradient_sums(o, p);
-    BatchNormSaved const own = steps_.saved(o);
+    BatchNormSaved<float> const own = steps_.saved(o);
     BatchNormSums const all = joint(o);
     *all.count = static_cast<double>(steps_.rows(p));
     for (int c = 0; c < steps_.channels; ++c) {
@@ -88,7 +88,7 @@ class SyncBatchNormOp {
     float* const slope = scratch.constant(1);
     float* const offset = scratch.constant(2);
     BatchNormSums const all = joint(o);
-    BatchNormSaved const s = steps_.saved(o);
+    BatchNormSaved<float> const s = steps_.saved(o);
     for (int c = 0; c < steps_.channels; ++c) {
       float const inverse = s.inverse_deviation[c];
       slope[c] = -(static_cast<float>(all.second[c] / *all.count) * inverse * inverse);
