@@ -17,7 +17,6 @@
 
 namespace tandem::test {
 
-
 inline constexpr double epsilon = 0x1p-16;
 
 /// The inputs of one case; x is rows by columns.

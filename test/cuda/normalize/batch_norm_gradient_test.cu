@@ -96,9 +96,9 @@ TEST_CASE_TEMPLATE("batch norm's gradients: against Host in double", T, float, d
       for (bool accumulate : {false, true}) {
         DeviceArray<P> const g{gpu(), before};
         auto const slot = [&](int which) { return g.data() + which * columns; };
-        cuda::batch_norm_weight_gradient(
-            gpu().compute, rows, columns, share, out.saved,
-            BatchNormGradients<P>{slot(0), slot(1), slot(2), slot(3)}, accumulate);
+        cuda::batch_norm_weight_gradient(gpu().compute, rows, columns, share, out.saved,
+                                         BatchNormGradients<P>{slot(0), slot(1), slot(2), slot(3)},
+                                         accumulate);
         auto const variance = out.read(2);
         std::vector<double> expected;
         std::vector<double> bound;
