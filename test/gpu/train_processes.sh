@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Trains with 2 and with 4 processes that share the one GPU that is here, and talk through NCCL as in
-# two_processes.sh: the bits must be those of one process.
+# Trains with 2 and with 4 processes that share the one GPU that is here, and talk through NCCL: the bits must be
+# those of one process.
 #
 #   test/gpu/train_processes.sh BUILD      BUILD has test/gpu/gpu_train_processes; 77: it has not, or no GPU
 set -uo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/processes.sh"
 
 program=${1:?usage: train_processes.sh BUILD}/test/gpu/gpu_train_processes
 if [ ! -x "$program" ]; then
@@ -24,9 +25,8 @@ for ranks in 2 4; do
   fi
   processes=()
   for ((number = 0; number < ranks; ++number)); do
-    NCCL_HOSTID="tandem-$number" NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo \
-      RANK=$number WORLD_SIZE=$ranks LOCAL_RANK=0 TANDEM_RENDEZVOUS="file:$folder/meet.$ranks" \
-      timeout 60 "$program" "$ranks" >"$folder/$ranks.$number" 2>"$folder/$ranks.$number.err" &
+    in_process "$number" "$ranks" "$folder/meet.$ranks" "$program" "$ranks" \
+      >"$folder/$ranks.$number" 2>"$folder/$ranks.$number.err" &
     processes+=($!)
   done
   for process in "${processes[@]}"; do wait "$process" || failed=1; done

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# NCCL between two processes that share the one GPU that is here: NCCL_HOSTID makes each look like a machine of
-# its own, so that NCCL does not mind, and everything goes through sockets on the loopback device.
+# NCCL between two processes that share the one GPU that is here.
 #
 #   test/gpu/two_processes.sh BUILD      BUILD has test/gpu/gpu_two_processes; 77: it has not, or there is no GPU
 #
 # First both processes stay and the numbers must be right; then one is killed in the middle, and the other must
 # say so in time. Takes about half a minute.
 set -uo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/processes.sh"
 
 program=${1:?usage: two_processes.sh BUILD}/test/gpu/gpu_two_processes
 if [ ! -x "$program" ]; then
@@ -17,18 +17,11 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# start NUMBER WHAT: one process in the background; its output is $folder/WHAT.NUMBER.
-start() {
-  NCCL_HOSTID="tandem-$1" NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=lo \
-    NCCL_DEBUG=${NCCL_DEBUG:-WARN} RANK=$1 WORLD_SIZE=2 LOCAL_RANK=0 TANDEM_RENDEZVOUS="file:$folder/meet.$2" \
-    timeout 60 "$program" "$2" >"$folder/$2.$1" 2>&1 &
-}
-
 failed=0
 for what in numbers killed; do
-  start 0 "$what"
+  in_process 0 2 "$folder/meet.$what" "$program" "$what" >"$folder/$what.0" 2>&1 &
   first=$!
-  start 1 "$what"
+  in_process 1 2 "$folder/meet.$what" "$program" "$what" >"$folder/$what.1" 2>&1 &
   second=$!
   wait "$first"
   status=$?

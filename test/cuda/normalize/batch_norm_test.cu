@@ -59,7 +59,7 @@ TEST_CASE_TEMPLATE("batch_norm_forward: against long double", T, float, double, 
   }
 }
 
-TEST_CASE("batch_norm_forward: an outlier, from which all values of its chunk are counted") {
+TEST_CASE("batch_norm_forward: an outlier, from which all values are counted") {
   // 256 threads have 8 values each, at a distance of nearly d from the first. Sums of squares from
   // there would be off by 256 roundings of 4 d² and more, when all squares together are d².
   Case<float> c{{2048, 1}, test::numbers<float>(2048, 1)};
