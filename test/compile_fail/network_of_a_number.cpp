@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Network<Input, Body>: Input must be Image<C, H, W> or Vector<N>
+// expect-error: Network<Input, Body>: Input must be Image<C, H, W>, Vector<N>
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/activation.hpp>
 

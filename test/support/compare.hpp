@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/train/parameters.hpp>
 
 namespace tandem::test {

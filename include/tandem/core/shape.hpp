@@ -2,19 +2,24 @@
 #pragma once
 
 /// @file
-/// Shape: the extents of one sample, known to the compiler; and Image, Vector, the network inputs.
+/// Shape: the extents of one sample, known to the compiler; and Image, Vector, Tokens, the network
+/// inputs.
 ///
-/// The batch is never part of a Shape: it is a run-time number. A Shape of rank 0 is "no shape".
+/// The batch is never part of a Shape: it is a run-time number. Of a sequence neither is its time:
+/// axis 0 of a timed shape is the longest that a step may have, and memory is planned for it. A
+/// Shape of rank 0 is "no shape".
 
 #include <cstdint>
 #include <string>
 
 namespace tandem {
 
-/// Extents of one sample, outermost first: (C, H, W) for an image, (N) for a vector.
+/// Extents of one sample, outermost first: (C, H, W) for an image, (N) for a vector, (T, C) for a
+/// sequence of T rows, (T) for one of T indices.
 struct Shape {
   int rank = 0;
   int extent[4] = {};
+  bool timed = false;  ///< axis 0 is time: a step may have fewer rows
 
   [[nodiscard]] constexpr int operator[](int axis) const { return extent[axis]; }
 
@@ -25,6 +30,21 @@ struct Shape {
       product *= extent[axis];
     }
     return product;
+  }
+
+  /// Of a sample of @p time rows; the same as elements() where the shape is not timed.
+  [[nodiscard]] constexpr std::int64_t elements(int time) const {
+    return timed ? row_elements() * time : elements();
+  }
+
+  /// Rows of a batch that an op sees which treats each alike: the samples, or their rows of time.
+  [[nodiscard]] constexpr std::int64_t rows(int batch, int time) const {
+    return timed ? std::int64_t{batch} * time : batch;
+  }
+
+  /// Elements of one such row.
+  [[nodiscard]] constexpr std::int64_t row_elements() const {
+    return timed && rank > 0 ? elements() / extent[0] : elements();
   }
 
   [[nodiscard]] constexpr bool valid() const { return elements() > 0; }
@@ -40,6 +60,12 @@ constexpr Shape image_shape(int channels, int height, int width) {
 /// The shape of a vector of @p elements.
 constexpr Shape vector_shape(int elements) { return {1, {elements, 0, 0, 0}}; }
 
+/// The shape of a sequence: at most @p time rows of @p channels.
+constexpr Shape timed_shape(int time, int channels) { return {2, {time, channels, 0, 0}, true}; }
+
+/// The shape of a sequence of at most @p time indices.
+constexpr Shape tokens_shape(int time) { return {1, {time, 0, 0, 0}, true}; }
+
 /// A network's input: an image of C channels, H rows, W columns.
 template <int C, int H, int W>
 struct Image {
@@ -50,6 +76,13 @@ struct Image {
 template <int N>
 struct Vector {
   static constexpr Shape shape = vector_shape(N);
+};
+
+/// A network's input: a sequence of at most T indices, each a std::int32_t in [0, V).
+template <int T, int V>
+struct Tokens {
+  static constexpr Shape shape = tokens_shape(T);
+  static constexpr int limit = V;
 };
 
 /// "3x32x32", "10", or "none" for a shape of rank 0.

@@ -6,7 +6,8 @@
 /// augmentation.
 ///
 /// A dataset is any type with size, shape, targets and read; it needs no base class. Samples are
-/// float, whatever precision the network has: a Loader converts them.
+/// float, whatever precision the network has: a Loader converts them; those of a network of Tokens
+/// are std::int32_t.
 
 #include <concepts>
 #include <cstdint>
@@ -36,15 +37,38 @@ struct Randomness {
 template <class T>
 concept DataTarget = std::same_as<T, std::int32_t> || std::same_as<T, float>;
 
+namespace detail {
+
+template <class D>
+struct ElementOf {
+  using type = float;
+};
+template <class D>
+  requires requires { typename D::Input; }
+struct ElementOf<D> {
+  using type = typename D::Input;
+};
+
+}  // namespace detail
+
+/// An element of a sample of D: `D::Input`, std::int32_t for indices; float where it has none.
+template <class D>
+using DataInput = typename detail::ElementOf<D>::type;
+
 /// Samples with random access.
 ///
-/// read(index, x, y) writes sample `index` of [0, size()): shape().elements() floats to x,
+/// read(index, x, y) writes sample `index` of [0, size()): shape().elements() numbers to x,
 /// targets() numbers to y (one for a label). It is the plain sample, as evaluation wants it, and is
 /// called by several threads at once. size(), shape() and targets() never change.
+///
+/// Sequences of several lengths also have length(index), at most shape()[0]: x then has so many
+/// rows, and y, where targets() is shape()[0], as many numbers.
 template <class D>
 concept Dataset = DataTarget<typename D::Target> &&
-    requires(D const& data, std::int64_t index, std::span<float> x,
-             std::span<typename D::Target> y) {
+    (std::same_as<DataInput<D>, float> ||
+     std::same_as<DataInput<D>, std::int32_t>)&&requires(D const& data, std::int64_t index,
+                                                         std::span<DataInput<D>> x,
+                                                         std::span<typename D::Target> y) {
   { data.size() } -> std::same_as<std::int64_t>;
   { data.shape() } -> std::same_as<Shape>;
   { data.targets() } -> std::same_as<int>;
@@ -54,9 +78,15 @@ concept Dataset = DataTarget<typename D::Target> &&
 /// A Dataset that also has read(index, x, y, randomness): the sample as training wants it.
 template <class D>
 concept RandomDataset = Dataset<D> &&
-    requires(D const& data, std::int64_t index, std::span<float> x, std::span<typename D::Target> y,
-             Randomness const& randomness) {
+    requires(D const& data, std::int64_t index, std::span<DataInput<D>> x,
+             std::span<typename D::Target> y, Randomness const& randomness) {
   { data.read(index, x, y, randomness) } -> std::same_as<void>;
+};
+
+/// A Dataset of sequences of several lengths.
+template <class D>
+concept SequenceDataset = Dataset<D> && requires(D const& data, std::int64_t index) {
+  { data.length(index) } -> std::same_as<int>;
 };
 
 /// A Dataset whose labels are in [0, classes()).
@@ -68,7 +98,7 @@ concept ClassifiedDataset = Dataset<D> && requires(D const& data) {
 /// Reads a sample for training: by the random form of read if @p data has it, else by the plain
 /// one.
 template <Dataset D>
-void read_sample(D const& data, std::int64_t index, std::span<float> x,
+void read_sample(D const& data, std::int64_t index, std::span<DataInput<D>> x,
                  std::span<typename D::Target> y, Randomness const& randomness) {
   if constexpr (RandomDataset<D>) {
     data.read(index, x, y, randomness);

@@ -34,12 +34,15 @@
 namespace tandem {
 
 /// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
+/// Of sequences x and y have `time` rows of each; behind a sample's end x has 0 and y has -1.
 template <class Scalar, class Target>
 struct Batch {
   Scalar const* x = nullptr;
   Target const* y = nullptr;
   int size = 0;
   std::int64_t first = 0;  ///< position of its first sample in the epoch: where to resume
+  int time = 0;            ///< rows of each sample, where these are sequences: the longest sample's
+  std::int32_t const* lengths = nullptr;  ///< (size): how many of them are the sample's; null: all
 };
 
 struct LoaderOptions {
@@ -53,8 +56,23 @@ struct LoaderOptions {
   StallLimit limit{};      ///< for the dataset to read one sample
 };
 
+namespace detail {
+
+template <class D>
+struct LoadedInputOf {
+  using type = float;
+};
+template <Dataset D>
+struct LoadedInputOf<D> {
+  using type = DataInput<D>;
+};
+template <class D>
+using LoadedInput = typename LoadedInputOf<D>::type;
+
+}  // namespace detail
+
 /// The primary template is the error path: D is no Dataset.
-template <class D, class Scalar = float>
+template <class D, class Scalar = detail::LoadedInput<D>>
 class Loader {
   static_assert(Dataset<D>,
                 "Loader<D, Scalar>: D must be a Dataset: Target (std::int32_t or float), size() -> "
@@ -71,6 +89,7 @@ template <Dataset D, class Scalar>
 class Loader<D, Scalar> {
  public:
   using Target = typename D::Target;
+  using Input = DataInput<D>;
   using BatchType = Batch<Scalar, Target>;
 
   /// Starts to read. @p data must live, unchanged, until the Loader is gone.
@@ -79,7 +98,7 @@ class Loader<D, Scalar> {
         options_{checked(options, data)},
         elements_{static_cast<std::size_t>(data.shape().elements())},
         targets_{static_cast<std::size_t>(data.targets())},
-        sample_(std::is_same_v<Scalar, float> ? std::size_t{0} : elements_) {
+        sample_(std::is_same_v<Scalar, Input> ? std::size_t{0} : elements_) {
     allocate(static_cast<std::size_t>(data.size()));
     if (options_.shuffle) {
       shuffled_order(order_, options_.seed, options_.epoch);
@@ -124,7 +143,12 @@ class Loader<D, Scalar> {
     batch = {};
     if (filled_ > taken_) {
       Slot const& slot = ring_[taken_ % slots];
-      batch = {slot.x.data(), slot.y.data(), slot.size, slot.first};
+      batch = {.x = slot.x.data(),
+               .y = slot.y.data(),
+               .size = slot.size,
+               .first = slot.first,
+               .time = slot.time,
+               .lengths = slot.lengths.empty() ? nullptr : slot.lengths.data()};
       lent_ = true;
     } else if (error_ != nullptr) {
       std::rethrow_exception(error_);
@@ -147,6 +171,7 @@ class Loader<D, Scalar> {
       for (Slot& slot : ring_) {
         slot.x.resize(batch * elements_);
         slot.y.resize(batch * targets_);
+        slot.lengths.resize(SequenceDataset<D> ? batch : 0);
       }
     } catch (std::bad_alloc const&) {
       throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
@@ -157,7 +182,9 @@ class Loader<D, Scalar> {
   struct Slot {
     std::vector<Scalar> x;
     std::vector<Target> y;
+    std::vector<std::int32_t> lengths;
     int size = 0;
+    int time = 0;
     std::int64_t first = 0;
   };
 
@@ -218,6 +245,11 @@ class Loader<D, Scalar> {
   bool fill(Slot& slot, std::int64_t first, int size) {
     slot.first = first;
     slot.size = size;
+    slot.time = time_of(slot, first);
+    Shape const shape = data_.shape();
+    auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
+    auto const row = static_cast<std::size_t>(shape.row_elements());
+    std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
     for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
       if (stop_) {
         return false;
@@ -225,13 +257,22 @@ class Loader<D, Scalar> {
       std::int64_t const position = first + static_cast<std::int64_t>(i);
       watch_.at(position);
       std::int64_t const index = order_[static_cast<std::size_t>(position)];
-      Scalar* const x = slot.x.data() + i * elements_;
-      std::span<Target> const y{slot.y.data() + i * targets_, targets_};
-      if constexpr (std::is_same_v<Scalar, float>) {
-        read(index, {x, elements_}, y);
+      std::span<Scalar> const x{slot.x.data() + i * elements, elements};
+      std::span<Target> const y{slot.y.data() + i * targets, targets};
+      std::size_t own = elements;
+      std::size_t own_targets = targets;
+      if constexpr (SequenceDataset<D>) {
+        own = static_cast<std::size_t>(slot.lengths[i]) * row;
+        own_targets = is_timed() ? static_cast<std::size_t>(slot.lengths[i]) : targets;
+        std::fill(x.begin() + static_cast<std::ptrdiff_t>(own), x.end(), Scalar{0});
+        std::fill(y.begin() + static_cast<std::ptrdiff_t>(own_targets), y.end(),
+                  static_cast<Target>(-1));
+      }
+      if constexpr (std::is_same_v<Scalar, Input>) {
+        read(index, x.first(own), y.first(own_targets));
       } else {
-        read(index, sample_, y);
-        for (std::size_t e = 0; e < elements_; ++e) {
+        read(index, std::span{sample_}.first(own), y.first(own_targets));
+        for (std::size_t e = 0; e < own; ++e) {
           x[e] = static_cast<Scalar>(sample_[e]);
         }
       }
@@ -239,7 +280,34 @@ class Loader<D, Scalar> {
     return true;
   }
 
-  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+  // Whether each row of a sequence has a target.
+  [[nodiscard]] bool is_timed() const {
+    Shape const shape = data_.shape();
+    return shape.timed && targets_ == static_cast<std::size_t>(shape[0]);
+  }
+
+  // Rows of each of the samples from this one on, whose lengths are noted.
+  int time_of(Slot& slot, std::int64_t first) const {
+    Shape const shape = data_.shape();
+    int longest = shape.timed ? shape[0] : 0;
+    if constexpr (SequenceDataset<D>) {
+      int const most = longest;
+      longest = 1;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
+        int const length = data_.length(order_[static_cast<std::size_t>(first) + i]);
+        if (length < 1 || length > most) {
+          throw Error{"a dataset says that a sequence has " + std::to_string(length) +
+                      " rows, but its shape allows 1 to " + std::to_string(most) +
+                      "; split longer ones, and leave out empty ones"};
+        }
+        slot.lengths[i] = length;
+        longest = std::max(longest, length);
+      }
+    }
+    return longest;
+  }
+
+  void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {
     if (options_.augment) {
       read_sample(data_, index, x, y, Randomness{options_.seed, options_.epoch, index});
     } else {
@@ -252,7 +320,7 @@ class Loader<D, Scalar> {
   std::size_t elements_;
   std::size_t targets_;
   std::vector<std::int64_t> order_;
-  std::vector<float> sample_;  // one sample before its conversion
+  std::vector<Input> sample_;  // one sample before its conversion
   Slot ring_[slots];
 
   std::mutex mutex_;  // guards what follows; `filled_` is written by the thread only

@@ -42,6 +42,27 @@ struct NetworkIsSound {
   static_assert(Why != Fault::channels,
                 "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
                 "has");
+  static_assert(Why != Fault::not_tokens,
+                "Embedding wants indices: make it the first layer of a Network<Tokens<T, V>, …>");
+  static_assert(Why != Fault::indices,
+                "this layer wants numbers, but its input are the network's Tokens: put an "
+                "Embedding before it");
+  static_assert(Why != Fault::not_timed,
+                "this layer wants a sequence (T, C): begin the network with Tokens<T, V> and an "
+                "Embedding");
+  static_assert(Why != Fault::heads,
+                "the channels of a row must be a multiple of its heads: Attention<Heads, "
+                "KeyHeads<K>> wants (Heads + 2 K) D of them, and Heads a multiple of K");
+  static_assert(Why != Fault::not_last,
+                "a layer that gives the loss, such as Vocabulary, must be the network's last");
+  static_assert(Why != Fault::no_owner,
+                "Shares<W>: W must stand before it in the network, as a layer type of its own: "
+                "struct W : Embedding<V, C> {};");
+  static_assert(Why != Fault::shared_shapes,
+                "Shares<W>: the weight of W has another shape; a Vocabulary<V, Shares<W>> on C "
+                "channels shares an Embedding<V, C>");
+  static_assert(Why != Fault::shared_frozen,
+                "Shares<W>: one of both is Frozen and the other is trained; freeze both");
 };
 
 template <class Net, int LeafIndex>

@@ -50,12 +50,14 @@ struct Node {
   bool absorbed = false;        ///< training needs no bias: a batch norm takes it over (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
   bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
-  int leaf = -1;                ///< which layer type, in the order of the leaves
-  int origin = 0;               ///< index of the node in the network's graph
-  int stage = 0;                ///< whose pass it is part of
-  int peer = -1;                ///< of a transfer: the stage at its other end
-  int top = 0;                  ///< index of its top-level part, what Split counts
-  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
+  bool criterion = false;       ///< its rows are losses, made with the targets
+  int limit = 0;   ///< of an input of indices, and of a criterion's targets: each is in [0, limit)
+  int leaf = -1;   ///< which layer type, in the order of the leaves
+  int origin = 0;  ///< index of the node in the network's graph
+  int stage = 0;   ///< whose pass it is part of
+  int peer = -1;   ///< of a transfer: the stage at its other end
+  int top = 0;     ///< index of its top-level part, what Split counts
+  int first_edge = 0;  ///< its inputs are edges [first_edge, first_edge + edges)
   int edges = 0;
   int first_parameter = 0;
   int parameters = 0;
@@ -68,6 +70,7 @@ struct Node {
   std::int64_t macs = 0;  ///< of one sample's forward pass
   std::string_view name{};
   Path path{};
+  void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
 
   /// Whether it has an op.
   [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
@@ -82,7 +85,12 @@ struct GraphParameter {
   Parameter parameter{};
   int node = 0;
   bool frozen = false;
-  int origin = 0;  ///< index of the parameter in the network's graph
+  int origin = 0;   ///< index of the parameter in the network's graph
+  int shared = -1;  ///< whose copy it is: that one's index in the network's graph; -1: nobody's
+  Path path{};      ///< of the node that it is named after: its own, or its owner's
+
+  /// Index in the network's graph of the parameter whose values it has.
+  [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }
 };
 
 /// Sizes of a Graph.
@@ -115,12 +123,12 @@ struct Graph {
 
   [[nodiscard]] constexpr Node const& output() const { return node[result]; }
 
-  /// Elements of all weights (statistics are not counted).
+  /// Elements of all weights (statistics are not counted, shared ones once).
   [[nodiscard]] constexpr std::int64_t parameter_elements() const {
     std::int64_t sum = 0;
     for (int p = 0; p < parameters; ++p) {
-      sum +=
-          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
+      bool const counts = parameter[p].parameter.role == Role::weight && parameter[p].shared < 0;
+      sum += counts ? parameter[p].parameter.shape.elements() : 0;
     }
     return sum;
   }

@@ -66,7 +66,7 @@ constexpr int stored_channels(GraphView graph, int n) {
 /// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
 inline std::string parameter_name(GraphView graph, int p) {
   GraphParameter const& parameter = graph.parameter[p];
-  std::string const path = to_string(graph.node[parameter.node].path);
+  std::string const path = to_string(parameter.path);
   return (path.empty() ? path : path + ".") + parameter.parameter.name;
 }
 

@@ -67,6 +67,14 @@ enum class Fault : std::uint8_t {
   concat_shapes,     ///< branches differ in height or width
   residual_shapes,   ///< body and shortcut differ in shape
   channels,          ///< a shortcut that would drop channels
+  not_tokens,        ///< wants indices, (T)
+  indices,           ///< a layer of numbers has indices as its input
+  not_timed,         ///< wants a sequence, (T, C)
+  heads,             ///< a row is no multiple of the heads
+  not_last,          ///< a criterion that is not the network's last layer
+  no_owner,          ///< Shares<W>: no W stands before it
+  shared_shapes,     ///< Shares<W>: the parameter of W has another shape
+  shared_frozen,     ///< Shares<W>: one of both is frozen and the other is trained
 };
 
 /// What a rewrite of a graph must know a layer to be.
@@ -88,7 +96,9 @@ constexpr bool is_convolution(LayerKind kind) {
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
-/// and `kind`.
+/// `kind`, `takes_indices` (its input are indices), `is_criterion` (its rows are losses, made with
+/// the targets, which are in [0, `classes`) or -1: a network's last layer, whose `Divisor` is the
+/// loss), and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -132,6 +142,29 @@ constexpr LayerKind kind_of() {
     return LayerKind::other;
   }
 }
+
+/// Whether its input are indices, std::int32_t in [0, limit) of the network's input.
+template <class L>
+constexpr bool takes_indices() {
+  return requires { requires L::takes_indices; };
+}
+
+/// Whether it reads the targets and gives the loss of each row.
+template <class L>
+constexpr bool is_criterion() {
+  return requires { requires L::is_criterion; };
+}
+
+/// The layer whose first parameter is also this one's: `using shares = W` of a layer; void: none.
+template <class L>
+struct SharedBy {
+  using type = void;
+};
+template <class L>
+  requires requires { typename L::shares; }
+struct SharedBy<L> {
+  using type = typename L::shares;
+};
 
 template <class L>
 inline constexpr bool is_view = [] {

@@ -52,6 +52,10 @@ struct Flatten {
     return decltype(of(static_cast<Body const*>(nullptr))){} +
            decltype(of(static_cast<Shortcut const*>(nullptr))){};
   }
+  template <int Count, class Part>
+  static auto of(Repeat<Count, Part> const*) {  // its copies have the same layers
+    return decltype(of(static_cast<Part const*>(nullptr))){};
+  }
   template <class Body>
   static auto of(Frozen<Body> const*) {
     return decltype(of(static_cast<Body const*>(nullptr))){};

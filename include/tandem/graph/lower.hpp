@@ -18,7 +18,7 @@ namespace detail {
 struct CountParts {
   template <Layer L>
   static constexpr GraphSize of(L const*) {
-    return {1, 1, 4};
+    return {1, 1, 0};
   }
   template <class... Parts>
     requires FewParts<Parts...>
@@ -33,6 +33,11 @@ struct CountParts {
   static constexpr GraphSize of(Residual<Body, Shortcut> const*) {
     return sum({1, 2, 0}, of(static_cast<Body const*>(nullptr)),
                of(static_cast<Shortcut const*>(nullptr)));
+  }
+  template <int Count, class Part>
+  static constexpr GraphSize of(Repeat<Count, Part> const*) {
+    constexpr GraphSize one = of(static_cast<Part const*>(nullptr));
+    return {Count * one.nodes, Count * one.edges, 0};
   }
   template <class Body>
   static constexpr GraphSize of(Frozen<Body> const*) {
@@ -51,6 +56,10 @@ struct CountParts {
   }
 };
 
+/// What a layer type is known by.
+template <class L>
+inline constexpr char identity_of = 0;
+
 // Fills a Graph. Without `keep` it only counts the parameters.
 template <class G, bool Keep>
 struct GraphBuilder {
@@ -60,7 +69,9 @@ struct GraphBuilder {
   int parameters = 0;
   int leaves = 0;
   int top = 0;
+  bool counts_copies = false;  ///< of the Repeat to come: each copy is a top-level part
   bool frozen = false;
+  bool ended = false;  ///< a criterion has been passed
   Path path{};
 
   constexpr Shape shape(int node) const { return graph.node[node].out; }
@@ -96,9 +107,22 @@ struct GraphBuilder {
     Node node{.kind = NodeKind::layer,
               .layer = kind_of<L>(),
               .view = is_view<L>,
+              .criterion = is_criterion<L>(),
               .leaf = leaves++,
               .in = in};
     node.name = L::name;
+    node.identity = &identity_of<L>;
+    if constexpr (is_criterion<L>()) {
+      node.limit = L::classes;
+    }
+    if (ended) {
+      fail(Fault::not_last, 0, 0);
+    }
+    ended = ended || node.criterion;
+    if (graph.node[input].kind == NodeKind::input && graph.node[input].limit > 0 &&
+        !takes_indices<L>()) {
+      fail(Fault::indices, 0, 0);
+    }
     if constexpr (requires { L::normalizes_over_batch; }) {
       node.normalizes = L::normalizes_over_batch && !frozen;
     }
@@ -117,12 +141,42 @@ struct GraphBuilder {
         for (int p = 0; p < list.count; ++p, ++parameters) {
           node.needs_gradient = node.needs_gradient || !frozen;
           if constexpr (Keep) {
-            graph.parameter[parameters] = {list.item[p], nodes, frozen, parameters};
+            graph.parameter[parameters] = {.parameter = list.item[p],
+                                           .node = nodes,
+                                           .frozen = frozen,
+                                           .origin = parameters,
+                                           .path = path};
           }
+        }
+        if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {
+          share(node.first_parameter, &identity_of<typename SharedBy<L>::type>);
         }
       }
     }
     return add(node, {input});
+  }
+
+  // Parameter p has the values of the first one of the layer that stands before it.
+  constexpr void share(int p, void const* identity) {
+    int owner = 0;
+    while (owner < nodes && graph.node[owner].identity != identity) {
+      ++owner;
+    }
+    if (owner == nodes || graph.node[owner].parameters == 0) {
+      fail(Fault::no_owner, 0, 0);
+      return;
+    }
+    if constexpr (Keep) {
+      GraphParameter const& first = graph.parameter[graph.node[owner].first_parameter];
+      if (graph.parameter[p].parameter.shape != first.parameter.shape) {
+        fail(Fault::shared_shapes, first.parameter.shape[0], first.parameter.shape[1]);
+      } else if (graph.parameter[p].frozen != first.frozen) {
+        fail(Fault::shared_frozen, 0, 0);
+      }
+      graph.parameter[p].parameter = first.parameter;
+      graph.parameter[p].shared = first.owner();
+      graph.parameter[p].path = first.path;
+    }
   }
 
   template <class... Parts>
@@ -132,19 +186,42 @@ struct GraphBuilder {
     int index = 0;
     int node = input;
     [[maybe_unused]] auto const step = [&]<class Part>(Part const* part) {
-      if (outermost) {
-        top = index;
-      }
       path.push(index++);
+      if (outermost) {
+        top = graph.tops;
+        counts_copies = is_repeat(part);
+      }
       node = walk(node, part);
+      if (outermost) {
+        graph.tops = top + 1;
+      }
       path.pop();
     };
     (step(static_cast<Parts const*>(nullptr)), ...);
-    if (outermost) {
-      graph.tops = index;
+    return node;
+  }
+
+  template <int Count, class Part>
+  constexpr int walk(int input, Repeat<Count, Part> const*) {
+    bool const counts = counts_copies;
+    counts_copies = false;
+    int const first_leaf = leaves;
+    int node = input;
+    for (int i = 0; i < Count; ++i) {
+      leaves = first_leaf;
+      top += counts && i > 0 ? 1 : 0;
+      path.push(i);
+      node = walk(node, static_cast<Part const*>(nullptr));
+      path.pop();
     }
     return node;
   }
+
+  template <int Count, class Part>
+  static constexpr bool is_repeat(Repeat<Count, Part> const*) {
+    return true;
+  }
+  static constexpr bool is_repeat(void const*) { return false; }
 
   template <class... Branches>
   constexpr int walk(int input, Concat<Branches...> const*) {
@@ -162,12 +239,12 @@ struct GraphBuilder {
       Shape const other = shape(ends[i]);
       if (!other.valid() || !join.out.valid()) {
         join.out = {};
-      } else if (other.rank != join.out.rank || other[1] != join.out[1] ||
-                 other[2] != join.out[2]) {
+      } else if (!joins(join.out, other)) {
         fail(Fault::concat_shapes, join.in[1], other[1]);
         join.out = {};
       } else {
-        join.out.extent[0] += other[0];
+        int const axis = join.out.timed ? 1 : 0;
+        join.out.extent[axis] += other[axis];
       }
     }
     int const first = edges;
@@ -179,6 +256,12 @@ struct GraphBuilder {
     }
     graph.node[node].edges = edges - first;
     return node;
+  }
+
+  // Images along their channels, vectors, and sequences of the same rows.
+  static constexpr bool joins(Shape a, Shape b) {
+    return a.rank == b.rank && a.timed == b.timed &&
+           (a.timed ? a.rank == 2 && a[0] == b[0] : a[1] == b[1] && a[2] == b[2]);
   }
 
   template <class Body, class Shortcut>
@@ -217,6 +300,9 @@ constexpr auto walk_network() {
   GraphBuilder<Graph<Size>, Keep> builder;
   Node input{.kind = NodeKind::input, .in = Input::shape, .out = Input::shape};
   input.name = "Input";
+  if constexpr (requires { Input::limit; }) {
+    input.limit = Input::limit;
+  }
   if (!input.out.valid()) {
     builder.fail(Fault::no_input, input.out.rank, 0);
   }

@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// The words of a network type: Sequential, Concat, Residual, Frozen, and Network, which adds the
-/// input.
+/// The words of a network type: Sequential, Concat, Residual, Repeat, Frozen, and Network, which
+/// adds the input.
 ///
 /// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
 /// network a short name of its own, which keeps symbols and compiler messages short; do the same
@@ -60,6 +60,14 @@ struct ResidualIsSound {
       "Frozen of such parts");
 };
 
+template <int Count, class Part>
+struct RepeatIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1 && NetworkPart<Part>,
+                "Repeat<Count, Part>: give a positive number, and a layer, or Sequential, Concat, "
+                "Residual, Repeat or Frozen of layers");
+};
+
 template <class Body>
 struct FrozenIsSound {
   static constexpr bool value = true;
@@ -102,6 +110,29 @@ template <class Body, class Shortcut>
   requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
 struct Residual<Body, Shortcut> : detail::Composite {};
 
+/// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
+/// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts
+/// them.
+///
+/// Cost: the compiler looks at Part once, whatever Count is, where it only needs its shapes.
+/// The primary template is the error path.
+template <int Count, class Part>
+struct Repeat : detail::Composite {
+  static_assert(detail::RepeatIsSound<Count, Part>::value);
+};
+
+template <int Count, class Part>
+  requires(Count >= 1 && NetworkPart<Part>)
+struct Repeat<Count, Part> : detail::Composite {};
+
+/// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
+/// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial
+/// value, one name, one entry in a checkpoint, and one gradient, the sum over all that hold it.
+template <class W>
+struct Shares {
+  using shares = W;
+};
+
 /// Body with parameters and statistics that training leaves as they are; a frozen batch norm
 /// normalises by its running statistics. No gradient of them is computed, stored or reduced.
 template <class Body>
@@ -127,8 +158,8 @@ struct NetworkHasParts {
   static constexpr bool value = true;
   static_assert(
       NetworkInput<Input> && NetworkPart<Body>,
-      "Network<Input, Body>: Input must be Image<C, H, W> or Vector<N>, and Body a layer, "
-      "or Sequential, Concat, Residual or Frozen of such parts");
+      "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N> or Tokens<T, V>, and Body a "
+      "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
 };
 
 }  // namespace detail

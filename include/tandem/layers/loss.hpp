@@ -37,6 +37,57 @@ inline constexpr bool targets_are_labels = std::integral<typename L::Target> &&
                                            (
                                                requires { L::labels; } || requires { M::k; });
 
+/// The shape of a sample's targets: as many as the loss says, a row of time each where it has
+/// `static constexpr bool timed = true`.
+template <Loss L>
+constexpr Shape targets_shape(Shape output) {
+  if constexpr (requires { requires L::timed; }) {
+    return output.timed ? tokens_shape(output[0]) : vector_shape(1);
+  } else {
+    return vector_shape(L::targets(output));
+  }
+}
+
+/// The targets of a global batch on the host, (samples, time): see PerToken.
+struct TargetRows {
+  std::int32_t const* target = nullptr;
+  int time = 0;
+};
+
+/// The loss of a network whose last layer gives a loss a row, as Vocabulary does: their sum,
+/// divided by the targets of the global batch that are not -1, however they lie on samples and
+/// devices.
+///
+/// Shapes: one std::int32_t target a row of time, -1 for none; the criterion's output (B, T, 3): a
+///         row's loss, what rounding took of it, and 1 where the largest output was the target's.
+struct PerToken {
+  using Target = std::int32_t;
+  static constexpr bool timed = true;
+  static constexpr std::string_view name = "PerToken";
+  static constexpr int targets(Shape out) { return out.timed ? out[0] : 1; }
+  /// What the loss of samples [first, first + size) is a mean of.
+  static double weight(TargetRows rows, int first, int size) {
+    std::int64_t count = 0;
+    for (std::int64_t i = std::int64_t{first} * rows.time, end = i + std::int64_t{size} * rows.time;
+         i < end; ++i) {
+      count += rows.target[i] >= 0 ? 1 : 0;
+    }
+    return static_cast<double>(count);
+  }
+};
+
+/// The same sum, divided by the samples of the global batch: a loss a sentence, as GNMT has it.
+struct PerSample : PerToken {
+  static constexpr std::string_view name = "PerSample";
+  static double weight(TargetRows /*rows*/, int /*first*/, int size) {
+    return static_cast<double>(size);
+  }
+};
+
+/// Whether the criterion at the end of a network makes this loss.
+template <class L>
+inline constexpr bool is_of_criterion = std::derived_from<L, PerToken>;
+
 /// -Σ_c q_c log softmax(y)_c, q = (1 - smoothing) [c = label] + smoothing / C, mean over the batch.
 ///
 /// Shapes: output (B, C); one std::int32_t label in [0, C) a sample.

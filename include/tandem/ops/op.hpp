@@ -79,6 +79,22 @@ struct Pass {
   StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
   bool training = true;
   bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
+  int time = 0;             ///< rows of each timed sample, at most the shape's extent 0
+  /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
+  /// finite numbers that no result may depend on.
+  std::int32_t const* lengths = nullptr;
+  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
+  std::int32_t const* targets = nullptr;
+  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
+
+  /// Rows of a value of @p shape, which an op sees that treats all alike.
+  [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {
+    return shape.rows(batch, time);
+  }
+  /// Elements of such a value.
+  [[nodiscard]] constexpr std::int64_t elements(Shape const& shape) const {
+    return batch * shape.elements(time);
+  }
 };
 
 namespace detail {

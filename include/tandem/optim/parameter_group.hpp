@@ -110,7 +110,7 @@ std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offse
                     .end = offset[p] + parameter.shape.elements(),
                     .origin = graph.parameter[p].origin,
                     .stage = node.stage,
-                    .counted = node.stage < parts,
+                    .counted = node.stage < parts && graph.parameter[p].shared < 0,
                     .role = parameter.role,
                     .rate = parameter.rate};
       std::string const name = parameter_name(graph, p);

@@ -12,6 +12,7 @@
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/strategy/cut/ties.hpp>
 #include <tandem/strategy/device_program.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/types/hybrid.hpp>
@@ -64,6 +65,19 @@ constexpr Asynchrony asynchrony_of() {
   }
 }
 
+template <bool Shared, bool IsAsynchronous, bool IsOrdered>
+struct TiesAreSound {
+  static constexpr bool value = true;
+  static_assert(!Shared || !IsAsynchronous,
+                "Shares<W> between stages of an asynchronous pipeline: its stages update at "
+                "different times, so that a shared weight would be another in each; give the layer "
+                "a weight of its own, or take a synchronous schedule");
+  static_assert(!Shared || IsOrdered,
+                "Shares<W> with Reproducible<>: more than two devices hold this weight, whose "
+                "gradients would be added in an order that their number changes; cut the network "
+                "so that at most two do");
+};
+
 template <bool Synchronizes, bool IsReproducible, int Replicas, int Copies>
 struct StatisticsAreSound {
   static constexpr bool value = true;
@@ -104,6 +118,10 @@ struct Program {
   static constexpr auto const& partition = Cut::partition;
   static constexpr auto const& map = Cut::map;
   static constexpr auto const& table = Cut::table;
+  /// Parameters that layers share, and the devices that hold them.
+  static constexpr auto ties = find_ties<count_ties(network)>(network, partition, map);
+  static_assert(detail::TiesAreSound < ties.crosses(), asynchrony.on(),
+                ties.widest() <= 2 || !batching.reproducible > ::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(

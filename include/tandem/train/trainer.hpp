@@ -47,10 +47,11 @@ namespace tandem {
 /// movable; used by one thread at a time. Another strategy, same microbatches: same numbers.
 /// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
 /// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
-template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntropy<>,
+template <class Net, Strategy S, class Backend, Loss LossType = DefaultLoss<Net>,
           Metric MetricType = DefaultMetric<LossType>,
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
+  static_assert(detail::LossFits<Net, LossType>::value);
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
   using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Backend>;
   static_assert(detail::BackendFits<Asked>::value);
@@ -61,6 +62,8 @@ class Trainer {
   using T = typename Used::Master;
   using Target = typename LossType::Target;
   using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
+  /// Of the network's input: T, or std::int32_t for Tokens.
+  using In = InputOf<ProgramType, Used>;
   static_assert(detail::NamedTransportFits<Transport, Asked, ProgramType>::value);
   using Workers = detail::UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
   using RankType = typename Workers::RankType;
@@ -79,7 +82,7 @@ class Trainer {
     position_.seed = static_cast<std::int64_t>(options_.seed);
     for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
-        initialize<T>(graph.parameter[own.index].parameter, own.index, options_.seed, own.value);
+        initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
       }
     }
     replicas().upload();
@@ -104,7 +107,7 @@ class Trainer {
       position_.epoch = epoch.index;
       position_.position = 0;
     }
-    Loader<D, T> loader{data, training_order(options_, epoch.index, position_.position)};
+    Loader<D, In> loader{data, training_order(options_, epoch.index, position_.position)};
     EpochResult result;
     ProgressLine line{leads() ? progress : Progress::none(), epoch,
                       data.size() - position_.position};
@@ -114,11 +117,11 @@ class Trainer {
       line.step(mean(result));
     };
     Drain const drain{*this};
-    for (Batch<T, Target> batch; loader.next(batch);) {
+    for (Batch<In, Target> batch; loader.next(batch);) {
       if (queue_.full()) {
         collect();
       }
-      queue_step(batch.x, batch.y, batch.size);
+      queue_step(step_batch(batch));
       position_.position = batch.first + batch.size;
     }
     while (!queue_.empty()) {
@@ -139,43 +142,53 @@ class Trainer {
     StandIn<Workers, has_two> const stand_in{workers_, which};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
-    for_batches(data, [&](Batch<T, Target> const& batch) {
-      check_labels<LossType, MetricType>(targets_of(batch.y, batch.size), output.elements());
-      add(sum, forward({.x = batch.x, .targets = batch.y, .size = batch.size}));
+    for_batches(data, [&](Batch<In, Target> const& batch) {
+      StepBatchType const own = step_batch(batch);
+      check(own);
+      add(sum, forward(own));
     });
     return mean(sum);
   }
 
-  /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output).
+  /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
+  /// behind the end of a sequence.
   template <Dataset D>
   std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
+    static_assert(!is_of_criterion<LossType> || !Dataset<D>,
+                  "predict(data): this network's output are losses, made with the targets; take "
+                  "evaluate(data), or generate(trainer, prompt) for text");
     StandIn<Workers, has_two> const stand_in{workers_, which};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
     auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
-    for_batches(data, [&](Batch<T, Target> const& batch) {
-      forward({.x = batch.x, .outputs = memory.data(), .size = batch.size});
-      std::copy_n(memory.begin(), batch.size * each, outputs.begin() + batch.first * each);
+    for_batches(data, [&](Batch<In, Target> const& batch) {
+      StepBatchType own = step_batch(batch);
+      check_input(own);
+      own.targets = nullptr;
+      own.outputs = memory.data();
+      forward(own);
+      std::int64_t const made = output.elements(batch.time);
+      for (std::int64_t s = 0; s < batch.size; ++s) {
+        std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
+      }
     });
     return outputs;
   }
 
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
-  /// any B up to TrainerOptions::batch.
-  StepResult step(std::span<T const> x, std::span<Target const> targets) {
-    int const samples =
-        check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
-    queue_step(x.data(), targets.data(), samples);
+  /// any B up to TrainerOptions::batch. Of sequences x may have fewer rows than the network takes.
+  StepResult step(std::span<In const> x, std::span<Target const> targets,
+                  Sequences const& sequences = {}) {
+    queue_step(checked_batch(x, targets, sequences));
     return collect_step();
   }
 
   /// One step like step(), and when each action and collective of every rank of this process began
   /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
-  Trace trace_step(std::span<T const> x, std::span<Target const> targets) {
+  Trace trace_step(std::span<In const> x, std::span<Target const> targets,
+                   Sequences const& sequences = {}) {
     check_traceable(ProgramType::asynchrony);
-    int const samples =
-        check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
-    queue_step(x.data(), targets.data(), samples, true);
+    queue_step(checked_batch(x, targets, sequences), true);
     collect_step();
     return workers_.traced();
   }
@@ -247,10 +260,51 @@ class Trainer {
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
+  using StepBatchType = StepBatch<T, Target, In>;
+
+  static StepBatchType step_batch(Batch<In, Target> const& batch) {
+    return {.x = batch.x,
+            .targets = batch.y,
+            .size = batch.size,
+            .time = batch.time,
+            .lengths = batch.lengths};
+  }
+  StepBatchType checked_batch(std::span<In const> x, std::span<Target const> targets,
+                              Sequences const& sequences) const {
+    int const samples = check_batch<ProgramType, LossType>(x, targets, sequences, options_.batch,
+                                                           workers_.batching());
+    return {.x = x.data(),
+            .targets = targets.data(),
+            .size = samples,
+            .time = sequences.time,
+            .lengths = sequences.lengths.empty() ? nullptr : sequences.lengths.data()};
+  }
+
+  // All numbers of a batch that has samples of @p shape.
+  template <class E>
+  static std::span<E const> all(StepBatchType const& batch, E const* data, Shape const& shape) {
+    int const time = batch.time > 0 || !shape.timed ? batch.time : shape[0];
+    return {data, static_cast<std::size_t>(batch.size * shape.elements(time))};
+  }
+  // Every index that the network will look up, on the thread that gave it.
+  static void check_input(StepBatchType const& batch) {
+    if constexpr (graph.node[0].limit > 0) {
+      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token");
+    }
+  }
+  static void check(StepBatchType const& batch) {
+    check_input(batch);
+    auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
+    if constexpr (is_of_criterion<LossType>) {
+      check_indices(targets, -1, graph.output().limit, batch.time, "target");
+    }
+    check_labels<LossType, MetricType>(targets, output.elements());
+  }
+
   /// Queues one step; its result comes from collect_step(), in order.
-  void queue_step(T const* x, Target const* targets, int size, bool traced = false) {
-    check_labels<LossType, MetricType>(targets_of(targets, size), output.elements());
-    queue_.push(workers_, options_, position_, {.x = x, .targets = targets, .size = size}, traced);
+  void queue_step(StepBatchType const& batch, bool traced = false) {
+    check(batch);
+    queue_.push(workers_, options_, position_, batch, traced);
   }
   StepResult collect_step() { return queue_.pop(workers_, position_); }
 
@@ -260,7 +314,7 @@ class Trainer {
     ~Drain() { trainer.queue_.drain(trainer.workers_, trainer.position_); }
   };
 
-  StepResult forward(StepBatch<T, Target> const& batch) {
+  StepResult forward(StepBatchType const& batch) {
     StepState const state{.seed = options_.seed, .step = position_.step};
     return workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
                         WorkKind::computes);
@@ -270,14 +324,10 @@ class Trainer {
   void for_batches(D const& data, F const& f) {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<LossType>(data, input, output);
-    Loader<D, T> loader{data, evaluation_order(options_)};
-    for (Batch<T, Target> batch; loader.next(batch);) {
+    Loader<D, In> loader{data, evaluation_order(options_)};
+    for (Batch<In, Target> batch; loader.next(batch);) {
       f(batch);
     }
-  }
-
-  static std::span<Target const> targets_of(Target const* targets, int samples) {
-    return {targets, static_cast<std::size_t>(samples * LossType::targets(output))};
   }
 
   [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }

@@ -16,7 +16,7 @@
 namespace finish_step_test {
 
 struct Result {
-  double loss, metric, gradient_norm;
+  double loss, metric, gradient_norm, weight;
   int non_finite, samples;
 };
 

@@ -4,8 +4,7 @@
 /// @file
 /// NoLinks: RankLinks where a replica is one device, which sends nothing to another one.
 
-#include <cstdint>
-
+#include <tandem/engine/step/microbatches.hpp>
 #include <tandem/schedule/table/action.hpp>
 
 namespace tandem {
@@ -18,7 +17,7 @@ struct NoLinks {
 
   template <class Device, class Memory, class Table>
   void run(Device& /*device*/, Memory const& /*memory*/, Table const& /*table*/, Action /*action*/,
-           std::int64_t /*batch*/, bool /*training*/) {}
+           Microbatch const& /*own*/, bool /*training*/) {}
   template <class Device>
   void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/) {}
   template <class Device>

@@ -13,6 +13,7 @@
 #include <tandem/core/mesh.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
+#include <tandem/strategy/cut/ties.hpp>
 
 namespace tandem {
 
@@ -56,7 +57,31 @@ class RankGroups {
                           .name = "models " + std::to_string(pair)});
       }
     }
+    for (int line = 0; line < lines(); ++line) {
+      MeshGroup const devices = Program::mesh.group(line, Axis::model);
+      for (int copy = 0; copy < map().copies; ++copy) {
+        for (int tie = 0; tie < Program::ties.count; ++tie) {
+          TieDevices const& of = Program::ties.of[copy][tie];
+          RankSet set{.ranks = {}, .name = "shared parameter " + std::to_string(tie)};
+          for (int d = 0; of.crosses() && d < of.count; ++d) {
+            set.ranks.push_back(devices[of.device[d]]);
+          }
+          if (of.crosses()) {
+            groups.push_back(set);
+          }
+        }
+      }
+    }
     return groups;
+  }
+
+  /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
+  /// for none.
+  static int of_tie(int rank, int copy, int tie) {
+    return !Program::ties.of[copy][tie].crosses()
+               ? all
+               : reduced() + 2 * lines() * map().links + lines() * pairs() +
+                     line_of(rank) * Program::ties.groups() + Program::ties.group(copy, tie);
   }
 
   /// Of the ranks over which the gradients of this stage are summed.

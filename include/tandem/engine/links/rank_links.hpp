@@ -14,6 +14,7 @@
 
 #include <tandem/engine/links/link.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
+#include <tandem/engine/step/microbatches.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/operand_table.hpp>
@@ -92,23 +93,23 @@ class RankLinks {
     return sum;
   }
 
-  /// A message of a microbatch of @p batch samples.
+  /// A message of microbatch @p own.
   template <class Memory>
   void run(Device& device, Memory const& memory, Table const& table, Action action,
-           std::int64_t batch, bool training) {
+           Microbatch const& own, bool training) {
     switch (action.kind) {
       case ActionKind::send_forward:
-        send_forward(device, table, action.stage, action.index, batch);
+        send_forward(device, table, action.stage, action.index, own);
         break;
       case ActionKind::receive_forward:
         await(device, action.kind, action.stage, training);
-        receive_forward(device, table, action.stage, action.index, batch);
+        receive_forward(device, table, action.stage, action.index, own);
         break;
       case ActionKind::send_backward:
-        send_backward(device, memory, action.stage, action.index, batch);
+        send_backward(device, memory, action.stage, action.index, own);
         break;
       default:
-        receive_backward(device, table, action.stage, action.index, batch);
+        receive_backward(device, table, action.stage, action.index, own);
     }
   }
 
@@ -149,40 +150,40 @@ class RankLinks {
     End* end;
   };
 
-  // What stage @p id has made of a microbatch of @p batch samples leaves.
-  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+  // What stage @p id has made of microbatch @p own leaves.
+  void send_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : sends_) {
       if (t.stage == id) {
         // As the edge has it: a view of the network's input has no memory of its own.
         end(t.link, true)
-            ->send(device, table.operands[t.node].x[0], batch * elements(t), label(id, 0, m));
+            ->send(device, table.operands[t.node].x[0], elements(t, own), label(id, 0, m));
       }
     }
   }
-  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+  void receive_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : receives_) {
       if (t.stage == id) {
         end(t.link, true)
-            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
+            ->receive(device, table.operands[t.node].y, elements(t, own), label(id, 1, m));
       }
     }
   }
   // The gradients of what stage @p id received.
   template <class Memory>
-  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
+  void send_backward(Device& device, Memory const& memory, int id, int m, Microbatch const& own) {
     for (Transfer const& t : receives_) {
       for (int r = 0; t.stage == id && r < messages(t); ++r) {
         end(t.link, false)
-            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
+            ->send(device, memory.outgoing(t.node, r), elements(t, own), label(id, 2, m));
       }
     }
   }
-  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+  void receive_backward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : gradients_) {
       Node const& node = task_.graph.node[t.node];
       for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
         end(t.link, false)
-            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
+            ->receive(device, table.operands[t.node].dx[e], elements(t, own), label(id, 3, m));
       }
     }
   }
@@ -227,16 +228,17 @@ class RankLinks {
   std::unique_ptr<End>& end(int link, bool forward) {
     return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
   }
-  [[nodiscard]] std::int64_t elements(Transfer const& t) const {
-    return task_.graph.node[t.node].out.elements();
+  [[nodiscard]] std::int64_t elements(Transfer const& t, Microbatch const& own) const {
+    return own.size * task_.graph.node[t.node].out.elements(own.time);
   }
   // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
   [[nodiscard]] std::int64_t largest_of(std::vector<Transfer> const& list, int link,
                                         bool gradients) const {
     std::int64_t most = 0;
     for (Transfer const& t : list) {
-      if (t.link == link && (!gradients || task_.graph.node[t.node].needs_gradient)) {
-        most = std::max(most, elements(t));
+      if (Node const& node = task_.graph.node[t.node];
+          t.link == link && (!gradients || node.needs_gradient)) {
+        most = std::max(most, node.out.elements());
       }
     }
     return largest_ * most * static_cast<std::int64_t>(sizeof(T));

@@ -22,6 +22,7 @@ struct NamedParameter {
   Shape shape{};
   Role role = Role::weight;
   bool frozen = false;
+  int owner = 0;  ///< index of the one whose values it has: its own unless it is shared
   std::span<T> value{};
   std::span<T> gradient{};             ///< empty where frozen
   std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
@@ -43,6 +44,7 @@ auto named_parameters(Mirror& mirror, int states) {
         .shape = own.parameter.shape,
         .role = own.parameter.role,
         .frozen = own.frozen,
+        .owner = own.owner(),
         .value = {mirror.parameters() + at, count}};
     if (!own.frozen) {
       named.gradient = {mirror.gradients() + at, count};

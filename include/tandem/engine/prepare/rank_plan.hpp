@@ -43,6 +43,7 @@ struct RankPlanTask {
   Averaging averaging{};
   std::span<LocalStage const> stages{};
   std::span<int const> bucket_stage{};  ///< of each bucket of gradients
+  bool ties = false;                    ///< devices share a parameter
   /// row_order() where the model has two copies; a program without them does not compile it.
   RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 };
@@ -73,6 +74,7 @@ RankPlanTask rank_plan_task() {
           .stages = Program::stages.stage,
           .bucket_stage = {Program::layout.bucket_stage,
                            static_cast<std::size_t>(Program::layout.buckets)},
+          .ties = Whole::ties.crosses(),
           .order = detail::order_of<Whole>()};
 }
 
@@ -94,7 +96,10 @@ template <class = void>
 StepRules step_rules(RankPlanTask const& task, std::vector<std::span<int const>>& buckets) {
   buckets.assign(static_cast<std::size_t>(task.map.devices), {});
   buckets[static_cast<std::size_t>(task.device)] = task.bucket_stage;
-  return {.replicas = task.replicas, .averaging = task.averaging, .buckets = buckets.data()};
+  return {.replicas = task.replicas,
+          .averaging = task.averaging,
+          .buckets = buckets.data(),
+          .ties = task.ties};
 }
 
 /// The plan of a device: its whole row, as complete() writes it, and that of an evaluation.

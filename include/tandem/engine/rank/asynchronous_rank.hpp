@@ -35,10 +35,10 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class AsynchronousRank final
-    : public RankBody<StreamedRank<typename Backend::Master, typename LossType::Target>,
+    : public RankBody<StreamedRank<StepBatchOf<Program, Backend, LossType>>,
                       RankParts<Program, Backend, LossType, MetricType, Communicator>> {
   using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<StreamedRank<typename Backend::Master, typename LossType::Target>, Parts>;
+  using Base = RankBody<StreamedRank<StepBatchOf<Program, Backend, LossType>>, Parts>;
   using Table = typename Parts::Table;
   using Passes = MicrobatchPasses<Parts, 0>;
 
@@ -46,7 +46,7 @@ class AsynchronousRank final
   using typename Base::Batch;
   using typename Base::Slot;
   using typename Base::Whole;
-  using Stream = StepStream<typename Base::P, typename LossType::Target>;
+  using Stream = StepStream<Batch>;
   static constexpr auto const& places = Program::places;
   static constexpr auto const& rule = Program::places.rule;
   static constexpr LocalStage stage = Program::stages.stage[0];
@@ -96,7 +96,7 @@ class AsynchronousRank final
     }
     parts_.links.await_all(parts_.device);
     StepResult result;
-    parts_.sums.finish(parts_.device, batch.size, &result);
+    parts_.sums.finish(parts_.device, slot.feed.state(), batch.size, &result);
     return result;
   }
 
@@ -176,7 +176,7 @@ class AsynchronousRank final
     int const m = in_step(g);
     Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
     if (stage.has_result && m + 1 == rule.microbatches) {
-      parts_.sums.finish(parts_.device, slot.key.samples, slot.feed.result());
+      parts_.sums.finish(parts_.device, slot.feed.state(), slot.key.samples, slot.feed.result());
       stream.finish(*slot.feed.result());
     }
   }
@@ -192,7 +192,7 @@ class AsynchronousRank final
     message(action, slot, in_step(g), parts_.memory.table(table_of(g)));
   }
   void message(Action action, Slot& slot, int m, Table const& table) {
-    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m].size,
+    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m],
                      slot.key.training);
   }
 
@@ -207,6 +207,8 @@ class AsynchronousRank final
 
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
+      parts_.ties.begin_step();
+      parts_.ties.add(parts_.device, parts_.memory);
       int const to = places.of_version(updates_ + 1);
       update_.run(parts_.device, parts_.memory, *slot_of(step).feed.state(),
                   places.of_version(updates_), to);

@@ -30,7 +30,7 @@ struct MicrobatchPasses {
   /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
   static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
     Microbatch const& own = slot.microbatches[m];
-    auto const pass = slot.pass(parts, own);
+    auto const pass = pass_of(parts, slot, own);
     parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training);
     if constexpr (stage.has_input) {
       parts.memory.set_input(t, slot.feed.input(own));
@@ -64,7 +64,7 @@ struct MicrobatchPasses {
       }
       return;
     }
-    auto const pass = slot.pass(parts, own);
+    auto const pass = pass_of(parts, slot, own);
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
       parts.links.await(parts.device, ActionKind::backward, stage.id, true);
       if constexpr (stage.has_result && stage.needs_gradient) {
@@ -81,6 +81,14 @@ struct MicrobatchPasses {
   static void pack(Parts& parts, Table const& table) { Nodes::pack(parts, table); }
 
  private:
+  static auto pass_of(Parts& parts, Slot const& slot, Microbatch const& own) {
+    if constexpr (stage.has_result) {
+      return slot.criterion_pass(parts, own);
+    } else {
+      return slot.pass(parts, own);
+    }
+  }
+
   // A shard without samples contributes zeros, and still takes part in every collective.
   static void finish_empty(Parts& parts, Microbatch const& own) {
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {

@@ -34,10 +34,10 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class Rank final
-    : public RankBody<SteppedRank<typename Backend::Master, typename LossType::Target>,
+    : public RankBody<SteppedRank<StepBatchOf<Program, Backend, LossType>>,
                       RankParts<Program, Backend, LossType, MetricType, Communicator>> {
   using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<SteppedRank<typename Backend::Master, typename LossType::Target>, Parts>;
+  using Base = RankBody<SteppedRank<StepBatchOf<Program, Backend, LossType>>, Parts>;
 
  public:
   using typename Base::Batch;
@@ -97,7 +97,7 @@ class Rank final
       slot_.load(parts_);
       run(parts_.plan.forward.data());
       parts_.links.await_all(parts_.device);
-      parts_.sums.finish(parts_.device, slot_.key.samples, slot_.feed.result());
+      parts_.sums.finish(parts_.device, slot_.feed.state(), slot_.key.samples, slot_.feed.result());
     });
     slot_.feed.end(parts_.device);
     return collect();
@@ -107,7 +107,7 @@ class Rank final
     parts_.sums.vote(parts_.device, yes);
     parts_.gradients.reduce_sums(parts_.device, parts_.sums.all(), {"votes"});
     parts_.gradients.await_sums(parts_.device);
-    parts_.sums.finish(parts_.device, 1, slot_.feed.result());
+    parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
   }
   [[nodiscard]] MemoryReport memory_report() const override {
@@ -140,6 +140,7 @@ class Rank final
 
   void training_step() {
     slot_.load(parts_);
+    parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
     run(parts_.plan.training.data());
     updates_.end(parts_);
@@ -216,12 +217,14 @@ class Rank final
         parts_.gradients.await_sums(parts_.device);
         break;
       case ActionKind::reduce_norm:
+        parts_.ties.add(parts_.device, parts_.memory);
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
           parts_.gradients.await_sums(parts_.device);
         }
         break;
       case ActionKind::update:
+        parts_.ties.add(parts_.device, parts_.memory);
         updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:
@@ -230,9 +233,9 @@ class Rank final
       case ActionKind::end:
         return false;
       default:
-        if (std::int64_t const size = slot_.microbatches[action.index].size; size > 0) {
+        if (Microbatch const& own = slot_.microbatches[action.index]; own.size > 0) {
           parts_.links.run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
-                           size, slot_.key.training);
+                           own, slot_.key.training);
         }
     }
     return true;

@@ -25,7 +25,7 @@ template <class Interface, class Parts>
 class RankBody : public Interface {
  public:
   using Whole = typename Parts::Whole;
-  using P = typename Parts::Backend::Master;
+  using typename Interface::P;
   using Slot = StepSlot<Parts>;
   using FeedType = typename Slot::FeedType;
   using typename Interface::Batch;

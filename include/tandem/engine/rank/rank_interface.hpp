@@ -18,14 +18,15 @@
 
 namespace tandem {
 
-template <class P, class Target>
+template <class Batch>
 class StepStream;  // engine/step/stream.hpp
 
 /// @tparam P  of parameters and of the data that the caller passes
-template <class P, class Target>
+template <class BatchType>
 class RankInterface {
  public:
-  using Batch = StepBatch<P, Target>;
+  using Batch = BatchType;
+  using P = typename Batch::Scalar;
 
   RankInterface() = default;
   RankInterface(RankInterface const&) = delete;
@@ -63,10 +64,10 @@ class RankInterface {
 };
 
 /// A rank that does step after step in lockstep with the others.
-template <class P, class Target>
-class SteppedRank : public RankInterface<P, Target> {
+template <class BatchType>
+class SteppedRank : public RankInterface<BatchType> {
  public:
-  using typename RankInterface<P, Target>::Batch;
+  using typename RankInterface<BatchType>::Batch;
 
   /// One training step on @p batch, without its result: at most steps_in_flight may wait.
   virtual void queue_training(StepState const& state, Batch const& batch) = 0;
@@ -81,11 +82,11 @@ class SteppedRank : public RankInterface<P, Target> {
 };
 
 /// A rank of an asynchronous pipeline, which may be several steps ahead of others.
-template <class P, class Target>
-class StreamedRank : public RankInterface<P, Target> {
+template <class BatchType>
+class StreamedRank : public RankInterface<BatchType> {
  public:
   /// Trains on the steps of @p stream until there are no more, and has the weights then.
-  virtual void run_stream(StepStream<P, Target>& stream) = 0;
+  virtual void run_stream(StepStream<BatchType>& stream) = 0;
 };
 
 }  // namespace tandem

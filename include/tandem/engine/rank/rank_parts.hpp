@@ -14,6 +14,7 @@
 #include <tandem/engine/links/no_links.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/links/rank_links.hpp>
+#include <tandem/engine/links/tied_sums.hpp>
 #include <tandem/engine/memory/rank_memory.hpp>
 #include <tandem/engine/prepare/memory_report.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
@@ -48,6 +49,8 @@ struct RankParts {
   using Memory = RankMemory<Program, Backend>;
   using Table = typename Memory::Table;
   using Groups = RankGroups<Whole>;
+  using Ties = std::conditional_t<(Whole::ties.count > 0), TiedSums<Program, Backend, Communicator>,
+                                  NoTiedSums>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
 
   /// @param rank_plan  what it does in a step
@@ -67,6 +70,7 @@ struct RankParts {
               Groups::connect_links(options.rank, connect),
               tracer,
               options.largest_microbatch},
+        ties{device, options.rank, connect, tracer},
         sums{device, plan.batching.all_microbatches()} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
@@ -77,10 +81,8 @@ struct RankParts {
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
-    std::int64_t const samples =
-        std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
-    return {.samples = Program::has_input || Program::has_result ? samples : 0,
-            .targets_per_sample = LossType::targets(Whole::network.output().out)};
+    return {.samples = std::int64_t{options.largest_microbatch} * plan.batching.microbatches,
+            .targets = targets_shape<LossType>(Whole::network.output().out)};
   }
   [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
     return {plan.batching, Whole::mesh.coordinate(options.rank, Axis::data), Whole::map.copies};
@@ -143,6 +145,7 @@ struct RankParts {
   Tracer<Device> tracer;
   GradientReduction<Program, Backend, Communicator> gradients;
   Links links;
+  Ties ties;
   StepSums<Backend> sums;
 
  private:

@@ -231,7 +231,7 @@ struct Stage {
   static void add_forks(Host& host, PassType const& pass, Table const& table) {
     constexpr Node const& node = graph.node[I];
     auto const* const forks = table.forks + table.first_fork[I];
-    std::int64_t const elements = pass.batch * node.out.elements();
+    std::int64_t const elements = pass.elements(node.out);
     if constexpr (node.kind == NodeKind::receive) {
       host.gather_outgoing(I, forks, uses.of[I], elements);
     } else if constexpr (uses.of[I] > 1) {

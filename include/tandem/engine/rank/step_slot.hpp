@@ -20,8 +20,9 @@ template <class Parts>
 struct StepSlot {
   using Backend = typename Parts::Backend;
   using Whole = typename Parts::Whole;
-  using Target = typename Parts::Loss::Target;
-  using Batch = StepBatch<typename Backend::Master, Target>;
+  using Loss = typename Parts::Loss;
+  using Target = typename Loss::Target;
+  using Batch = StepBatchOf<typename Parts::Program, Backend, Loss>;
   using FeedType = Feed<typename Parts::Program, Backend, Target>;
 
   StepSlot(Parts& parts, RankOptions const& options)
@@ -30,15 +31,18 @@ struct StepSlot {
   /// Begins a step on the rank's samples of @p batch.
   void begin(Parts& parts, StepState const& state, Batch const& batch, bool training,
              auto const& wait) {
+    int const time = batch.time > 0 ? batch.time : longest;
     key = {.samples = batch.size,
+           .time = time,
+           .lengths = batch.lengths != nullptr,
            .training = training,
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
            .exchanges = training && Whole::averaging.takes_place(state.step),
            .clips = state.clip_norm > 0.0};
     touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
-    microbatches.split(batch.size);
-    feed.begin(parts.device, state, batch, microbatches, wait);
+    microbatches.split(batch.size, time);
+    feed.begin(parts.device, weighed(state, batch), batch, microbatches, wait);
   }
   /// What is queued first.
   void load(Parts& parts) { feed.load(parts.device, microbatches); }
@@ -55,13 +59,50 @@ struct StepSlot {
             .share = static_cast<double>(own.size) / samples_of(own),
             .state = feed.state(),
             .training = key.training,
-            .accumulate = own.adds};
+            .accumulate = own.adds,
+            .time = own.time,
+            .lengths = feed.lengths(own)};
+  }
+  /// The same where the network's result is made, for a criterion.
+  [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
+    auto all = pass(parts, own);
+    if constexpr (reads_targets) {
+      all.targets = key.targets ? feed.targets(own) : nullptr;
+      all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
+    }
+    return all;
   }
 
   FeedType feed;
   RankMicrobatches microbatches;
   StepKey key{};
   bool touched = false;  ///< it may have changed parameters or optimizer states
+
+ private:
+  static constexpr auto const& network = Whole::network;
+  static constexpr bool reads_targets = network.output().criterion;
+  static constexpr int longest = network.node[0].out.timed ? network.node[0].out[0] : 0;
+
+  // The state with what the loss is a mean of, in the global batch and in that of each model's
+  // copy.
+  [[nodiscard]] StepState weighed(StepState state, Batch const& batch) const {
+    if constexpr (reads_targets) {
+      if (batch.targets != nullptr) {
+        double counts[2] = {};
+        microbatches.each_of_all([&](int copy, int first, int size) {
+          counts[copy] += Loss::weight({batch.targets, key.time}, first, size);
+        });
+        double const all = counts[0] + counts[1];
+        bool const apart = Whole::averaging.keeps_two();
+        for (int copy = 0; copy < 2; ++copy) {
+          double const count = apart ? counts[copy] : all;
+          state.row_scale[copy] = count > 0.0 ? 1.0 / count : 0.0;
+        }
+        state.targets = all;
+      }
+    }
+    return state;
+  }
 };
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/core/shape.hpp>
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/graph/rewrite.hpp>
@@ -18,8 +19,8 @@ namespace tandem {
 
 /// What a Feed must have room for.
 struct FeedSizes {
-  std::int64_t samples = 0;  ///< of the largest shard
-  std::int64_t targets_per_sample = 1;
+  std::int64_t samples = 0;         ///< of the largest shard
+  Shape targets = vector_shape(1);  ///< of a sample
 };
 
 /// Whether arrays of @p shape are of another type, or in another order, than users have them.
@@ -37,20 +38,23 @@ class Feed {
  public:
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
-  using Batch = StepBatch<P, Target>;
+  using In = InputOf<typename Program::Program, Backend>;
+  using Batch = StepBatch<P, Target, In>;
   using Device = typename Backend::Device;
   static constexpr Shape in = Program::Program::network.node[0].out;
   static constexpr Shape out = Program::Program::network.output().out;
   static constexpr std::int64_t inputs = in.elements();
-  static constexpr std::int64_t outputs = out.elements();
+  /// Whether the input are indices, which no backend stores otherwise.
+  static constexpr bool takes_indices = Program::Program::network.node[0].limit > 0;
   /// Whether the caller's elements are of another type, or in another order, than the backend's.
-  static constexpr bool converts_input = Program::has_input && converts<Backend>(in);
+  static constexpr bool converts_input =
+      Program::has_input && !takes_indices && converts<Backend>(in);
   static constexpr bool converts_output = converts<Backend>(out);
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
 
   Feed(Device& device, FeedSizes const& sizes)
-      : targets_{sizes.targets_per_sample},
+      : targets_{sizes.targets},
         samples_{device, converts_input
                              ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
                              : 0} {}
@@ -62,6 +66,7 @@ class Feed {
     state_ = state;
     batch_ = batch;
     first_ = own.begin();
+    time_ = own[0].time;
     result_ = {};
   }
 
@@ -75,28 +80,35 @@ class Feed {
   /// What is queued first in every step.
   void load(Device& device, RankMicrobatches const& own) {
     if constexpr (converts_input) {
-      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), in,
-                            batch_.x + first_ * inputs, samples_.template as<T>());
+      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in),
+                            batch_.x + first_ * in.elements(time_), samples_.template as<T>());
     }
   }
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
-    if constexpr (converts_input) {
-      return samples_.template as<T>() + (m.first - first_) * inputs;
+    if constexpr (takes_indices) {
+      return reinterpret_cast<T const*>(batch_.x + m.first * in.elements(time_));
+    } else if constexpr (converts_input) {
+      return samples_.template as<T>() + (m.first - first_) * in.elements(time_);
     } else {
-      return batch_.x + m.first * inputs;
+      return batch_.x + m.first * in.elements(time_);
     }
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return batch_.targets + m.first * targets_;
+    return batch_.targets + m.first * targets_.elements(time_);
+  }
+  /// How many rows of each of its samples count; null: all.
+  [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
+    return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
   }
 
   /// Gives the caller a microbatch's outputs.
   void store(Device& device, T const* y, Microbatch const& m) {
+    std::int64_t const outputs = out.elements(time_);
     P* const to = batch_.outputs + m.first * outputs;
     if constexpr (converts_output) {
-      Border<Backend>::store(device, m.size, out, y, to);
+      Border<Backend>::store(device, m.size, shape_of(out), y, to);
     } else {
       Verbs<Backend>::copy(device, y, to, m.size * outputs);
     }
@@ -118,9 +130,18 @@ class Feed {
   [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
 
  private:
-  std::int64_t targets_;
+  // As this step has it.
+  [[nodiscard]] Shape shape_of(Shape shape) const {
+    if (shape.timed) {
+      shape.extent[0] = time_;
+    }
+    return shape;
+  }
+
+  Shape targets_;
   typename Backend::Buffer samples_;
   std::int64_t first_ = 0;  // of the rank's samples in the global batch
+  int time_ = 0;            // rows of the step's samples
   StepState state_{};
   Batch batch_{};
   StepResult result_{};

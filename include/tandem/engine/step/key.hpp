@@ -8,7 +8,9 @@ namespace tandem {
 
 /// Steps with the same key queue the same work.
 struct StepKey {
-  int samples = 0;  ///< of the global batch
+  int samples = 0;       ///< of the global batch
+  int time = 0;          ///< rows of each sample, where these are sequences
+  bool lengths = false;  ///< some rows of some samples do not count
   bool training = false;
   bool targets = false;
   bool outputs = false;

@@ -16,6 +16,7 @@ namespace tandem {
 struct Microbatch {
   int size = 0;       ///< samples
   int first = 0;      ///< position of its first sample in the global batch
+  int time = 0;       ///< rows of each sample, where these are sequences
   int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
 };
@@ -30,12 +31,13 @@ class RankMicrobatches {
         leaf_{batching.leaf(copies)},
         own_(static_cast<std::size_t>(batching.microbatches)) {}
 
-  /// Splits a global batch of @p total samples. No allocation.
-  void split(int total) {
-    if (total == total_) {
+  /// Splits a global batch of @p total samples of @p time rows. No allocation.
+  void split(int total, int time = 0) {
+    if (total == total_ && time == time_) {
       return;
     }
     total_ = total;
+    time_ = time;
     int before = 0;
     for (int i = 0; i < global(0); ++i) {
       before += microbatch_size(total, i, batching_);
@@ -47,6 +49,7 @@ class RankMicrobatches {
       int const leaf = m % (batching_.microbatches / copies_) / leaf_;
       own_[static_cast<std::size_t>(m)] = {.size = size,
                                            .first = before,
+                                           .time = time,
                                            .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
                                            .adds = adds};
       adds = adds || size > 0;
@@ -60,10 +63,23 @@ class RankMicrobatches {
     }
   }
 
+  /// Visits all microbatches of the global batch: f(copy of the model, first sample, samples).
+  template <class F>
+  void each_of_all(F const& f) const {
+    int first = 0;
+    for (int i = 0; i < batching_.all_microbatches(); ++i) {
+      int const size = microbatch_size(total_, i, batching_);
+      f(batching_.copy_of(i, copies_), first, size);
+      first += size;
+    }
+  }
+
   [[nodiscard]] int total() const { return total_; }
   /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
-  [[nodiscard]] int total_of_copy(Microbatch const& own) const {
-    return of_copy_[(&own - own_.data()) / (batching_.microbatches / copies_)];
+  [[nodiscard]] int total_of_copy(Microbatch const& own) const { return of_copy_[copy_of(own)]; }
+  /// Of the model, the one that takes microbatch @p own of this rank.
+  [[nodiscard]] int copy_of(Microbatch const& own) const {
+    return static_cast<int>(&own - own_.data()) / (batching_.microbatches / copies_);
   }
   /// The rank's microbatch @p m.
   [[nodiscard]] Microbatch const& operator[](int m) const {
@@ -96,6 +112,7 @@ class RankMicrobatches {
   int copies_;
   int leaf_;  // in microbatches
   int total_ = -1;
+  int time_ = -1;
   int of_copy_[2] = {};  // of the model, samples
   std::vector<Microbatch> own_;
 };

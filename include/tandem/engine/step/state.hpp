@@ -5,19 +5,36 @@
 /// StepBatch: the data of one step; StepResult: what it gives back.
 
 #include <cstdint>
+#include <type_traits>
 
 #include <tandem/ops/step_state.hpp>
 
 namespace tandem {
 
 /// One global batch, the same on every rank: each takes its own microbatches of it.
-template <class T, class Target>
+/// @tparam In  of the network's input: T, or std::int32_t of indices
+template <class T, class Target, class In = T>
 struct StepBatch {
-  T const* x = nullptr;             ///< (size, input)
+  using Scalar = T;
+  using TargetType = Target;
+  using Input = In;
+  In const* x = nullptr;            ///< (size, input)
   Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
   T* outputs = nullptr;             ///< (size, output), written if not null
   int size = 0;
+  int time = 0;  ///< rows of each timed sample, and of its targets and outputs; 0: the most
+  std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
 };
+
+/// What the input of @p Program has: indices, or numbers, as the backend's parameters are.
+template <class Program, class Backend>
+using InputOf = std::conditional_t<(Program::network.node[0].limit > 0), std::int32_t,
+                                   typename Backend::Master>;
+
+/// The batches of a program's steps. @tparam Device  DeviceProgram
+template <class Device, class Backend, class LossType>
+using StepBatchOf = StepBatch<typename Backend::Master, typename LossType::Target,
+                              InputOf<typename Device::Program, Backend>>;
 
 /// Sums over the global batch, the same on every rank.
 struct StepResult {
@@ -26,6 +43,7 @@ struct StepResult {
   double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
   int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
   int samples = 0;
+  double weight = 0.0;  ///< what loss and metric are means over: the samples, or their targets
 };
 
 }  // namespace tandem

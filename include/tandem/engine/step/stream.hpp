@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/shape.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/runtime/host/buffer.hpp>
@@ -31,23 +32,28 @@ struct StreamSizes {
   int ranks = 1;
   StallLimit limit{.timeout = {}};  ///< for the program's thread to wait for the ranks
   std::int64_t samples = 0;         ///< of the largest batch
-  std::int64_t inputs = 0;          ///< of a sample
-  std::int64_t targets = 0;         ///< of a sample
+  Shape input{};                    ///< of a sample
+  Shape targets{};                  ///< likewise
 };
 
 /// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
-template <class P, class Target>
+template <class BatchType>
 class StepStream {
  public:
-  using Batch = StepBatch<P, Target>;
+  using Batch = BatchType;
+  using Input = typename Batch::Input;
+  using Target = typename Batch::TargetType;
 
   explicit StepStream(StreamSizes const& sizes)
       : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
     auto const samples = static_cast<std::size_t>(sizes.samples);
     for (Place& place : places_) {
-      place.x = host::Buffer{samples * static_cast<std::size_t>(sizes.inputs) * sizeof(P)};
-      place.targets =
-          host::Buffer{samples * static_cast<std::size_t>(sizes.targets) * sizeof(Target)};
+      auto const bytes = [&](Shape const& shape, std::size_t element) {
+        return samples * static_cast<std::size_t>(shape.elements()) * element;
+      };
+      place.x = host::Buffer{bytes(sizes.input, sizeof(Input))};
+      place.targets = host::Buffer{bytes(sizes.targets, sizeof(Target))};
+      place.lengths = host::Buffer{sizes.input.timed ? samples * sizeof(std::int32_t) : 0};
     }
   }
 
@@ -55,7 +61,7 @@ class StepStream {
   [[nodiscard]] std::int64_t bytes() const {
     std::size_t sum = 0;
     for (Place const& place : places_) {
-      sum += place.x.bytes() + place.targets.bytes();
+      sum += place.x.bytes() + place.targets.bytes() + place.lengths.bytes();
     }
     return static_cast<std::int64_t>(sum);
   }
@@ -85,12 +91,17 @@ class StepStream {
       return false;
     }
     lock.unlock();  // nobody else knows of it yet
-    P* const x = place.x.template as<P>();
+    auto* const x = place.x.template as<Input>();
     auto* const y = place.targets.template as<Target>();
-    std::copy_n(batch.x, batch.size * sizes_.inputs, x);
-    std::copy_n(batch.targets, batch.size * sizes_.targets, y);
+    std::copy_n(batch.x, batch.size * sizes_.input.elements(batch.time), x);
+    std::copy_n(batch.targets, batch.size * sizes_.targets.elements(batch.time), y);
     place.state = state;
-    place.batch = {.x = x, .targets = y, .size = batch.size};
+    place.batch = {.x = x, .targets = y, .size = batch.size, .time = batch.time};
+    if (batch.lengths != nullptr) {
+      auto* const lengths = place.lengths.template as<std::int32_t>();
+      std::copy_n(batch.lengths, batch.size, lengths);
+      place.batch.lengths = lengths;
+    }
     lock.lock();
     place.released = 0;
     ++pushed_;
@@ -184,6 +195,7 @@ class StepStream {
   struct Place {
     host::Buffer x;
     host::Buffer targets;
+    host::Buffer lengths;
     StepState state{};
     Batch batch{};
     StepResult result{};

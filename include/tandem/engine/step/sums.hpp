@@ -17,7 +17,7 @@
 
 namespace tandem {
 
-/// The means over result.samples, and the first microbatch whose loss is not finite; @p sums are
+/// The means over result.weight, and the first microbatch whose loss is not finite; @p sums are
 /// pairs of loss and metric.
 template <class = void>  // compiled where it is called, not by every include
 void finish_sums(std::span<double const> sums, StepResult& result) {
@@ -27,8 +27,8 @@ void finish_sums(std::span<double const> sums, StepResult& result) {
     loss += sums[i];
     metric += sums[i + 1];
   }
-  result.loss = loss / result.samples;
-  result.metric = metric / result.samples;
+  result.loss = loss / result.weight;
+  result.metric = metric / result.weight;
   if (!std::isfinite(loss)) {
     std::size_t first = 0;  // also where only the sum of finite losses overflows
     for (std::size_t i = sums.size(); i > 0; i -= 2) {
@@ -70,9 +70,11 @@ class StepSums {
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
 
   /// Fills in *result, but for its norm.
+  /// @param state    in the device's memory
   /// @param samples  of the global batch
-  void finish(Device& /*device*/, int samples, StepResult* result) const {
+  void finish(Device& /*device*/, StepState const* state, int samples, StepResult* result) const {
     result->samples = samples;
+    result->weight = state->targets > 0.0 ? state->targets : samples;
     finish_sums(sums_, *result);
   }
 

@@ -63,7 +63,7 @@ class Update {
   template <class Memory>
   void finish(Device& device, Memory const& /*memory*/, StepState const* state,
               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
-    sums.finish(device, key.samples, result);
+    sums.finish(device, state, key.samples, result);
     stopped_ = result->non_finite < 0 ? 0 : 1;
     scale_ = 1.0;
     if (state->clip_norm > 0.0 && stopped_ == 0) {

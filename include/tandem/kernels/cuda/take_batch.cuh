@@ -9,6 +9,7 @@
 /// finds the addresses in device memory.
 
 #include <cstdint>
+#include <type_traits>
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
@@ -22,6 +23,7 @@ template <class P, class Target>
 struct StagedBatch {
   P const* samples = nullptr;
   Target const* targets = nullptr;
+  std::int32_t const* lengths = nullptr;
 };
 
 namespace detail {
@@ -29,12 +31,18 @@ namespace detail {
 template <class T, class P, class Target>
 TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::int64_t begin,
                                      std::int64_t elements, int channels, std::int64_t pixels,
-                                     T* samples, std::int64_t target_count, Target* targets) {
+                                     T* samples, std::int64_t target_count, Target* targets,
+                                     std::int64_t length_count, std::int32_t* lengths) {
   P const* const from = staged->samples + begin;
   Target const* const from_targets = staged->targets;
+  std::int32_t const* const from_lengths = staged->lengths;
   std::int64_t const first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   std::int64_t const stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = first; i < elements; i += stride) {
+    if constexpr (std::is_integral_v<T>) {
+      samples[i] = from[i];
+      continue;
+    }
     std::int64_t const pixel = i / channels;  // among those of all samples
     std::int64_t const channel = i - pixel * channels;
     std::int64_t const sample = pixel / pixels;
@@ -43,6 +51,9 @@ TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::
   }
   for (std::int64_t i = first; i < target_count; i += stride) {
     targets[i] = from_targets[i];
+  }
+  for (std::int64_t i = first; i < length_count; i += stride) {
+    lengths[i] = from_lengths[i];
   }
 }
 
@@ -58,10 +69,12 @@ TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::
 template <class T, class P, class Target>
 void take_batch(Stream const& stream, StagedBatch<P, Target> const* staged, std::int64_t begin,
                 std::int64_t elements, int channels, std::int64_t pixels, T* samples,
-                std::int64_t target_count, Target* targets) {
-  std::int64_t const most = elements > target_count ? elements : target_count;
+                std::int64_t target_count, Target* targets, std::int64_t length_count = 0,
+                std::int32_t* lengths = nullptr) {
+  std::int64_t most = elements > target_count ? elements : target_count;
+  most = most > length_count ? most : length_count;
   launch(detail::take_batch_kernel<T, P, Target>, blocks_for(most, 256, 8192), 256, stream, staged,
-         begin, elements, channels, pixels, samples, target_count, targets);
+         begin, elements, channels, pixels, samples, target_count, targets, length_count, lengths);
 }
 
 }  // namespace tandem::cuda

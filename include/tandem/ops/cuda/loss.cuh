@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/kernels/cuda/criterion_sum.cuh>
 #include <tandem/kernels/cuda/mean_squared_error.cuh>
 #include <tandem/kernels/cuda/softmax_cross_entropy.cuh>
 #include <tandem/kernels/cuda/top_k.cuh>
@@ -94,9 +95,52 @@ class LossOp<MeanSquaredError, BasicCuda<Kernels, Precision>> {
   std::int64_t scratch_;
 };
 
+/// The sum of the rows' losses; a criterion gives the gradient itself, by Pass::row_scale.
+template <class L, class Kernels, class Precision>
+  requires is_of_criterion<L>
+class LossOp<L, BasicCuda<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  LossOp(Shape output, int /*batch*/) : output_{output} {}
+
+  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
+
+  void forward(Pass<cuda::RankDevice> const& p, T const* output, std::int32_t const* /*targets*/,
+               double* loss) const {
+    cuda::criterion_sum(p.device.compute, p.rows(output_), output, loss, nullptr);
+  }
+  void gradient(Pass<cuda::RankDevice> const& /*pass*/, T const* /*output*/,
+                std::int32_t const* /*targets*/, double /*scale*/, T* /*dy*/) const {}
+
+ private:
+  Shape output_;
+};
+
+/// Rows whose largest output is the target's, as the criterion has counted them.
+template <class L, class Kernels, class Precision>
+  requires is_of_criterion<L>
+class MetricOp<Accuracy, L, BasicCuda<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit MetricOp(Shape output) : output_{output} {}
+
+  static constexpr std::int64_t scratch_bytes(int /*batch*/) { return 0; }
+
+  void count(Pass<cuda::RankDevice> const& p, T const* output, std::int32_t const* /*targets*/,
+             double* sum) const {
+    cuda::criterion_sum(p.device.compute, p.rows(output_), output, nullptr, sum);
+  }
+
+ private:
+  Shape output_;
+};
+
 /// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
 template <class M, class L, class Kernels, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t>)
+  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
+           !is_of_criterion<L>)
 class MetricOp<M, L, BasicCuda<Kernels, Precision>> {
   using T = typename Precision::Scalar;
 

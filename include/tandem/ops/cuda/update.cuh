@@ -112,6 +112,7 @@ class UpdateKernels {
     StepEnd<Result> const end{.sums = sums,
                               .microbatches = microbatches,
                               .samples = samples,
+                              .targets = &state->targets,
                               .squares = clips ? memory_.sums : nullptr,
                               .squares_count = memory_.range_count,
                               .clip_norm = &state->clip_norm,

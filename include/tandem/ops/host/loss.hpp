@@ -92,9 +92,56 @@ class LossOp<MeanSquaredError, BasicHost<Portable, Precision>> {
   std::int64_t batch_;
 };
 
+/// The sum of the rows' losses; a criterion gives the gradient itself, by Pass::row_scale.
+template <class L, class Kernels, class Precision>
+  requires is_of_criterion<L>
+class LossOp<L, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  LossOp(Shape output, int /*batch*/) : output_{output} {}
+
+  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
+
+  void forward(Pass<host::Device> const& p, T const* output, std::int32_t const* /*targets*/,
+               double* loss) const {
+    *loss = 0.0;
+    for (std::int64_t row = 0, rows = p.rows(output_); row < rows; ++row) {
+      *loss += static_cast<double>(output[3 * row]) + static_cast<double>(output[3 * row + 1]);
+    }
+  }
+  void gradient(Pass<host::Device> const& /*pass*/, T const* /*output*/,
+                std::int32_t const* /*targets*/, double /*scale*/, T* /*dy*/) const {}
+
+ private:
+  Shape output_;
+};
+
+/// Rows whose largest output is the target's, as the criterion has counted them.
+template <class L, class Kernels, class Precision>
+  requires is_of_criterion<L>
+class MetricOp<Accuracy, L, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit MetricOp(Shape output) : output_{output} {}
+
+  void count(Pass<host::Device> const& p, T const* output, std::int32_t const* /*targets*/,
+             double* sum) const {
+    *sum = 0.0;
+    for (std::int64_t row = 0, rows = p.rows(output_); row < rows; ++row) {
+      *sum += static_cast<double>(output[3 * row + 2]);
+    }
+  }
+
+ private:
+  Shape output_;
+};
+
 /// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
 template <class M, class L, class Kernels, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t>)
+  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
+           !is_of_criterion<L>)
 class MetricOp<M, L, BasicHost<Kernels, Precision>> {
   using T = typename Precision::Scalar;
 

@@ -116,7 +116,8 @@ class LossOp<MeanSquaredError, BasicHost<OneDnn, Precision>> {
 
 /// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
 template <class M, class L, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t>)
+  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
+           !is_of_criterion<L>)
 class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;

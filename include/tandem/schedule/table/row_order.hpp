@@ -78,7 +78,8 @@ constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRu
   }
   RowOrder order{.reduces_early = ends_from_last(table, map)};
   if (rules.keeps_two()) {
-    order.updates_early = order.reduces_early && rules.replicas == 1 && goes_forward_first(table);
+    order.updates_early =
+        order.reduces_early && rules.replicas == 1 && !rules.ties && goes_forward_first(table);
     order.updates_early =
         order.updates_early && detail::runs_in_order(table, map, rules.averaging, order);
   } else {

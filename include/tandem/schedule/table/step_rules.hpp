@@ -18,6 +18,8 @@ struct StepRules {
   /// Of each device: the stages of its buckets of gradients, in the order of their reduction. Null:
   /// a bucket a stage, in the order in which backward ends them, the second copy of a part first.
   std::span<int const> const* buckets = nullptr;
+  /// Whether devices share a parameter, whose gradients they add when all rows have ended.
+  bool ties = false;
 
   [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
   /// Whether gradients are summed, over replicas or over the copies of a part.

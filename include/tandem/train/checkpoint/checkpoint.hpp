@@ -77,6 +77,13 @@ std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const&
   return tensors;
 }
 
+/// Of a parameter that several layers share, one alone.
+template <class T>
+std::vector<NamedParameter<T>> each_once(std::vector<NamedParameter<T>> list) {
+  std::erase_if(list, [](NamedParameter<T> const& p) { return p.owner != p.index; });
+  return list;
+}
+
 }  // namespace detail
 
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
@@ -86,7 +93,8 @@ template <class T>
 void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      std::vector<std::string> const& state_names, TrainingPosition position,
                      std::string const& optimizer, NonFinite non_finite = NonFinite::refused) {
-  std::vector<TensorView> tensors = detail::checkpoint_tensors(parameters, state_names);
+  std::vector<TensorView> tensors =
+      detail::checkpoint_tensors(detail::each_once(parameters), state_names);
   for (detail::PositionField const& field : detail::position_fields) {
     tensors.push_back(detail::view_of(field.name, vector_shape(1),
                                       std::span<std::int64_t>{&(position.*field.field), 1}));
@@ -106,7 +114,8 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
 template <class T>
 void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      NonFinite non_finite = NonFinite::refused) {
-  std::vector<TensorView> const tensors = detail::checkpoint_tensors(parameters, {});
+  std::vector<TensorView> const tensors =
+      detail::checkpoint_tensors(detail::each_once(parameters), {});
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
   }

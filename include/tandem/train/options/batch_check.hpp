@@ -4,6 +4,7 @@
 /// @file
 /// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -56,11 +57,28 @@ void check_training_batch(int batch, Batching const& batching) {
   }
 }
 
+/// The indices that a network takes, (samples, time), and a criterion's targets, likewise, which
+/// may be -1 for none.
+/// @throws ContractError  one is out of range; the message says where in the batch it stands
+template <class = void>
+void check_indices(std::span<std::int32_t const> indices, int least, int limit, int time,
+                   char const* what) {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < least || indices[i] >= limit) {
+      std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
+      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of sample " +
+                          std::to_string(i / row) + " of the batch, position " +
+                          std::to_string(i % row) + ", is out of range: the network has " +
+                          std::to_string(limit) + " of them"};
+    }
+  }
+}
+
 /// Where targets are labels, each must be the index of an output; other integers may be any.
 /// @throws ContractError  one is not; the message names the sample of the batch
 template <class LossType, class MetricType>
 void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
-  if constexpr (targets_are_labels<LossType, MetricType>) {
+  if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
       if (labels[s] < 0 || labels[s] >= outputs) {
         throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
@@ -109,17 +127,33 @@ void check_dataset(D const& data, Shape input, Shape output) {
   }
 }
 
+/// What a batch of sequences is besides its numbers.
+struct Sequences {
+  int time = 0;  ///< rows of each sample; 0: as many as the network takes
+  std::span<std::int32_t const> lengths{};  ///< of each sample, how many of them count; empty: all
+};
+
 /// Checks a batch of the caller's own; returns the number of its samples.
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
 template <class Program, class LossType, class T, class Target>
-int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
-                Batching const& batching) {
-  std::int64_t const inputs = Program::network.node[0].out.elements();
+int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences const& rows,
+                int most, Batching const& batching) {
+  Shape const input = Program::network.node[0].out;
+  Shape const target = targets_shape<LossType>(Program::network.output().out);
+  expects(rows.time >= 0 && (rows.time == 0 || (input.timed && rows.time <= input[0])),
+          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
+  int const time = rows.time > 0 || !input.timed ? rows.time : input[0];
+  std::int64_t const inputs = input.elements(time);
   auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
   expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
-              static_cast<std::int64_t>(targets.size()) ==
-                  samples * LossType::targets(Program::network.output().out),
+              static_cast<std::int64_t>(targets.size()) == samples * target.elements(time),
           "step(x, targets): x must be whole samples, with targets for each");
+  expects(rows.lengths.empty() || static_cast<std::int64_t>(rows.lengths.size()) == samples,
+          "step(x, targets, sequences): .lengths must have one number a sample");
+  for (std::int32_t const length : rows.lengths) {
+    expects(length >= 1 && length <= time,
+            "step(x, targets, sequences): each of .lengths must be in [1, time]");
+  }
   expects(samples <= most,
           "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
   check_training_batch<Program>(static_cast<int>(samples), batching);

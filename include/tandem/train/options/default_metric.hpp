@@ -6,12 +6,43 @@
 
 #include <type_traits>
 
+#include <tandem/graph/lower.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/ops/host/user_layer.hpp>
 
 namespace tandem {
 
 /// Accuracy where targets are labels, nothing otherwise.
+namespace detail {
+
+template <class Net>
+struct LossOfNetwork {
+  using type = SoftmaxCrossEntropy<>;
+};
+template <class Net>
+  requires(unchecked_graph<Net>.output().criterion)
+struct LossOfNetwork<Net> {
+  using type = typename Leaf<Net, unchecked_graph<Net>.output().leaf>::Divisor;
+};
+
+/// Asked for where a trainer is named, so that its sentence stands before what follows of it.
+template <class Net, class LossType>
+struct LossFits {
+  static constexpr bool value = true;
+  static_assert(unchecked_graph<Net>.output().criterion || !is_of_criterion<LossType>,
+                "Trainer<Net, …, Loss>: PerToken and PerSample are for networks that end with a "
+                "layer that gives the loss, such as Vocabulary; take SoftmaxCrossEntropy<>");
+  static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
+                "Trainer<Net, …, Loss>: the network's last layer gives the loss itself; leave "
+                "Loss out, or take PerToken or PerSample");
+};
+
+}  // namespace detail
+
+/// What the network's last layer says if it gives the loss itself, else SoftmaxCrossEntropy<>.
+template <class Net>
+using DefaultLoss = typename detail::LossOfNetwork<Net>::type;
+
 template <class LossType>
 using DefaultMetric =
     std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;

@@ -4,6 +4,7 @@
 /// @file
 /// TrainerOptions: everything about training that does not change types; and what it gives back.
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct EpochResult {
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
+  double weight = 0.0;  ///< what the means are over: the samples, or their targets
 
   [[nodiscard]] double samples_per_second() const {
     return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
@@ -57,18 +59,19 @@ struct EpochResult {
 /// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
 template <class = void>  // compiled where it is called, not by every include
 void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  sum.loss += step.loss * step.samples;
-  sum.accuracy += step.metric * step.samples;
+  sum.loss += step.loss * step.weight;
+  sum.accuracy += step.metric * step.weight;
   sum.samples += step.samples;
+  sum.weight += step.weight;
   ++sum.steps;
   sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 template <class = void>
 EpochResult mean(EpochResult sum) {
-  if (sum.samples > 0) {
-    sum.loss /= static_cast<double>(sum.samples);
-    sum.accuracy /= static_cast<double>(sum.samples);
+  if (sum.weight > 0.0) {
+    sum.loss /= sum.weight;
+    sum.accuracy /= sum.weight;
   }
   return sum;
 }
@@ -78,18 +81,22 @@ struct Evaluation {
   double loss = 0.0;
   double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
   std::int64_t samples = 0;
+  double weight = 0.0;  ///< what the means are over: the samples, or their targets
+
+  /// Of a language model, whose loss is a mean over targets in nats.
+  [[nodiscard]] double perplexity() const { return std::exp(loss); }
 };
 
 /// Adds a batch; mean() makes means of the sums.
 inline void add(Evaluation& sum, StepResult const& batch) {
-  sum.loss += batch.loss * batch.samples;
-  sum.accuracy += batch.metric * batch.samples;
+  sum.loss += batch.loss * batch.weight;
+  sum.accuracy += batch.metric * batch.weight;
   sum.samples += batch.samples;
+  sum.weight += batch.weight;
 }
 /// @pre there are samples
 inline Evaluation mean(Evaluation const& sum) {
-  auto const samples = static_cast<double>(sum.samples);
-  return {sum.loss / samples, sum.accuracy / samples, sum.samples};
+  return {sum.loss / sum.weight, sum.accuracy / sum.weight, sum.samples, sum.weight};
 }
 
 /// Which epoch of how many.

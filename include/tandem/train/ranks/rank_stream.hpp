@@ -15,11 +15,11 @@
 namespace tandem {
 
 /// The ranks run from the first push() until finish(), and know no steps' ends but their own.
-template <class P, class Target>
+template <class BatchType>
 class RankStream {
  public:
-  using Rank = StreamedRank<P, Target>;
-  using Batch = StepBatch<P, Target>;
+  using Rank = StreamedRank<BatchType>;
+  using Batch = BatchType;
   using Ranks = std::vector<std::unique_ptr<Rank>>;
 
   /// @param ranks  outlive this, and are not moved
@@ -60,14 +60,14 @@ class RankStream {
  private:
   struct Run {
     Ranks const* ranks;
-    StepStream<P, Target>* stream;
+    StepStream<Batch>* stream;
     void operator()(int local) const {
       (*ranks)[static_cast<std::size_t>(local)]->run_stream(*stream);
     }
   };
 
   Run run_;
-  StepStream<P, Target> stream_;
+  StepStream<Batch> stream_;
   bool running_ = false;
 };
 
@@ -81,19 +81,19 @@ struct NoStream {
 
 namespace detail {
 
-template <bool Streams, class P, class Target>
+template <bool Streams, class Batch>
 struct SelectStream {
   using type = NoStream;
 };
-template <class P, class Target>
-struct SelectStream<true, P, Target> {
-  using type = RankStream<P, Target>;
+template <class Batch>
+struct SelectStream<true, Batch> {
+  using type = RankStream<Batch>;
 };
 
 }  // namespace detail
 
-template <bool Streams, class P, class Target>
-using StreamOf = typename detail::SelectStream<Streams, P, Target>::type;
+template <bool Streams, class Batch>
+using StreamOf = typename detail::SelectStream<Streams, Batch>::type;
 
 /// The sizes for a program and its ranks.
 template <class Program, class LossType>
@@ -102,8 +102,8 @@ StreamSizes stream_sizes(RankOptions const& options, int steps, StallLimit const
           .ranks = Program::ranks,
           .limit = limit,
           .samples = std::int64_t{options.largest_microbatch} * Program::batching.microbatches,
-          .inputs = Program::network.node[0].out.elements(),
-          .targets = LossType::targets(Program::network.output().out)};
+          .input = Program::network.node[0].out,
+          .targets = targets_shape<LossType>(Program::network.output().out)};
 }
 
 }  // namespace tandem

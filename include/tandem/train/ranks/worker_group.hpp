@@ -39,10 +39,10 @@ class WorkerGroup {
   using Communicator = typename TransportType::Communicator;
   using P = typename Backend::Master;
   using Target = typename LossType::Target;
-  using Batch = StepBatch<P, Target>;
+  using Batch = StepBatchOf<typename Program::template Device<0>, Backend, LossType>;
   /// Whether the ranks run without a barrier between steps.
   static constexpr bool streams = Program::asynchrony.on();
-  using RankType = std::conditional_t<streams, StreamedRank<P, Target>, SteppedRank<P, Target>>;
+  using RankType = std::conditional_t<streams, StreamedRank<Batch>, SteppedRank<Batch>>;
   /// The rank that is device @p D of its replica.
   template <int D>
   using RankOf = std::conditional_t<
@@ -294,7 +294,7 @@ class WorkerGroup {
   std::vector<std::unique_ptr<RankType>> ranks_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
-  StreamOf<streams, P, Target> stream_;
+  StreamOf<streams, Batch> stream_;
   RankThreads threads_;  // last: joined before anything that it uses goes
 };
 

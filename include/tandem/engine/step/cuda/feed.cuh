@@ -34,24 +34,29 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
  public:
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
-  using Batch = StepBatch<P, Target>;
+  using In = InputOf<typename Program::Program, BasicCuda<Kernels, Precision>>;
+  using Batch = StepBatch<P, Target, In>;
   using Device = cuda::RankDevice;
   static constexpr Shape in = Program::Program::network.node[0].out;
   static constexpr Shape out = Program::Program::network.output().out;
   static constexpr std::int64_t inputs = in.elements();
-  static constexpr std::int64_t outputs = out.elements();
+  static constexpr bool takes_indices = Program::Program::network.node[0].limit > 0;
   static constexpr int steps_in_flight = 2;
 
   Feed(Device& device, FeedSizes const& sizes)
       : sizes_{sizes},
         header_{device, sizeof(Header)},
-        samples_{device, Program::has_input
-                             ? static_cast<std::size_t>(sizes.samples * input_stride) * sizeof(T)
-                             : 0},
-        targets_{device, target_bytes(result_samples(sizes))},
-        outputs_{device, output_bytes(result_samples(sizes))},
-        slots_{Slot{device, taken_bytes(sizes), targets_.bytes(), outputs_.bytes()},
-               Slot{device, taken_bytes(sizes), targets_.bytes(), outputs_.bytes()}} {}
+        samples_{device,
+                 Program::has_input
+                     ? static_cast<std::size_t>(sizes.samples * input_stride) * sizeof(Stored)
+                     : 0},
+        targets_{device, target_bytes(result_samples(sizes), longest)},
+        lengths_{device, length_bytes(sizes.samples)},
+        outputs_{device, output_bytes(result_samples(sizes), longest)},
+        slots_{
+            Slot{device, taken_bytes(sizes), targets_.bytes(), lengths_.bytes(), outputs_.bytes()},
+            Slot{device, taken_bytes(sizes), targets_.bytes(), lengths_.bytes(),
+                 outputs_.bytes()}} {}
 
   Feed(Feed const&) = delete;
   Feed& operator=(Feed const&) = delete;
@@ -72,23 +77,32 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     expects(waiting() < steps_in_flight, "Feed: collect the oldest step before you queue another");
     taken_ = part_of(own, Program::has_input, input_copy);
     result_ = part_of(own, Program::has_result, result_copy);
+    shard_ = {own.begin(), own.end() - own.begin()};
+    time_ = own[0].time;
     has_targets_ = batch.targets != nullptr;
+    has_lengths_ = batch.lengths != nullptr && in.timed;
     Slot& slot = slots_[queued_ % 2];
-    slot.output_bytes = batch.outputs != nullptr ? output_bytes(result_.count) : 0;
-    slot.caller_outputs = slot.output_bytes > 0 ? batch.outputs + result_.first * outputs : nullptr;
+    slot.output_bytes = batch.outputs != nullptr ? output_bytes(result_.count, time_) : 0;
+    slot.caller_outputs =
+        slot.output_bytes > 0 ? batch.outputs + result_.first * out.elements(time_) : nullptr;
     if (taken_.count > 0) {
-      stage(device, slot.samples, batch.x + taken_.first * inputs, sample_bytes(taken_.count));
+      stage(device, slot.samples, batch.x + taken_.first * in.elements(time_),
+            sample_bytes(taken_.count, time_));
     }
     if (has_targets_ && result_.count > 0) {
-      stage(device, slot.targets, batch.targets + result_.first * sizes_.targets_per_sample,
-            target_bytes(result_.count));
+      stage(device, slot.targets, batch.targets + result_.first * sizes_.targets.elements(time_),
+            target_bytes(result_.count, time_));
+    }
+    if (has_lengths_ && shard_.count > 0) {
+      stage(device, slot.lengths, batch.lengths + shard_.first, length_bytes(shard_.count));
     }
     device.copy.record(slot.staged);
     device.compute.wait_for(slot.staged);
     *slot.header.template as<Header>() = Header{
         .state = state,
         .result = {},
-        .batch = {slot.samples.device.template as<P>(), slot.targets.device.template as<Target>()}};
+        .batch = {slot.samples.device.template as<In>(), slot.targets.device.template as<Target>(),
+                  slot.lengths.device.template as<std::int32_t>()}};
     cuda::check(cudaMemcpyAsync(header_.data(), slot.header.data(), sizeof(Header),
                                 cudaMemcpyHostToDevice, device.compute.get()));
   }
@@ -98,24 +112,32 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
 
   /// One kernel; where samples of odd size keep microbatches apart, one more for each of them.
   void load(Device& device, RankMicrobatches const& own) {
-    std::int64_t const targets = has_targets_ ? result_.count * sizes_.targets_per_sample : 0;
-    if constexpr (input_stride == inputs) {
-      take(device, taken_.first, taken_.count, targets);
+    std::int64_t const targets = has_targets_ ? result_.count * sizes_.targets.elements(time_) : 0;
+    std::int64_t const lengths = has_lengths_ ? shard_.count : 0;
+    if constexpr (is_packed) {
+      take(device, taken_.first, taken_.count, targets, lengths);
     } else {
-      take(device, taken_.first, 0, targets);
+      take(device, taken_.first, 0, targets, lengths);
       for (Microbatch const& m : own.of_copy(input_copy)) {
-        take(device, m.first, taken_.count > 0 ? m.size : 0, 0);
+        take(device, m.first, taken_.count > 0 ? m.size : 0, 0, 0);
       }
     }
   }
 
   /// The microbatch's samples, packed; begins at a multiple of 16 bytes.
-  [[nodiscard]] T const* input(Microbatch const& m) const { return input_from(m.first); }
+  [[nodiscard]] T const* input(Microbatch const& m) const {
+    return reinterpret_cast<T const*>(input_from(m.first));
+  }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return targets_.template as<Target>() + (m.first - result_.first) * sizes_.targets_per_sample;
+    return targets_.template as<Target>() +
+           (m.first - result_.first) * sizes_.targets.elements(time_);
+  }
+  [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
+    return has_lengths_ ? lengths_.template as<std::int32_t>() + (m.first - shard_.first) : nullptr;
   }
 
   void store(Device& device, T const* y, Microbatch const& m) {
+    std::int64_t const outputs = out.elements(time_);
     cuda::from_channels_last(device.compute, m.size, channels(out),
                              static_cast<int>(outputs / channels(out)), y,
                              outputs_.template as<P>() + (m.first - result_.first) * outputs);
@@ -144,9 +166,11 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   }
 
   [[nodiscard]] std::int64_t bytes() const {
-    std::size_t sum = header_.bytes() + samples_.bytes() + targets_.bytes() + outputs_.bytes();
+    std::size_t sum =
+        header_.bytes() + samples_.bytes() + targets_.bytes() + lengths_.bytes() + outputs_.bytes();
     for (Slot const& slot : slots_) {
-      sum += slot.samples.device.bytes() + slot.targets.device.bytes();
+      sum +=
+          slot.samples.device.bytes() + slot.targets.device.bytes() + slot.lengths.device.bytes();
     }
     return static_cast<std::int64_t>(sum);
   }
@@ -156,7 +180,7 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   struct Header {
     StepState state{};
     StepResult result{};
-    cuda::StagedBatch<P, Target> batch{};
+    cuda::StagedBatch<In, Target> batch{};
   };
 
   // Samples of the global batch.
@@ -197,9 +221,10 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
 
   struct Slot {
     Slot(Device& device, std::size_t sample_bytes, std::size_t target_bytes,
-         std::size_t output_bytes_most)
+         std::size_t length_bytes, std::size_t output_bytes_most)
         : samples{device, sample_bytes},
           targets{device, target_bytes},
+          lengths{device, length_bytes},
           header{sizeof(Header), device.device},
           result{sizeof(StepResult), device.device},
           outputs{output_bytes_most, device.device},
@@ -217,6 +242,7 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
 
     Staging samples;
     Staging targets;
+    Staging lengths;
     cuda::PinnedBuffer header;
     cuda::PinnedBuffer result;
     cuda::PinnedBuffer outputs;
@@ -226,24 +252,33 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     std::size_t output_bytes = 0;
   };
 
+  // What ops read: indices as they are, numbers as activations.
+  using Stored = std::conditional_t<takes_indices, std::int32_t, T>;
+  static constexpr int longest = in.timed ? in[0] : 0;
+
   // Each microbatch begins where its first sample would if all of them took this many elements, a
-  // multiple of 16 bytes, which cuDNN and cuBLASLt have been promised.
+  // multiple of 16 bytes, which cuDNN and cuBLASLt have been promised. Indices are read one by one.
   static constexpr std::int64_t input_stride = [] {
-    constexpr std::int64_t elements = 16 / sizeof(T);
+    constexpr std::int64_t elements = takes_indices ? 1 : 16 / sizeof(T);
     return (inputs + elements - 1) / elements * elements;
   }();
+  // Whether the samples of all microbatches lie side by side.
+  static constexpr bool is_packed = takes_indices || (input_stride == inputs && !in.timed);
 
-  [[nodiscard]] T* input_from(std::int64_t sample) const {
-    return samples_.template as<T>() + (sample - taken_.first) * input_stride;
+  [[nodiscard]] Stored* input_from(std::int64_t sample) const {
+    std::int64_t const stride = is_packed ? in.elements(time_) : input_stride;
+    return samples_.template as<Stored>() + (sample - taken_.first) * stride;
   }
 
-  // Samples from one of the global batch on, and targets.
-  void take(Device& device, std::int64_t first, std::int64_t count, std::int64_t target_count) {
-    if (count > 0 || target_count > 0) {
-      cuda::take_batch(device.compute, &header_.template as<Header>()->batch,
-                       (first - taken_.first) * inputs, count * inputs, channels(in),
-                       inputs / channels(in), input_from(first), target_count,
-                       targets_.template as<Target>());
+  // Samples from one of the global batch on, targets, and lengths.
+  void take(Device& device, std::int64_t first, std::int64_t count, std::int64_t target_count,
+            std::int64_t length_count) {
+    std::int64_t const each = in.elements(time_);
+    if (count > 0 || target_count > 0 || length_count > 0) {
+      cuda::take_batch(
+          device.compute, &header_.template as<Header>()->batch, (first - taken_.first) * each,
+          count * each, channels(in), each / channels(in), input_from(first), target_count,
+          targets_.template as<Target>(), length_count, lengths_.template as<std::int32_t>());
     }
   }
 
@@ -252,16 +287,19 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     return Program::has_result ? sizes.samples : 0;
   }
   static std::size_t taken_bytes(FeedSizes const& sizes) {
-    return Program::has_input ? sample_bytes(sizes.samples) : 0;
+    return Program::has_input ? sample_bytes(sizes.samples, longest) : 0;
   }
-  [[nodiscard]] static std::size_t sample_bytes(std::int64_t samples) {
-    return static_cast<std::size_t>(samples * inputs) * sizeof(P);
+  [[nodiscard]] static std::size_t sample_bytes(std::int64_t samples, int time) {
+    return static_cast<std::size_t>(samples * in.elements(time)) * sizeof(In);
   }
-  [[nodiscard]] static std::size_t output_bytes(std::int64_t samples) {
-    return static_cast<std::size_t>(samples * outputs) * sizeof(P);
+  [[nodiscard]] static std::size_t output_bytes(std::int64_t samples, int time) {
+    return static_cast<std::size_t>(samples * out.elements(time)) * sizeof(P);
   }
-  [[nodiscard]] std::size_t target_bytes(std::int64_t samples) const {
-    return static_cast<std::size_t>(samples * sizes_.targets_per_sample) * sizeof(Target);
+  [[nodiscard]] std::size_t target_bytes(std::int64_t samples, int time) const {
+    return static_cast<std::size_t>(samples * sizes_.targets.elements(time)) * sizeof(Target);
+  }
+  [[nodiscard]] static std::size_t length_bytes(std::int64_t samples) {
+    return in.timed ? static_cast<std::size_t>(samples) * sizeof(std::int32_t) : 0;
   }
 
   // The staging buffer is free: the step that read it last has been collected.
@@ -283,11 +321,15 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   cuda::Buffer header_;
   cuda::Buffer samples_;  // (samples, H, W, C), what ops read
   cuda::Buffer targets_;
+  cuda::Buffer lengths_;
   cuda::Buffer outputs_;  // (samples, output), as the caller gets them
   Slot slots_[2];
   Part taken_;   // of the step at work: the samples that the device takes
-  Part result_;  // and those of which it has the network's result
+  Part result_;  // those of which it has the network's result
+  Part shard_;   // and all that it has
+  int time_ = 0;
   bool has_targets_ = false;
+  bool has_lengths_ = false;
   unsigned queued_ = 0;
   unsigned collected_ = 0;
 };

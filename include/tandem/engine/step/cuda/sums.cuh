@@ -48,12 +48,14 @@ class StepSums<BasicCuda<Kernels, Precision>> {
   [[nodiscard]] int microbatches() const { return microbatches_; }
   [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
 
-  void finish(Device& device, int samples, StepResult* result) const {
-    cuda::finish_step(
-        device.compute,
-        cuda::StepEnd<StepResult>{
-            .sums = loss(0), .microbatches = microbatches_, .samples = samples, .result = result},
-        cuda::PrepareNothing{}, 0);
+  void finish(Device& device, StepState const* state, int samples, StepResult* result) const {
+    cuda::finish_step(device.compute,
+                      cuda::StepEnd<StepResult>{.sums = loss(0),
+                                                .microbatches = microbatches_,
+                                                .samples = samples,
+                                                .targets = &state->targets,
+                                                .result = result},
+                      cuda::PrepareNothing{}, 0);
   }
 
  private:

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Ties: the parameters that several layers of a network share, and which devices hold them.
+///
+/// Each layer has a copy of its own, in values and in gradients, so that passes and buckets know
+/// nothing of it. Before the update the copies' gradients are added, in the network's order: those
+/// of one device by itself, then those of the devices, a group for each of the model's copies.
+
+#include <tandem/graph/graph.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+
+namespace tandem {
+
+/// The devices, in the order of the model's parts, that hold the parameter of a tie.
+struct TieDevices {
+  static constexpr int most = 16;
+  int count = 0;
+  int device[most] = {};
+
+  [[nodiscard]] constexpr bool crosses() const { return count > 1; }
+};
+
+/// @tparam Count  ties: parameters with an owner, each once
+template <int Count>
+struct Ties {
+  static constexpr int count = Count;
+  int copies = 1;                                ///< of the model
+  int owner[Count > 0 ? Count : 1] = {};         ///< of each, its index in the network's graph
+  TieDevices of[2][Count > 0 ? Count : 1] = {};  ///< of each copy and tie
+
+  /// Whether a parameter is on more than one device.
+  [[nodiscard]] constexpr bool crosses() const { return groups() > 0; }
+  /// How many of them are, counted in every copy of the model.
+  [[nodiscard]] constexpr int groups() const {
+    int number = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+      for (int t = 0; t < Count; ++t) {
+        number += of[copy][t].crosses() ? 1 : 0;
+      }
+    }
+    return number;
+  }
+  /// Devices that hold one of them, at most.
+  [[nodiscard]] constexpr int widest() const {
+    int most = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+      for (int t = 0; t < Count; ++t) {
+        most = of[copy][t].count > most ? of[copy][t].count : most;
+      }
+    }
+    return most;
+  }
+  /// Which of groups() this one is.
+  [[nodiscard]] constexpr int group(int copy, int tie) const {
+    int number = 0;
+    for (int c = 0; c <= copy; ++c) {
+      for (int t = 0; t < (c == copy ? tie : Count); ++t) {
+        number += of[c][t].crosses() ? 1 : 0;
+      }
+    }
+    return number;
+  }
+};
+
+/// Ties of a network.
+template <GraphSize Size>
+constexpr int count_ties(Graph<Size> const& graph) {
+  int count = 0;
+  for (int p = 0; p < Size.parameters; ++p) {
+    int holders = 0;
+    for (int q = p; q < Size.parameters; ++q) {
+      holders += graph.parameter[q].owner() == p ? 1 : 0;
+    }
+    count += holders > 1 ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size, class Partition, class Map>
+constexpr Ties<Count> find_ties(Graph<Size> const& graph, Partition const& partition,
+                                Map const& map) {
+  Ties<Count> ties{.copies = map.copies};
+  StageMapView const view = map;
+  int count = 0;
+  for (int p = 0; p < Size.parameters && count < Count; ++p) {
+    int holders = 0;
+    for (int q = p; q < Size.parameters; ++q) {
+      holders += graph.parameter[q].owner() == p ? 1 : 0;
+    }
+    if (holders < 2) {
+      continue;
+    }
+    ties.owner[count] = p;
+    for (int copy = 0; copy < map.copies; ++copy) {
+      TieDevices& own = ties.of[copy][count];
+      for (int q = p; q < Size.parameters; ++q) {
+        if (graph.parameter[q].owner() != p) {
+          continue;
+        }
+        int const part = partition.part[graph.parameter[q].node];
+        int const device = view.device[copy * view.parts() + part];
+        bool known = false;
+        for (int d = 0; d < own.count; ++d) {
+          known = known || own.device[d] == device;
+        }
+        if (!known) {
+          expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
+          own.device[own.count++] = device;
+        }
+      }
+    }
+    ++count;
+  }
+  return ties;
+}
+
+}  // namespace tandem
