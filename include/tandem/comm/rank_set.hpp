@@ -5,7 +5,8 @@
 /// RankSet: some of the ranks of a program, which a transport makes a group of their own for.
 ///
 /// A list of them is known when the transport is made and is the same, in the same order, on every
-/// rank and process: groups between processes are made one after the other, by all.
+/// rank and process: groups between processes are made by all, in rounds of groups that have no
+/// rank in common.
 
 #include <string>
 #include <vector>
@@ -60,6 +61,40 @@ void check_groups(std::vector<RankSet> const& groups, int ranks) {
       }
     }
   }
+}
+
+/// The groups in rounds, such that no rank is in two groups of a round: each group in the first
+/// round that has room for it, whatever their number of ranks. A pipeline's links and the replicas
+/// of its stages take five rounds, however many replicas and stages there are.
+///
+/// @pre check_groups() has passed
+template <class = void>
+std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
+  std::vector<std::vector<int>> rounds;
+  std::vector<std::vector<bool>> busy(static_cast<std::size_t>(ranks));  // of each rank, by round
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    auto const is_free = [&](std::size_t round) {
+      for (int const rank : groups[g].ranks) {
+        auto const& own = busy[static_cast<std::size_t>(rank)];
+        if (round < own.size() && own[round]) {
+          return false;
+        }
+      }
+      return true;
+    };
+    std::size_t round = 0;
+    while (!is_free(round)) {
+      ++round;
+    }
+    for (int const rank : groups[g].ranks) {
+      auto& own = busy[static_cast<std::size_t>(rank)];
+      own.resize(own.size() > round ? own.size() : round + 1);
+      own[round] = true;
+    }
+    rounds.resize(rounds.size() > round ? rounds.size() : round + 1);
+    rounds[round].push_back(static_cast<int>(g));
+  }
+  return rounds;
 }
 
 /// The number that @p rank has in @p group.

@@ -126,7 +126,8 @@ TEST_CASE("NCCL groups: of one rank, they make no call") {
 
 #if defined(TANDEM_CUDA_EMULATED)
 
-TEST_CASE("NCCL groups: all ranks split in one order, with the colour of members and their place") {
+TEST_CASE(
+    "NCCL groups: all ranks split in rounds, with the colour of their group and their place") {
   test::Watchdog const watchdog{"NCCL splits"};
   for (int const processes : {1, 2, 4}) {
     Tidy const tidy;
@@ -139,10 +140,10 @@ TEST_CASE("NCCL groups: all ranks split in one order, with the colour of members
     }
     int const none = NCCL_SPLIT_NOCOLOR;
     std::vector<std::vector<std::pair<int, int>>> const expected{
-        {{0, 0}, {none, 0}, {0, 0}, {0, 1}},
-        {{none, 0}, {0, 1}, {0, 1}, {0, 0}},
-        {{0, 1}, {none, 0}, {none, 0}, {none, 0}},
-        {{none, 0}, {0, 0}, {none, 0}, {none, 0}}};
+        {{0, 0}, {2, 0}, {3, 1}},  // the two stages' groups have no rank in common
+        {{1, 1}, {2, 1}, {3, 0}},
+        {{0, 1}, {none, 0}, {none, 0}},
+        {{1, 0}, {none, 0}, {none, 0}}};
     for (int rank = 0; rank < 4; ++rank) {
       std::vector<std::pair<int, int>> seen;
       for (emu::NcclSplit const& split : emu::nccl_splits(rank)) {
@@ -284,7 +285,8 @@ TEST_CASE("NCCL groups: a process that does not come to a split is a sentence, n
     std::this_thread::sleep_for(std::chrono::milliseconds{400});
   });
   CHECK(message_of<TimeoutError>(errors[0]) ==
-        "trainer: stage 1: NCCL did not connect all 4 ranks, of which ranks 0 and 1 live in this "
+        "trainer: boundary 0-1, forward: NCCL did not connect all 4 ranks, of which ranks 0 and 1 "
+        "live in this "
         "process: another process did not come within 200 ms");
 }
 

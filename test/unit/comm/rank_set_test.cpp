@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -83,6 +85,40 @@ TEST_CASE_TEMPLATE("groups of ranks: of one rank, each group is that rank alone"
   CHECK_THROWS_AS(static_cast<void>(transport.communicator(0, 1)), ContractError);
   CHECK_THROWS_WITH_AS((Transport{with_groups({{{0, 1}, "boundary"}})}),
                        doctest::Contains("names rank 1, but the ranks are 0 to 0"), ContractError);
+}
+
+TEST_CASE("groups of ranks: made in rounds in which no rank is in two") {
+  CHECK(detail::rounds_of({}, 4).empty());
+  constexpr int stages = 8;
+  for (int const replicas : {1, 3, 128}) {
+    std::vector<RankSet> groups;
+    for (int replica = 0; replica < replicas; ++replica) {
+      for (int rank = replica * stages; rank + 1 < (replica + 1) * stages; ++rank) {
+        groups.push_back({{rank, rank + 1}, "forward"});
+        groups.push_back({{rank + 1, rank}, "backward"});
+      }
+    }
+    for (int stage = 0; stage < stages; ++stage) {
+      groups.push_back({{}, "replicas"});
+      for (int replica = 0; replica < replicas; ++replica) {
+        groups.back().ranks.push_back(replica * stages + stage);
+      }
+    }
+    auto const rounds = detail::rounds_of(groups, stages * replicas);
+    CHECK(rounds.size() == 5);
+    std::vector<int> made(groups.size());
+    for (std::vector<int> const& round : rounds) {
+      std::vector<int> seen(static_cast<std::size_t>(stages * replicas));
+      for (int const group : round) {
+        ++made[static_cast<std::size_t>(group)];
+        for (int const rank : groups[static_cast<std::size_t>(group)].ranks) {
+          ++seen[static_cast<std::size_t>(rank)];
+        }
+      }
+      CHECK(*std::max_element(seen.begin(), seen.end()) == 1);
+    }
+    CHECK(made == std::vector<int>(groups.size(), 1));
+  }
 }
 
 TEST_CASE("each end of a group that is recorded has a log of its own") {

@@ -4,11 +4,11 @@
 /// @file
 /// How the communicators of an NcclGroup are made, and how they are closed.
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nccl.h>
 
@@ -31,14 +31,14 @@ class NcclConnector {
   NcclConnector(NcclSlots const& slots, TransportOptions const& options)
       : slots_{slots}, options_{options} {}
 
-  /// That of all ranks first, then one group after the other. All processes call it.
+  /// That of all ranks first, then the groups, in rounds. All processes call it.
   /// @throws TimeoutError  another process did not come; what has been made is aborted, as after
   ///                       every error
   void open(ncclUniqueId const& id) {
     try {
       connect(id);
-      for (int group = 0; group < slots_.groups(); ++group) {
-        split(group);
+      for (std::vector<int> const& round : rounds_of(options_.groups, size())) {
+        split(round);
       }
     } catch (...) {
       abort_nccl(slots_.take_all());  // which also ends a split that goes on
@@ -78,31 +78,43 @@ class NcclConnector {
     wait_until_ready(-1, -1);
   }
 
-  /// All ranks of all processes split, also those that are no members.
-  void split(int group) {
-    RankSet const& set = options_.groups[static_cast<std::size_t>(group)];
+  /// All ranks of all processes split, also those that are in none of these groups, of which no
+  /// rank is in two: a group's number is its colour.
+  void split(std::vector<int> const& round) {
     check_nccl(ncclGroupStart());
     ncclResult_t status = ncclSuccess;
     for (NcclSlot& mine : slots_.of_group(-1)) {
       cuda::ScopedDevice const scope{mine.device};
-      int const position = position_of(set, mine.rank);
-      ncclResult_t const made =
-          ncclCommSplit(mine.comm, position < 0 ? NCCL_SPLIT_NOCOLOR : 0, std::max(position, 0),
-                        &mine.made, nullptr);  // null: non-blocking as the one that is split
+      int color = NCCL_SPLIT_NOCOLOR;
+      int key = 0;
+      for (int const group : round) {
+        int const position =
+            position_of(options_.groups[static_cast<std::size_t>(group)], mine.rank);
+        color = position < 0 ? color : group;
+        key = position < 0 ? key : position;
+      }
+      ncclResult_t const made = ncclCommSplit(mine.comm, color, key, &mine.made,
+                                              nullptr);  // null: non-blocking as what is split
       status = status == ncclSuccess || status == ncclInProgress ? made : status;
     }
     ncclResult_t const end = ncclGroupEnd();
     check_nccl(status);
     check_nccl(end);
-    wait_until_ready(-1, group);  // NCCL writes `made` before it is done with the old ones
-    for (NcclSlot& member : slots_.of_group(group)) {
-      member.comm = std::exchange(slots_.of_rank(member.rank).made, nullptr);
+    wait_until_ready(-1, round.front());  // NCCL writes `made` before it is done with the old ones
+    for (int const group : round) {
+      for (NcclSlot& member : slots_.of_group(group)) {
+        member.comm = std::exchange(slots_.of_rank(member.rank).made, nullptr);
+      }
     }
-    wait_until_ready(group, group);
+    for (int const group : round) {
+      wait_until_ready(group, group);
+    }
   }
 
+  [[nodiscard]] int size() const { return slots_.of_group(-1)[0].size; }
+
   /// @param group   whose communicators
-  /// @param making  which group they are waited for, for the message
+  /// @param making  which group they are waited for, or the first of them, for the message
   void wait_until_ready(int group, int making) {
     Patience patience{options_.timeout};
     for (NcclSlot& mine : slots_.of_group(group)) {
