@@ -138,4 +138,14 @@ inline constexpr bool is_capturable = [] {
   }
 }();
 
+/// Whether that may be done where several ranks of one process do it at a time.
+template <class C>
+inline constexpr bool is_capturable_beside_others = [] {
+  if constexpr (requires { C::capturable_beside_others; }) {
+    return bool{C::capturable_beside_others};
+  } else {
+    return is_capturable<C>;
+  }
+}();
+
 }  // namespace tandem

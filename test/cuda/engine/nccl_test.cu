@@ -42,7 +42,7 @@ TEST_CASE("NCCL: 2 GPUs train as one does, walked and replayed") {
     return;
   }
   OnGpu<SingleDevice<Microbatches<2>>, Fp64> one{engine_options()};
-  OnGpus<DataParallel<2, BucketBytes<64, 256>>, Fp64> two{engine_options()};
+  OnGpus<DataParallel<2, BucketBytes<64, 256>>, Fp64> two{recorded_options()};
   for (int s = 0; s < 7; ++s) {
     StepResult const a = engine_step(one, s);
     StepResult const b = engine_step(two, s);
@@ -60,7 +60,7 @@ TEST_CASE("NCCL: reproducible, the same bits as one GPU") {
     return;
   }
   OnGpu<SingleDevice<Microbatches<4>, Reproducible<>>> one{engine_options()};
-  OnGpus<DataParallel<4, Reproducible<>>> four{engine_options()};
+  OnGpus<DataParallel<4, Reproducible<>>> four{recorded_options()};
   for (int s = 0; s < 4; ++s) {
     CHECK(engine_step(one, s).loss == engine_step(four, s).loss);
   }
@@ -81,7 +81,7 @@ std::string calls_of(int rank) {
 TEST_CASE("NCCL: a step makes the calls that one would write by hand") {
   Watchdog const watchdog{"NCCL"};
   using Two = OnGpus<DataParallel<2, BucketBytes<64, 256>>>;
-  Two trainer{engine_options()};
+  Two trainer{recorded_options()};
   // Losses and metrics of two microbatches. Then TinyNet from the back, every parameter rounded up
   // to 16 elements, a bucket closed at 256 bytes: Linear (65, 5); two branches' convolutions (18,
   // 3; 24, 4); batch norm (6, 6, and what becomes its statistics: 6, 6); convolution (324); the
@@ -100,6 +100,17 @@ TEST_CASE("NCCL: a step makes the calls that one would write by hand") {
   engine_step(trainer, 0);
   CHECK(calls_of(0).empty());  // replayed: the host calls nothing but the launch
   CHECK(cuda_emulator::nccl_misuses() == 0);
+}
+
+TEST_CASE("NCCL: ranks of one process walk their steps unless they are told to record") {
+  Watchdog const watchdog{"NCCL"};
+  OnGpus<DataParallel<2>> trainer{engine_options()};
+  for (int step : {0, 0, 0}) {
+    cuda_emulator::clear_nccl_calls();
+    engine_step(trainer, step);
+    REQUIRE(!cuda_emulator::nccl_calls(0).empty());
+    CHECK(!cuda_emulator::nccl_calls(0).front().captured);
+  }
 }
 
 TEST_CASE("NCCL: evaluation reduces losses only") {

@@ -35,7 +35,7 @@ void check_bits() {
     MESSAGE("skipped: needs " << S::ranks << " GPUs");
     return;
   }
-  CHECK(stages_bits<OnGpus<S>>(engine_options()) == bits_of_one());
+  CHECK(stages_bits<OnGpus<S>>(recorded_options()) == bits_of_one());
 }
 
 using R = Reproducible<>;
@@ -72,7 +72,7 @@ std::vector<std::string> messages(bool captured) {
 TEST_CASE("stages by NCCL: the messages of a step, and none by the host when it is replayed") {
   Watchdog const watchdog{"messages"};
   using Two = OnGpus<Pipeline<OneFOneB, 2, Split<5>, Split<4>>>;
-  Two trainer{engine_options()};
+  Two trainer{recorded_options()};
   for (bool const captured : {false, true}) {  // walked, then recorded
     cuda_emulator::clear_nccl_calls();
     engine_step(trainer, 0);

@@ -32,6 +32,13 @@ inline TrainerOptions engine_options() {
           .threads_per_device = 1};
 }
 
+/// The same, recorded also where several ranks of one process talk through NCCL.
+inline TrainerOptions recorded_options() {
+  TrainerOptions options = engine_options();
+  options.record = true;
+  return options;
+}
+
 /// Step @p step on a batch of its own; sizes come again, so that recorded steps are replayed.
 template <class Trainer>
 StepResult engine_step(Trainer& trainer, int step) {

@@ -43,6 +43,8 @@ class NcclCommunicator {
 
   /// Whether calls may be recorded into a graph.
   static constexpr bool capturable = true;
+  /// NCCL's user guide, "Using NCCL with CUDA Graphs", warns of several GPUs in one process.
+  static constexpr bool capturable_beside_others = false;
 
   /// NCCL does not say in which order it adds; all_reduce_ordered() does (comm/cuda/ordered.cuh).
   static constexpr bool ordered = false;

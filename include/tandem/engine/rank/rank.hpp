@@ -52,9 +52,9 @@ class Rank final
       : Base{options, make_rank_plan<Program>(options.rows, options.microbatches), connect},
         slot_{parts_, options},
         updates_{parts_, options, connect},
-        runner_{recordable && options.record},
+        runner_{recordable && options.record.value_or(true)},
         rank_{options.rank},
-        debug_{!options.record} {
+        debug_{options.debug} {
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
   }

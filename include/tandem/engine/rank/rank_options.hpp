@@ -4,6 +4,7 @@
 /// @file
 /// RankOptions: what a rank is made for; Watch: what it calls while it waits.
 
+#include <optional>
 #include <vector>
 
 #include <tandem/core/clock.hpp>
@@ -25,7 +26,8 @@ struct RankOptions {
   /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
   ActionRows const* rows = nullptr;
   int microbatches = 0;
-  bool record = true;  ///< on a GPU: record a step as a graph and replay it
+  std::optional<bool> record{};  ///< on a GPU: record a step as a graph and replay it; empty: yes
+  bool debug = false;            ///< wait for each action, and name the one that fails
 };
 
 /// How the host waits for a device that works on its own: for so long, and looking after the other

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <tandem/comm/world.hpp>
@@ -38,8 +39,11 @@ struct TrainerOptions {
   /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
   /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
   ActionRows rows{};
-  World world{};       ///< processes that train together, and which this one is
-  bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
+  World world{};  ///< processes that train together, and which this one is
+  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
+  /// but several ranks of one process that talk through NCCL, which may wait for each other for
+  /// ever.
+  std::optional<bool> record{};
 };
 
 /// One pass over the training data.

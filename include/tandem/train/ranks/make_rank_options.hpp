@@ -25,7 +25,8 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .groups = options.groups,
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,
-          .record = options.record};
+          .record = options.record,
+          .debug = options.record == false};
 }
 
 }  // namespace tandem

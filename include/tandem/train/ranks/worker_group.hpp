@@ -79,6 +79,8 @@ class WorkerGroup {
           RankOptions own = options;
           own.rank = transport_.first_rank() + local;
           own.device.ordinal = transport_.device_of(local);
+          own.record =
+              options.record.value_or(size() == 1 || is_capturable_beside_others<Communicator>);
           if (own.device.threads == 0) {
             own.device.threads = host::threads_of_each(size());
           }
