@@ -21,15 +21,19 @@ enum class Role : std::uint8_t { weight, statistic };
 
 /// Initial values of one parameter.
 struct Init {
-  enum class Law : std::uint8_t { constant, uniform_fan_in };
+  enum class Law : std::uint8_t { constant, uniform_fan_in, uniform, normal };
   Law law = Law::constant;
-  float value = 0.0F;       ///< constant: every element
+  float value = 0.0F;       ///< constant: every element; uniform: the bound; normal: the deviation
   std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
 
   static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
   static constexpr Init uniform_fan_in(std::int64_t fan_in) {
     return {Law::uniform_fan_in, 0.0F, fan_in};
   }
+  /// Uniform in ±@p bound.
+  static constexpr Init uniform(float bound) { return {Law::uniform, bound, 1}; }
+  /// Mean 0 and standard deviation @p deviation.
+  static constexpr Init normal(float deviation) { return {Law::normal, deviation, 1}; }
 };
 
 /// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
@@ -41,15 +45,15 @@ struct Parameter {
   float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
 };
 
-/// The parameters of a layer, in the order in which its op sees them; at most four.
+/// The parameters of a layer, in the order in which its op sees them; at most six.
 struct Parameters {
   int count = 0;
-  Parameter item[4] = {};
+  Parameter item[6] = {};
 
   constexpr Parameters() = default;
 
   template <std::same_as<Parameter>... Items>
-    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 6)
   constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
 };
 
