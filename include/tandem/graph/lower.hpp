@@ -141,11 +141,12 @@ struct GraphBuilder {
         for (int p = 0; p < list.count; ++p, ++parameters) {
           node.needs_gradient = node.needs_gradient || !frozen;
           if constexpr (Keep) {
-            graph.parameter[parameters] = {.parameter = list.item[p],
-                                           .node = nodes,
-                                           .frozen = frozen,
-                                           .origin = parameters,
-                                           .path = path};
+            GraphParameter& own = graph.parameter[parameters];  // field by field: nvcc's sake
+            own.parameter = list.item[p];
+            own.node = nodes;
+            own.frozen = frozen;
+            own.origin = parameters;
+            own.path = path;
           }
         }
         if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// ParameterGroup: other settings for the parameters whose names match a pattern.
+/// ParameterGroup: other settings for the parameters whose names match a pattern, or that have few
+/// axes.
 
 #include <cstdint>
 #include <optional>
@@ -17,13 +18,21 @@
 namespace tandem {
 
 /// Settings for the parameters whose names match `pattern`, in which '*' stands for any characters:
-/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts.
+/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts, whole.
+///
+/// {"*", .weight_decay = 0, .below_axes = 2} leaves biases and norms, which have one axis, without
+/// weight decay: nanoGPT's rule.
 struct ParameterGroup {
   std::string pattern;
   float learning_rate_scale = 1.0F;
   std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
   bool frozen =
       false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
+  int below_axes = 0;  ///< only parameters of fewer axes than that; 0: of any number
+  /// Largest norm of the group's gradients, all of them together, which are then no part of the
+  /// norm that TrainerOptions::clip_norm bounds; 0: with the others.
+  double clip_norm = 0.0;
+  float gradient_scale = 1.0F;  ///< what gradients are multiplied by, before any norm
 };
 
 /// A run of neighbouring parameters that are updated alike.
@@ -38,11 +47,14 @@ struct UpdateRun {
   float learning_rate_scale = 1.0F;
   std::optional<float> weight_decay = std::nullopt;
   bool frozen = false;
+  int clip_set = 0;  ///< of ClipSets
+  float gradient_scale = 1.0F;
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
     return stage == other.stage && role == other.role && rate == other.rate &&
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
-           frozen == other.frozen;
+           frozen == other.frozen && clip_set == other.clip_set &&
+           gradient_scale == other.gradient_scale;
   }
 };
 
@@ -74,7 +86,25 @@ constexpr bool matches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
+template <class = void>  // compiled where it is called, not by every include
+bool in_group(ParameterGroup const& group, Parameter const& parameter, std::string const& name) {
+  return (group.below_axes == 0 || parameter.shape.rank < group.below_axes) &&
+         matches(group.pattern, name);
+}
+
 }  // namespace detail
+
+/// The index of the group that counts for parameter @p p of @p graph; -1: none.
+template <class = void>
+int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
+  std::string const name = parameter_name(graph, p);
+  int last = -1;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    last = detail::in_group(groups[g], graph.parameter[p].parameter, name) ? static_cast<int>(g)
+                                                                           : last;
+  }
+  return last;
+}
 
 /// A pattern that matches nothing is a mistake.
 /// @throws ContractError  a pattern matches no parameter of the network
@@ -83,13 +113,28 @@ void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     bool used = false;
     for (int p = 0; p < graph.parameters && !used; ++p) {
-      used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
+      used = !graph.parameter[p].frozen &&
+             detail::in_group(group, graph.parameter[p].parameter, parameter_name(graph, p));
     }
     if (!used) {
-      throw ContractError{"parameter group '" + group.pattern +
-                          "' matches no trained parameter; names look like '0.weight'"};
+      std::string const axes = group.below_axes == 0
+                                   ? ""
+                                   : " of fewer than " + std::to_string(group.below_axes) + " axes";
+      throw ContractError{"parameter group '" + group.pattern + "' matches no trained parameter" +
+                          axes + "; names look like '0.weight'"};
     }
   }
+}
+
+/// Which norm bounds the gradients of group @p g: 1, 2, … of the groups that are clipped apart, in
+/// their order; 0, TrainerOptions::clip_norm's, of any other group and for -1.
+template <class = void>
+int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
+  int sets = 0;
+  for (int i = 0; i <= g; ++i) {
+    sets += groups[static_cast<std::size_t>(i)].clip_norm > 0.0 ? 1 : 0;
+  }
+  return g >= 0 && groups[static_cast<std::size_t>(g)].clip_norm > 0.0 ? sets : 0;
 }
 
 /// The trained parameters of a device as runs, one each, in the order of its layout.
@@ -113,13 +158,13 @@ std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offse
                     .counted = node.stage < parts && graph.parameter[p].shared < 0,
                     .role = parameter.role,
                     .rate = parameter.rate};
-      std::string const name = parameter_name(graph, p);
-      for (ParameterGroup const& group : groups) {
-        if (detail::matches(group.pattern, name)) {
-          run.learning_rate_scale = group.learning_rate_scale;
-          run.weight_decay = group.weight_decay;
-          run.frozen = group.frozen;
-        }
+      if (int const g = group_of(graph, p, groups); g >= 0) {
+        ParameterGroup const& group = groups[static_cast<std::size_t>(g)];
+        run.learning_rate_scale = group.learning_rate_scale;
+        run.weight_decay = group.weight_decay;
+        run.frozen = group.frozen;
+        run.clip_set = clip_set_of(groups, g);
+        run.gradient_scale = group.gradient_scale;
       }
       runs.push_back(run);
     }

@@ -23,7 +23,9 @@ struct Result {
 /// Notes the scale of each run.
 struct Note {
   double* scales;
-  TANDEM_HOST_DEVICE void operator()(int run, double scale) const { scales[run] = scale + run; }
+  TANDEM_HOST_DEVICE void operator()(int run, double const* of_sets) const {
+    scales[run] = of_sets[0] + run;
+  }
 };
 
 }  // namespace finish_step_test

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Settings {
   double learning_rate = 0.0;
   double weight_decay = 0.0;
   bool frozen = false;
+  double clip_norm = 0.0;  // of its own, which no other group here has; 0: the trainer's
+  double gradient_scale = 1.0;
 };
 
 /// θ and its moments; g is the gradient after clipping, t the step from 1.
@@ -82,22 +85,31 @@ void check_updates(O const& optimizer, TrainerOptions options, SettingsOf settin
       reference.back().push_back({.theta = value});
     }
   }
-  bool clipped = clip == 0.0;
+  std::map<double, bool> clipped;  // by the bound
   for (std::int64_t step = 0; step < 6; ++step) {
     test::Samples<double> const data{Norm::input, 3, 10, static_cast<std::uint64_t>(step)};
     StepResult const result = trainer.step(data.x, data.y);
-    double squares = 0.0;
+    std::map<double, double> squares;  // by the bound
     for (auto const& p : parameters) {
-      for (double const g : p.gradient) {
-        squares += p.role == Role::weight && !settings_of(p.name, step).frozen ? g * g : 0.0;
+      Settings const settings = settings_of(p.name, step);
+      double const bound = settings.clip_norm > 0.0 ? settings.clip_norm : clip;
+      for (double const gradient : p.gradient) {
+        double const g = gradient * settings.gradient_scale;
+        squares[bound] += p.role == Role::weight && !settings.frozen ? g * g : 0.0;
       }
     }
-    double const norm = std::sqrt(squares);
-    double const scale = clip > 0.0 && norm > clip ? clip / norm : 1.0;
-    clipped = clipped || scale < 1.0;
+    std::map<double, double> scales;
+    for (auto const& [bound, sum] : squares) {
+      double const norm = std::sqrt(sum);
+      scales[bound] = bound > 0.0 && norm > bound ? bound / norm : 1.0;
+      clipped[bound] = clipped[bound] || bound == 0.0 || scales[bound] < 1.0;
+    }
+    double const norm = std::sqrt(squares[clip]);
     CHECK(std::fabs(result.gradient_norm - (clip > 0.0 ? norm : 0.0)) <= 1e-14 * norm);
     for (std::size_t p = 0; p < parameters.size(); ++p) {
       Settings const settings = settings_of(parameters[p].name, step);
+      double const scale =
+          settings.gradient_scale * scales[settings.clip_norm > 0.0 ? settings.clip_norm : clip];
       std::vector<double> wanted;
       for (std::size_t i = 0; i < reference[p].size(); ++i) {
         Scalar& scalar = reference[p][i];
@@ -113,7 +125,10 @@ void check_updates(O const& optimizer, TrainerOptions options, SettingsOf settin
       CHECK(test::relative_error(parameters[p].value, std::span{wanted}) <= 1e-13);
     }
   }
-  CHECK(clipped);
+  for (auto const& bound : clipped) {
+    INFO("clipped to " << bound.first);
+    CHECK(bound.second);
+  }
 }
 
 TEST_CASE("Sgd: plain, momentum, Nesterov, weight decay, clipping") {
@@ -171,6 +186,44 @@ TEST_CASE("parameter groups: patterns, the last match counts, frozen, other weig
       });
 }
 
+TEST_CASE("parameter groups: by the number of axes, as nanoGPT's weight decay") {
+  check_updates(
+      AdamW{.learning_rate = 0.01F, .weight_decay = 0.05F},
+      {.groups = {{.pattern = "*", .weight_decay = 0.0F, .below_axes = 2},
+                  {.pattern = "0.*", .learning_rate_scale = 0.5F, .below_axes = 2}}},
+      [](std::string const& name, std::int64_t) {
+        if (name == "0.bias") {  // the second group, whole
+          return Settings{.learning_rate = 0.5 * double{0.01F}, .weight_decay = double{0.05F}};
+        }
+        bool const matrix = name == "0.weight" || name == "4.weight";  // of 4 and of 2 axes
+        return Settings{.learning_rate = double{0.01F},
+                        .weight_decay = matrix ? double{0.05F} : 0.0};
+      });
+}
+
+TEST_CASE("parameter groups: each is clipped by its own norm, the others by the trainer's") {
+  SettingsOf const settings = [](std::string const& name, std::int64_t) {
+    Settings own{.learning_rate = double{0.1F}, .weight_decay = double{0.02F}};
+    if (name == "0.weight" || name == "0.bias") {
+      own.clip_norm = 0.01;
+    } else if (name == "4.bias") {
+      own.clip_norm = 0.05;
+      own.gradient_scale = 3.0;
+    } else if (name == "4.weight") {
+      own.gradient_scale = 0.5;
+    }
+    return own;
+  };
+  std::vector<ParameterGroup> const groups = {
+      {.pattern = "4.*", .gradient_scale = 0.5F},
+      {.pattern = "0.*", .clip_norm = 0.01},
+      {.pattern = "4.bias", .clip_norm = 0.05, .gradient_scale = 3.0F}};
+  check_updates(Sgd{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.02F},
+                {.clip_norm = 0.1, .groups = groups}, settings);
+  check_updates(Sgd{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.02F},
+                {.groups = groups}, settings);  // the others are not clipped
+}
+
 TEST_CASE("a pattern that matches nothing is an error that names it") {
   for (char const* const pattern : {"5.*", "0.weights", "weight", ""}) {
     std::string const text = test::message<ContractError>([&] {
@@ -179,6 +232,10 @@ TEST_CASE("a pattern that matches nothing is an error that names it") {
     CHECK(text == "parameter group '" + std::string{pattern} +
                       "' matches no trained parameter; names look like '0.weight'");
   }
+  CHECK(test::message<ContractError>(
+            [&] { Norm{{.groups = {{.pattern = "*.weight", .below_axes = 1}}}}; }) ==
+        "parameter group '*.weight' matches no trained parameter of fewer than 1 axes; names look "
+        "like '0.weight'");
 }
 
 TEST_CASE("'*' stands for any characters, also none") {

@@ -53,7 +53,13 @@ TEST_CASE("a rate that is not finite, or out of range, is refused by name") {
                    ": learning_rate_scale of group '*.bias' is"));
     CHECK(contains(refusal({.groups = {{.pattern = "*", .weight_decay = bad}}}),
                    ": weight_decay of group '*' is"));
+    CHECK(contains(refusal({.groups = {{.pattern = "*", .clip_norm = double{bad}}}}),
+                   ": clip_norm of group '*' is"));
+    CHECK(contains(refusal({.groups = {{.pattern = "*", .gradient_scale = bad}}}),
+                   ": gradient_scale of group '*' is"));
   }
+  CHECK(contains(refusal({.groups = {{.pattern = "*", .below_axes = -1}}}),
+                 ": below_axes of group '*' is -1; give 0"));
   CHECK(contains(refusal({.optimizer = Adam{.beta2 = 1.0F}}), ": beta2 is 1;"));
   CHECK(contains(refusal({.schedule = StepDecay{.every = 0}}), "StepDecay: `every` must be"));
   CHECK(contains(refusal({.schedule = Cosine{.steps = 0}}), "Cosine: `steps` must be"));

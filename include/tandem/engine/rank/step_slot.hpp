@@ -10,6 +10,7 @@
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/optim/clip_sets.hpp>
 
 namespace tandem {
 
@@ -26,7 +27,9 @@ struct StepSlot {
   using FeedType = Feed<typename Parts::Program, Backend, Target>;
 
   StepSlot(Parts& parts, RankOptions const& options)
-      : feed{parts.device, parts.feed_sizes(options)}, microbatches{parts.microbatches(options)} {}
+      : feed{parts.device, parts.feed_sizes(options)},
+        microbatches{parts.microbatches(options)},
+        groups_clip{clips_apart(options.groups)} {}
 
   /// Begins a step on the rank's samples of @p batch.
   void begin(Parts& parts, StepState const& state, Batch const& batch, bool training,
@@ -39,7 +42,7 @@ struct StepSlot {
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
            .exchanges = training && Whole::averaging.takes_place(state.step),
-           .clips = state.clip_norm > 0.0};
+           .clips = training && (groups_clip || state.clip_norm > 0.0)};
     touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches.split(batch.size, time);
     feed.begin(parts.device, weighed(state, batch), batch, microbatches, wait);
@@ -76,6 +79,7 @@ struct StepSlot {
   FeedType feed;
   RankMicrobatches microbatches;
   StepKey key{};
+  bool groups_clip;      ///< by norms of their own
   bool touched = false;  ///< it may have changed parameters or optimizer states
 
  private:

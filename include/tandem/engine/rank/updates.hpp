@@ -15,6 +15,7 @@
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/engine/step/update.hpp>
+#include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
@@ -39,7 +40,7 @@ class DeviceUpdate {
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts()),
                 Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
-                Whole::network.parameters} {}
+                clip_sets(Whole::network, options.groups)} {}
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {

@@ -15,7 +15,7 @@ struct StepKey {
   bool targets = false;
   bool outputs = false;
   bool exchanges = false;  ///< two models are averaged
-  bool clips = false;      ///< the gradient may be scaled down to a largest norm
+  bool clips = false;      ///< gradients may be scaled down to a largest norm
 
   friend bool operator==(StepKey const&, StepKey const&) = default;
 };

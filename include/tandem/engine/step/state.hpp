@@ -38,10 +38,11 @@ using StepBatchOf = StepBatch<typename Backend::Master, typename LossType::Targe
 
 /// Sums over the global batch, the same on every rank.
 struct StepResult {
-  double loss = 0.0;           ///< mean over the samples
-  double metric = 0.0;         ///< mean over the samples
-  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
-  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
+  double loss = 0.0;    ///< mean over the samples
+  double metric = 0.0;  ///< mean over the samples
+  /// Of what TrainerOptions::clip_norm bounds, before it does; 0 where that is off.
+  double gradient_norm = 0.0;
+  int non_finite = -1;  ///< first microbatch whose loss is not finite; the update is skipped
   int samples = 0;
   double weight = 0.0;  ///< what loss and metric are means over: the samples, or their targets
 };

@@ -5,8 +5,6 @@
 /// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,6 +13,7 @@
 #include <tandem/engine/step/state.hpp>
 #include <tandem/engine/step/sums.hpp>
 #include <tandem/ops/verbs.hpp>
+#include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 
@@ -34,15 +33,17 @@ class Update {
   /// @param parameters  of the device, a run each
   /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
   ///                    parameters only one's does
-  /// @param all         parameters of the network
+  /// @param clips       of the whole network
   template <class Memory>
   Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-         std::vector<UpdateRun> parameters, bool counted, int all)
+         std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
         runs_{merged(parameters_)},
         counted_{counted},
-        squares_(static_cast<std::size_t>(all)) {}
+        clips_{std::move(clips)},
+        squares_(clips_.set.size()),
+        scales_(clips_.largest.size(), 1.0) {}
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
   /// be summed over the ranks before run(), if there are several with different parameters.
@@ -65,11 +66,9 @@ class Update {
               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
     sums.finish(device, state, key.samples, result);
     stopped_ = result->non_finite < 0 ? 0 : 1;
-    scale_ = 1.0;
-    if (state->clip_norm > 0.0 && stopped_ == 0) {
-      double const norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
-      scale_ = norm > state->clip_norm ? state->clip_norm / norm : 1.0;
-      result->gradient_norm = norm;
+    if (key.clips && stopped_ == 0) {
+      double const norm = clip_scales(clips_, squares_, state->clip_norm, scales_);
+      result->gradient_norm = state->clip_norm > 0.0 ? norm : 0.0;
     }
   }
 
@@ -123,7 +122,7 @@ class Update {
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
-        .gradient_scale = scale_,
+        .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
         .step = state.step + 1};
     Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
   }
@@ -133,8 +132,9 @@ class Update {
   std::vector<UpdateRun> runs_;  // neighbours that are updated alike
   bool counted_;
   int stopped_ = 0;
-  double scale_ = 1.0;  // of the step's gradients, by clipping
+  ClipSets clips_;
   std::vector<double> squares_;
+  std::vector<double> scales_;  // of each set; all 1 where nothing is clipped
 };
 
 }  // namespace tandem

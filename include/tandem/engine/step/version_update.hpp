@@ -98,6 +98,7 @@ class VersionUpdate {
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .gradient_scale = double{r.gradient_scale},
         .step = state.step + 1};
     Verbs<Backend>::each(device, r.end - r.begin, make_update<P>(optimizer, settings, run));
   }

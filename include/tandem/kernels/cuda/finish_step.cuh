@@ -15,6 +15,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/kernels/cuda/row_lanes.cuh>
+#include <tandem/kernels/cuda/update_chunk.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem::cuda {
@@ -29,14 +30,18 @@ struct StepEnd {
   double const* targets = nullptr;    ///< if not 0, what the means are over in their place
   double const* squares = nullptr;    ///< sums of the gradient's squares; null: no clipping
   std::int64_t squares_count = 0;     ///< of them
-  double const* clip_norm = nullptr;  ///< read if squares is not null
+  double const* clip_norm = nullptr;  ///< of set 0; read if squares is not null; 0: none
+  ClipRow const* rows = nullptr;      ///< of each sum of squares; null: all are of set 0
+  int sets = 1;                       ///< of gradients that are clipped together
+  double const* largest = nullptr;    ///< (sets), norms; that of set 0 is not read
+  double* scales = nullptr;           ///< (sets), written; null: of one set
   Result* result = nullptr;
   int* stopped = nullptr;  ///< the flag: set to 1 by a non-finite loss; null in evaluation
 };
 
 /// A Prepare that does nothing: for a step without an update.
 struct PrepareNothing {
-  TANDEM_HOST_DEVICE void operator()(int /*run*/, double /*scale*/) const {}
+  TANDEM_HOST_DEVICE void operator()(int /*run*/, double const* /*scales*/) const {}
 };
 
 namespace detail {
@@ -50,6 +55,7 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
   constexpr int part = row_threads / 2;  // microbatches
   __shared__ double shared[row_threads];
   __shared__ double shared_scale;
+  double* const scales = end.scales != nullptr ? end.scales : &shared_scale;
   int const thread = static_cast<int>(threadIdx.x);
   double loss = 0;
   double metric = 0;
@@ -67,13 +73,24 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
     }
     __syncthreads();
   }
-  double squares = 0;
-  if (end.squares != nullptr) {
-    for (std::int64_t i = thread; i < end.squares_count; i += row_threads) {
-      squares += end.squares[i];
+  double first_norm = 0;
+  for (int set = 0; set < end.sets; ++set) {
+    double squares = 0;
+    if (end.squares != nullptr) {
+      for (std::int64_t i = thread; i < end.squares_count; i += row_threads) {
+        ClipRow const row = end.rows != nullptr ? end.rows[i] : ClipRow{};
+        squares += row.set == set ? end.squares[i] * row.factor : 0.0;
+      }
     }
+    double const norm = sqrt(sum_lanes<row_threads>(squares));  // of thread 0
+    if (thread == 0) {
+      double const largest =
+          end.squares == nullptr ? 0.0 : (set == 0 ? *end.clip_norm : end.largest[set]);
+      scales[set] = largest > 0.0 && norm > largest ? largest / norm : 1.0;
+      first_norm = set == 0 && largest > 0.0 ? norm : first_norm;
+    }
+    __syncthreads();
   }
-  double const norm = sqrt(sum_lanes<row_threads>(squares));  // of thread 0
   if (thread == 0) {
     int const sum_overflows = is_finite(loss) ? -1 : 0;
     int const non_finite = first < 0 ? sum_overflows : first;
@@ -82,25 +99,23 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
     end.result->loss = loss / weight;
     end.result->metric = metric / weight;
     end.result->weight = weight;
-    end.result->gradient_norm = non_finite < 0 ? norm : 0.0;
+    end.result->gradient_norm = non_finite < 0 ? first_norm : 0.0;
     end.result->non_finite = non_finite;
     end.result->samples = end.samples;
     if (non_finite >= 0 && end.stopped != nullptr) {
       *end.stopped = 1;
     }
-    bool const clips = end.squares != nullptr && norm > *end.clip_norm;
-    shared_scale = clips ? *end.clip_norm / norm : 1.0;
   }
-  __syncthreads();
   for (int run = thread; run < runs; run += row_threads) {
-    prepare(run, shared_scale);
+    prepare(run, static_cast<double const*>(scales));
   }
 }
 
 }  // namespace detail
 
 /// Writes the step's means over the samples, its gradient norm and its first microbatch whose loss
-/// is not finite; raises the flag; and calls prepare(run, scale of the gradient) for each run.
+/// is not finite; raises the flag; and calls prepare(run, scales of the sets' gradients) for each
+/// run.
 ///
 /// Cost:  one block.
 /// Order: the microbatches in order; square i to thread i mod 256, then as in join_lanes().

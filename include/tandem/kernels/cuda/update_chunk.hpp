@@ -3,7 +3,7 @@
 
 /// @file
 /// UpdateChunk: the part of the parameters that one block of the update's kernels works on;
-/// ChunkRange: those of one parameter.
+/// ChunkRange: those of one parameter; ClipRow: its part in clipping.
 
 #include <cstdint>
 
@@ -24,6 +24,12 @@ struct ChunkRange {
   std::int32_t last = 0;
 
   friend bool operator==(ChunkRange const&, ChunkRange const&) = default;
+};
+
+/// How one parameter of the network counts in the norms that clip.
+struct ClipRow {
+  double factor = 1.0;   ///< of its square sum
+  std::int32_t set = 0;  ///< which norm
 };
 
 }  // namespace tandem::cuda

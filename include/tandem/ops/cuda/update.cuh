@@ -44,7 +44,11 @@ struct UpdateMemory {
   ChunkRange const* ranges = nullptr;  ///< a copy of chunk_ranges(runs, update_chunk, range_count)
   int range_count = 0;                 ///< parameters of the network
   double* sums = nullptr;              ///< (range_count)
-  int* stopped = nullptr;              ///< 0 at first; the host may set it to 0 again
+  ClipRow const* clip_rows = nullptr;  ///< a copy of clip_rows(sets), or null where that is empty
+  int clip_sets = 1;
+  double const* largest_norms = nullptr;  ///< (clip_sets), as of ClipSets; null where it is 1
+  double* scales = nullptr;               ///< (clip_sets); likewise
+  int* stopped = nullptr;                 ///< 0 at first; the host may set it to 0 again
 };
 
 namespace detail {
@@ -61,12 +65,12 @@ struct PrepareRun {
   StepState const* state;
   Run* runs;
 
-  TANDEM_HOST_DEVICE void operator()(int run, double scale) const {
+  TANDEM_HOST_DEVICE void operator()(int run, double const* scales) const {
     RunSettings const own = settings[run];
     UpdateSettings const update{
         .learning_rate = state->learning_rate * static_cast<double>(own.learning_rate_scale),
         .weight_decay = static_cast<double>(own.weight_decay),
-        .gradient_scale = scale,
+        .gradient_scale = scales[own.clip_set] * static_cast<double>(own.gradient_scale),
         .step = state->step + 1};
     runs[run] = Run{make_update<P>(optimizer, update, all),
                     AverageUpdate<P>{all, static_cast<P>(own.rate)}, own.statistic};
@@ -106,6 +110,7 @@ class UpdateKernels {
   /// @param state  in device memory
   /// @param sums   (microbatches, 2), in device memory
   /// @param clips  whether sum_squares() was called for this step; state->clip_norm is the bound
+  ///               of set 0
   template <class Result>
   void finish(Stream const& stream, StepState const* state, double const* sums, int microbatches,
               int samples, bool clips, Result* result) const {
@@ -116,6 +121,10 @@ class UpdateKernels {
                               .squares = clips ? memory_.sums : nullptr,
                               .squares_count = memory_.range_count,
                               .clip_norm = &state->clip_norm,
+                              .rows = memory_.clip_rows,
+                              .sets = memory_.clip_sets,
+                              .largest = memory_.largest_norms,
+                              .scales = memory_.scales,
                               .result = result,
                               .stopped = memory_.stopped};
     std::visit(

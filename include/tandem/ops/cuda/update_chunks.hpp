@@ -13,6 +13,7 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cuda/update_chunk.hpp>
+#include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 
@@ -24,6 +25,8 @@ struct RunSettings {
   float learning_rate_scale = 1.0F;
   float weight_decay = 0.0F;  ///< the run's own, or else the optimizer's
   bool statistic = false;
+  std::int32_t clip_set = 0;
+  float gradient_scale = 1.0F;
 };
 
 /// The settings of each run, by the run's index.
@@ -36,7 +39,9 @@ std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
     settings.push_back({.rate = run.rate,
                         .learning_rate_scale = run.learning_rate_scale,
                         .weight_decay = run.weight_decay.value_or(decay),
-                        .statistic = run.role == Role::statistic});
+                        .statistic = run.role == Role::statistic,
+                        .clip_set = run.clip_set,
+                        .gradient_scale = run.gradient_scale});
   }
   return settings;
 }
@@ -77,6 +82,18 @@ std::vector<cuda::ChunkRange> chunk_ranges(std::vector<UpdateRun> const& paramet
     next = last;
   }
   return ranges;
+}
+
+/// The sets' rows; none where every row would be the same.
+template <class = void>
+std::vector<cuda::ClipRow> clip_rows(ClipSets const& sets) {
+  std::vector<cuda::ClipRow> rows;
+  bool alike = true;
+  for (std::size_t p = 0; p < sets.set.size(); ++p) {
+    rows.push_back({.factor = sets.factor[p], .set = sets.set[p]});
+    alike = alike && sets.factor[p] == 1.0 && sets.set[p] == 0;
+  }
+  return alike ? std::vector<cuda::ClipRow>{} : rows;
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 /// checked(): TrainerOptions that are within their bounds.
 
 #include <tandem/core/contract.hpp>
+#include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/train/options/check_asynchrony.hpp>
 #include <tandem/train/options/check_rates.hpp>
@@ -20,10 +21,11 @@ TrainerOptions checked(TrainerOptions options) {
   expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
   expects(options.threads_per_device >= 0,
           "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-  expects(options.clip_norm == 0.0 || !Program::averaging.keeps_two(),
+  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
+  expects(!clips || !Program::averaging.keeps_two(),
           "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
           "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
-  expects(options.clip_norm == 0.0 || !Program::asynchrony.on(),
+  expects(!clips || !Program::asynchrony.on(),
           "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
           "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
           "take a synchronous schedule");

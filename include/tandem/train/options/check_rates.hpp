@@ -76,6 +76,13 @@ void check_rates(TrainerOptions const& options) {
     std::string const of = " of group '" + group.pattern + "'";
     detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
     detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+    detail::check_rate(group.clip_norm, "clip_norm" + of);
+    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
+    if (group.below_axes < 0) {
+      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
+                          std::to_string(group.below_axes) +
+                          "; give 0 (of any number of axes) or more"};
+    }
   }
   expects(options.schedule.warm_up >= 0,
           "TrainerOptions: the warm-up of the schedule must be 0 steps or more");

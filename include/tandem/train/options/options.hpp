@@ -24,8 +24,9 @@ namespace tandem {
 struct TrainerOptions {
   int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
   Optimizer optimizer = Sgd{};
-  Schedule schedule{};     ///< factor of the learning rate by step
-  double clip_norm = 0.0;  ///< largest global norm of the gradient; 0: no clipping
+  Schedule schedule{};  ///< factor of the learning rate by step
+  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
+  double clip_norm = 0.0;
   std::vector<ParameterGroup> groups{};
   std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
   bool shuffle = true;

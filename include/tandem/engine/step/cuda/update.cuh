@@ -17,6 +17,7 @@
 #include <tandem/engine/step/update.hpp>
 #include <tandem/ops/cuda/update.cuh>
 #include <tandem/ops/cuda/update_chunks.hpp>
+#include <tandem/optim/clip_sets.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
 
 namespace tandem {
@@ -33,17 +34,20 @@ class Update<BasicCuda<Kernels, Precision>> {
   /// As the primary template's.
   template <class Memory>
   Update(Device& device, Memory const& memory, Optimizer const& optimizer,
-         std::vector<UpdateRun> const& parameters, bool counted, int all)
+         std::vector<UpdateRun> const& parameters, bool counted, ClipSets const& clips)
       : chunks_{device, update_chunks(parameters, cuda::update_chunk)},
         settings_{device, run_settings(parameters, optimizer)},
         ranges_{device, chunk_ranges(counted ? parameters : std::vector<UpdateRun>{},
-                                     cuda::update_chunk, all)},
+                                     cuda::update_chunk, clips.parameters())},
+        clip_rows_{device, clip_rows(clips)},
+        largest_norms_{device, clips.sets() > 1 ? clips.largest : std::vector<double>{}},
+        scales_{device, largest_norms_.size() * sizeof(double)},
         functors_{device, static_cast<std::size_t>(
                               UpdateKernels::functor_bytes(static_cast<int>(parameters.size())))},
         squares_{device, chunks_.size() * sizeof(double)},
         sums_{device, ranges_.size() * sizeof(double)},
         stopped_{device, sizeof(int)},
-        kernels_{optimizer, update_memory(memory, optimizer)} {
+        kernels_{optimizer, update_memory(memory, optimizer, clips)} {
     std::int64_t first = 0;
     for (UpdateRun const& run : parameters) {
       auto const count = static_cast<std::int64_t>(update_chunks({run}, cuda::update_chunk).size());
@@ -94,9 +98,10 @@ class Update<BasicCuda<Kernels, Precision>> {
   }
 
   [[nodiscard]] std::int64_t bytes() const {
-    return static_cast<std::int64_t>(chunks_.buffer.bytes() + settings_.buffer.bytes() +
-                                     ranges_.buffer.bytes() + functors_.bytes() + squares_.bytes() +
-                                     sums_.bytes() + stopped_.bytes());
+    return static_cast<std::int64_t>(
+        chunks_.buffer.bytes() + settings_.buffer.bytes() + ranges_.buffer.bytes() +
+        clip_rows_.buffer.bytes() + largest_norms_.buffer.bytes() + scales_.bytes() +
+        functors_.bytes() + squares_.bytes() + sums_.bytes() + stopped_.bytes());
   }
 
  private:
@@ -119,26 +124,33 @@ class Update<BasicCuda<Kernels, Precision>> {
       }
     }
     [[nodiscard]] std::size_t size() const { return count; }
+    [[nodiscard]] Row const* get() const { return count > 0 ? buffer.template as<Row>() : nullptr; }
 
     cuda::Buffer buffer;
     std::size_t count;
   };
 
   template <class Memory>
-  cuda::UpdateMemory<P, T> update_memory(Memory const& memory, Optimizer const& optimizer) const {
-    cuda::UpdateMemory<P, T> all{.parameters = memory.parameters(),
-                                 .gradients = memory.gradients(),
-                                 .parameter_count = Memory::layout.elements,
-                                 .chunks = chunks_.buffer.template as<cuda::UpdateChunk>(),
-                                 .chunk_count = static_cast<std::int64_t>(chunks_.size()),
-                                 .settings = settings_.buffer.template as<RunSettings>(),
-                                 .run_count = static_cast<int>(settings_.size()),
-                                 .functors = functors_.data(),
-                                 .squares = squares_.template as<double>(),
-                                 .ranges = ranges_.buffer.template as<cuda::ChunkRange>(),
-                                 .range_count = static_cast<int>(ranges_.size()),
-                                 .sums = sums_.template as<double>(),
-                                 .stopped = stopped_.template as<int>()};
+  cuda::UpdateMemory<P, T> update_memory(Memory const& memory, Optimizer const& optimizer,
+                                         ClipSets const& clips) const {
+    cuda::UpdateMemory<P, T> all{
+        .parameters = memory.parameters(),
+        .gradients = memory.gradients(),
+        .parameter_count = Memory::layout.elements,
+        .chunks = chunks_.buffer.template as<cuda::UpdateChunk>(),
+        .chunk_count = static_cast<std::int64_t>(chunks_.size()),
+        .settings = settings_.buffer.template as<RunSettings>(),
+        .run_count = static_cast<int>(settings_.size()),
+        .functors = functors_.data(),
+        .squares = squares_.template as<double>(),
+        .ranges = ranges_.buffer.template as<cuda::ChunkRange>(),
+        .range_count = static_cast<int>(ranges_.size()),
+        .sums = sums_.template as<double>(),
+        .clip_rows = clip_rows_.get(),
+        .clip_sets = clips.sets(),
+        .largest_norms = largest_norms_.get(),
+        .scales = largest_norms_.size() > 0 ? scales_.template as<double>() : nullptr,
+        .stopped = stopped_.template as<int>()};
     for (int s = 0; s < states_of(optimizer); ++s) {
       all.state[s] = memory.state(s);
     }
@@ -151,6 +163,9 @@ class Update<BasicCuda<Kernels, Precision>> {
   Table<cuda::UpdateChunk> chunks_;
   Table<RunSettings> settings_;
   Table<cuda::ChunkRange> ranges_;
+  Table<cuda::ClipRow> clip_rows_;
+  Table<double> largest_norms_;  // of the sets, where there are several
+  cuda::Buffer scales_;
   cuda::Buffer functors_;
   cuda::Buffer squares_;
   cuda::Buffer sums_;

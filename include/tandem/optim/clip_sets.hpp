@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ClipSets: which parameters' gradients are clipped by one norm.
+///
+/// The norm of a set is of parameters on all stages. Each rank has a square sum for every parameter
+/// of the network, summed over the ranks, and joins them in the network's order: so that all ranks
+/// have the same bits, as under any other strategy.
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/optim/parameter_group.hpp>
+
+namespace tandem {
+
+/// One set of all that TrainerOptions::clip_norm bounds, and one of each group with a clip_norm of
+/// its own.
+struct ClipSets {
+  std::vector<int> set;         ///< of each parameter of the network
+  std::vector<double> factor;   ///< of its square sum: its group's gradient_scale squared
+  std::vector<double> largest;  ///< norm of each set; of set 0 the step's state has it
+
+  [[nodiscard]] int parameters() const { return static_cast<int>(set.size()); }
+  [[nodiscard]] int sets() const { return static_cast<int>(largest.size()); }
+};
+
+/// Whether some group is clipped apart.
+template <class = void>  // compiled where it is called, not by every include
+bool clips_apart(std::vector<ParameterGroup> const& groups) {
+  for (ParameterGroup const& group : groups) {
+    if (group.clip_norm > 0.0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Of a whole network.
+template <class = void>
+ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups) {
+  ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
+  for (ParameterGroup const& group : groups) {
+    if (group.clip_norm > 0.0) {
+      sets.largest.push_back(group.clip_norm);
+    }
+  }
+  for (int p = 0; p < network.parameters; ++p) {
+    int const g = group_of(network, p, groups);
+    double const scale = g < 0 ? 1.0 : double{groups[static_cast<std::size_t>(g)].gradient_scale};
+    sets.set.push_back(clip_set_of(groups, g));
+    sets.factor.push_back(scale * scale);
+  }
+  return sets;
+}
+
+/// What the gradients of a set are multiplied by, of norm @p norm; not at all where @p largest is
+/// 0.
+constexpr double clip_scale(double norm, double largest) {
+  return largest > 0.0 && norm > largest ? largest / norm : 1.0;
+}
+
+/// The scale of each set.
+/// @param squares    of each parameter of the network
+/// @param clip_norm  of set 0; 0: it is not clipped
+/// @returns the norm of set 0
+template <class = void>
+double clip_scales(ClipSets const& sets, std::span<double const> squares, double clip_norm,
+                   std::span<double> scales) {
+  double first = 0.0;
+  for (int set = 0; set < sets.sets(); ++set) {
+    double sum = 0.0;
+    for (std::size_t p = 0; p < squares.size(); ++p) {
+      sum += sets.set[p] == set ? squares[p] * sets.factor[p] : 0.0;
+    }
+    double const norm = std::sqrt(sum);
+    auto const s = static_cast<std::size_t>(set);
+    scales[s] = clip_scale(norm, set == 0 ? clip_norm : sets.largest[s]);
+    first = set == 0 ? norm : first;
+  }
+  return first;
+}
+
+}  // namespace tandem

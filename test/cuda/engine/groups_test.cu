@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameter groups with norms and scales of their own, on GPUs: Host's numbers, and the same bits
+// under every strategy.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include <support/watchdog.hpp>
+
+#include "support.hpp"
+
+namespace tandem::test {
+namespace groups_test {
+
+TrainerOptions grouped(double clip_norm = 0.5) {
+  TrainerOptions options = engine_options();
+  options.clip_norm = clip_norm;
+  options.groups = {{.pattern = "*", .weight_decay = 0.0F, .below_axes = 2},
+                    {.pattern = "*.0.weight", .clip_norm = 0.05, .gradient_scale = 2.0F},
+                    {.pattern = "8.*", .clip_norm = 0.1}};
+  return options;
+}
+
+TEST_CASE("clipped groups: one GPU trains as the host does, in double") {
+  Watchdog const watchdog{"groups"};
+  for (double const clip_norm : {0.0, 0.5}) {
+    OnGpu<SingleDevice<Microbatches<2>>, Fp64> gpu{grouped(clip_norm)};
+    OnHost<SingleDevice<Microbatches<2>>, Fp64> host{grouped(clip_norm)};
+    OnHost<SingleDevice<Microbatches<2>>, Fp64> plain{engine_options()};
+    for (int s = 0; s < 4; ++s) {
+      StepResult const a = engine_step(gpu, s);
+      StepResult const b = engine_step(host, s);
+      engine_step(plain, s);
+      CHECK(std::abs(a.gradient_norm - b.gradient_norm) <= 1e-12 * b.gradient_norm);
+    }
+    CHECK(difference(gpu.parameters(), host.parameters(), Part::value).error <= 1e-12);
+    CHECK(difference(plain.parameters(), host.parameters(), Part::value).error > 1e-6);
+  }
+}
+
+template <class S>
+auto bits_of() {
+  Watchdog const watchdog{"groups"};
+  OnGpu<S> trainer{grouped()};
+  return engine_bits(trainer, 7);
+}
+
+TEST_CASE("clipped groups: the same bits on several ranks") {
+  using R = Reproducible<>;
+  auto const one = bits_of<SingleDevice<Microbatches<4>, R>>();
+  CHECK(one == bits_of<DataParallel<2, Microbatches<2>, R>>());
+  CHECK(one == bits_of<Pipeline<OneFOneB, 4, Split<5>, Split<4>, R>>());
+}
+
+}  // namespace groups_test
+}  // namespace tandem::test
