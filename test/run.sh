@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 require_toolchain
 require doctest-dev python3
-wish_for libbenchmark-dev libcli11-dev dataset-fashion-mnist clang clang-format coinor-cbc
+wish_for libbenchmark-dev libcli11-dev dataset-fashion-mnist sword-text-kjv clang clang-format coinor-cbc
 
 results=$root/build/results
 rm -rf "$results"

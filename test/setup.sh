@@ -24,6 +24,7 @@ is_there() {
     libdnnl-dev) has_header oneapi/dnnl/dnnl.h ;;
     libclang-rt-*-dev) fuzzer_links ;;
     dataset-fashion-mnist) ls /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
+    sword-text-kjv) ls /usr/share/sword/mods.d/engKJV2006eb.conf ;;
     *) fail "setup.sh cannot tell whether '$1' is installed" ;;
   esac >/dev/null 2>&1
 }

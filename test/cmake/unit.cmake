@@ -27,6 +27,7 @@ function(tandem_add_unit_tests prefix library)
     target_compile_definitions(${name} PRIVATE
       TANDEM_TEST_DATA="${PROJECT_SOURCE_DIR}/test/data"
       TANDEM_FASHION_MNIST="${TANDEM_FASHION_MNIST}"
+      TANDEM_SWORD_KJV="${TANDEM_SWORD_KJV}"
       TANDEM_PROFILES="${TANDEM_PROFILES}")
     target_compile_options(${name} PRIVATE ${ARGN})
     set_target_properties(${name} PROPERTIES UNITY_BUILD ${TANDEM_TESTS_UNITY} UNITY_BUILD_BATCH_SIZE 20)

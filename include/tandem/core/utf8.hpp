@@ -46,17 +46,22 @@ constexpr std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-/// Whether all of @p text is well-formed UTF-8.
-constexpr bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    std::size_t const length = utf8_length(text);
+/// Bytes at the front of @p text that are well-formed UTF-8; all of them if the text is.
+constexpr std::size_t utf8_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    bool const ascii = static_cast<unsigned char>(text[at]) < 0x80;  // as most bytes are
+    std::size_t const length = ascii ? 1 : utf8_length(text.substr(at));
     if (length == 0) {
-      return false;
+      break;
     }
-    text.remove_prefix(length);
+    at += length;
   }
-  return true;
+  return at;
 }
+
+/// Whether all of @p text is well-formed UTF-8.
+constexpr bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
 
 /// @p text with a '?' for each byte that is of no UTF-8 sequence, so that JSON and XML can hold it.
 template <class = void>  // compiled where it is called, not by every include

@@ -27,7 +27,14 @@ concept Inflater = requires(std::span<std::uint8_t const> packed, std::string co
   { I::inflate(packed, name, limit) } -> std::same_as<std::vector<std::uint8_t>>;
 };
 
-/// The Inflater of a program without zlib.
+/// What inflates the zlib stream at byte @p first of a file, to at most @p limit bytes.
+template <class I>
+concept BlockInflater = requires(std::span<std::uint8_t const> packed, std::string const& name,
+                                 std::size_t first, std::size_t limit) {
+  { I::inflate_block(packed, name, first, limit) } -> std::same_as<std::vector<std::uint8_t>>;
+};
+
+/// The Inflater and BlockInflater of a program without zlib.
 struct NoZlib {
   /// @throws FileError  always: it says how to get along
   [[noreturn]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const>,
@@ -35,6 +42,15 @@ struct NoZlib {
     throw FileError{name,
                     "this program was compiled without zlib and cannot read gzip files; define "
                     "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
+  }
+
+  /// @throws FileError  always: it says how to get along
+  [[noreturn]] static std::vector<std::uint8_t> inflate_block(std::span<std::uint8_t const>,
+                                                              std::string const& name, std::size_t,
+                                                              std::size_t) {
+    throw FileError{name,
+                    "this program was compiled without zlib and cannot read compressed blocks; "
+                    "define TANDEM_ZLIB=1 and link -lz"};
   }
 };
 

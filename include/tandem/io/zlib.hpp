@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// Zlib: inflates gzip buffers; there only if the program defines TANDEM_ZLIB=1 and links -lz.
+/// Zlib: inflates gzip and zlib buffers; there only if the program defines TANDEM_ZLIB=1 and links
+/// -lz.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +24,8 @@ namespace detail {
 /// A zlib stream that is freed on every path.
 class InflateStream {
  public:
-  explicit InflateStream(std::string const& name) {
-    if (inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {  // 16: a gzip header, not a zlib one
+  explicit InflateStream(std::string const& name, int window_bits) {
+    if (inflateInit2(&stream_, window_bits) != Z_OK) {
       throw FileError{name, "zlib cannot start: no memory, or zlib.h is not of the linked library"};
     }
   }
@@ -41,7 +42,7 @@ class InflateStream {
 
 }  // namespace detail
 
-/// Inflates with zlib; a model of Inflater (gzip.hpp).
+/// Inflates with zlib; a model of Inflater and of BlockInflater (gzip.hpp).
 struct Zlib {
   /// The content of the gzip buffer @p packed, all its members one after the other, checked against
   /// their checksums. Memory never exceeds twice @p limit, whatever the buffer says.
@@ -50,8 +51,41 @@ struct Zlib {
   [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
                                                          std::string const& name,
                                                          std::size_t limit) {
+    return inflate_all(
+        packed, {name, "the gzip file", "the unpacked content", " for files of its kind", 0, true},
+        limit);
+  }
+
+  /// The content of the zlib stream (RFC 1950) at the front of @p packed, which is byte @p first of
+  /// file @p name; otherwise as inflate().
+  /// @throws FileError  as inflate()
+  template <class = void>
+  [[nodiscard]] static std::vector<std::uint8_t> inflate_block(std::span<std::uint8_t const> packed,
+                                                               std::string const& name,
+                                                               std::size_t first,
+                                                               std::size_t limit) {
+    std::string const block = "the block at byte " + std::to_string(first);
+    return inflate_all(
+        packed,
+        {name, block, "the unpacked content of " + block, " that are expected", first, false},
+        limit);
+  }
+
+ private:
+  struct Source {
+    std::string const& name;
+    std::string what;  // for messages, as what follows
+    std::string content;
+    std::string limit;
+    std::size_t first;
+    bool gzip;
+  };
+
+  template <class = void>
+  static std::vector<std::uint8_t> inflate_all(std::span<std::uint8_t const> packed,
+                                               Source const& source, std::size_t limit) {
     constexpr std::size_t largest_chunk = std::size_t{1} << 30;
-    detail::InflateStream stream{name};
+    detail::InflateStream stream{source.name, source.gzip ? 16 + MAX_WBITS : MAX_WBITS};
     std::vector<std::uint8_t> bytes;
     std::size_t read = 0;
     std::size_t used = 0;
@@ -74,22 +108,23 @@ struct Zlib {
       read += in - stream->avail_in;
       used += out - stream->avail_out;
       if (used > limit) {
-        throw FileError{name, "the unpacked content is larger than the limit of " +
-                                  std::to_string(limit) + " bytes for files of its kind"};
+        throw FileError{source.name, source.content + " is larger than the limit of " +
+                                         std::to_string(limit) + " bytes" + source.limit};
       }
       if (status == Z_STREAM_END) {
-        if (read == packed.size()) {
+        if (read == packed.size() || !source.gzip) {
           bytes.resize(used);
           return bytes;
         }
         static_cast<void>(inflateReset(stream.get()));  // another member follows
       } else if (status == Z_BUF_ERROR && read == packed.size()) {
-        throw FileError{name, "the gzip file is truncated: it ends after " +
-                                  std::to_string(packed.size()) + " bytes, within its content"};
+        throw FileError{source.name, source.what + " is truncated: it ends after " +
+                                         std::to_string(packed.size()) +
+                                         " bytes, within its content"};
       } else if (status != Z_OK) {
-        throw FileError{name, std::string{"the gzip file is damaged: "} +
-                                  (stream->msg != nullptr ? stream->msg : zError(status)) +
-                                  " near byte " + std::to_string(read)};
+        throw FileError{source.name, source.what + " is damaged: " +
+                                         (stream->msg != nullptr ? stream->msg : zError(status)) +
+                                         " near byte " + std::to_string(source.first + read)};
       }
     }
   }

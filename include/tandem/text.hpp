@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Text for training: files into strings, strings into tokens, tokens into windows.
+
+#include <tandem/data/text/read_text.hpp>
+#include <tandem/data/text/sword.hpp>
