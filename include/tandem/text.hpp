@@ -4,5 +4,7 @@
 /// @file
 /// Text for training: files into strings, strings into tokens, tokens into windows.
 
+#include <tandem/data/text/characters.hpp>
 #include <tandem/data/text/read_text.hpp>
 #include <tandem/data/text/sword.hpp>
+#include <tandem/data/text/tokenizer.hpp>
