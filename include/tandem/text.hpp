@@ -7,4 +7,6 @@
 #include <tandem/data/text/characters.hpp>
 #include <tandem/data/text/read_text.hpp>
 #include <tandem/data/text/sword.hpp>
+#include <tandem/data/text/text_stream.hpp>
+#include <tandem/data/text/token_file.hpp>
 #include <tandem/data/text/tokenizer.hpp>
