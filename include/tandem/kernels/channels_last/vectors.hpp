@@ -81,6 +81,9 @@ struct Floats {
   [[gnu::always_inline]] friend Floats operator*(Floats const& a, Floats const& b) {
     return of(a.v * b.v);
   }
+  [[gnu::always_inline]] friend Floats operator/(Floats const& a, Floats const& b) {
+    return of(a.v / b.v);
+  }
   [[gnu::always_inline]] Floats& operator+=(Floats const& b) {
     v += b.v;
     return *this;
