@@ -21,6 +21,11 @@ struct AllLanes {
   [[gnu::always_inline]] void store(T* p, Floats const& value) const {
     channels_last::store(p, value);
   }
+  /// @p value; in lanes that are no channels @p otherwise.
+  [[gnu::always_inline]] Floats const& keep(Floats const& value,
+                                            Floats const& /*otherwise*/) const {
+    return value;
+  }
 };
 
 /// The first n lanes are channels; no memory behind them is touched.
@@ -34,6 +39,12 @@ struct FirstLanes {
   template <class T>
   [[gnu::always_inline]] void store(T* p, Floats const& value) const {
     channels_last::store(p, value, n);
+  }
+  [[gnu::always_inline]] Floats keep(Floats const& value, Floats const& otherwise) const {
+    float part[lanes];
+    channels_last::store(part, otherwise);
+    channels_last::store(part, value, n);
+    return channels_last::load(part);
   }
 };
 
