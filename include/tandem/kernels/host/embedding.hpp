@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Rows of a table picked by indices, and the table's gradient; a table of positions, likewise.
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/host/wide.hpp>
+#include <tandem/runtime/host/team.hpp>
+
+namespace tandem::host {
+
+/// y[row] = table[index[row]].
+///
+/// Shapes: index (rows), table (V, C); y (rows, C).
+/// Cost:   reads and writes rows C elements.
+/// @pre    0 <= index[row] < V
+template <class T, class P>
+TANDEM_NOINLINE void embedding_forward(Team& team, std::int64_t rows, int channels,
+                                       std::int32_t const* index, P const* table, T* y) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      P const* const from = table + std::int64_t{index[row]} * channels;
+      T* const to = y + row * channels;
+      for_wide<T>(0, channels,
+                  [=](std::int64_t c, auto some) { some.store(to + c, some.load(from + c)); });
+    }
+  });
+}
+
+/// Numbers of scratch of embedding_gradient.
+constexpr std::int64_t embedding_scratch(std::int64_t rows, int vocabulary) {
+  return rows + vocabulary + 1;
+}
+
+namespace detail {
+
+/// Sorts the rows by their index, keeping their order: those of index v are
+/// order[first[v]] … order[first[v + 1] - 1]. Cost: rows + V steps of one thread.
+inline void sort_rows(std::int64_t rows, int vocabulary, std::int32_t const* index,
+                      std::int32_t* first, std::int32_t* order) {
+  std::fill_n(first, vocabulary + 1, 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    ++first[index[row]];
+  }
+  std::int32_t before = 0;
+  for (int v = 0; v <= vocabulary; ++v) {
+    before += first[v];
+    first[v] = before;  // the end of v's rows: filling them from behind leaves the beginning
+  }
+  for (std::int64_t row = rows - 1; row >= 0; --row) {
+    order[--first[index[row]]] = static_cast<std::int32_t>(row);
+  }
+}
+
+/// The first index v of which v + first[v] >= work: where a share of the work begins.
+inline int index_at(std::int32_t const* first, int vocabulary, std::int64_t work) {
+  int low = 0;
+  int high = vocabulary;
+  while (low < high) {
+    int const middle = low + (high - low) / 2;
+    if (std::int64_t{middle} + first[middle] < work) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// table[v] = [+=] the sum of v's rows of dy, channels [begin, end), 64 of them at most.
+template <class T, class P>
+void sum_rows(std::int32_t const* order, std::int32_t count, std::int64_t begin, std::int64_t end,
+              int channels, T const* dy, P* table, bool accumulate) {
+  constexpr int most = std::is_same_v<T, double> ? 64 : 4;
+  Wide<T> sum[most];
+  int n = 0;
+  for_wide<T>(begin, end, [&](std::int64_t c, auto some) {
+    sum[n++] = accumulate ? some.load(table + c) : wide<T>(0);
+  });
+  for (std::int32_t i = 0; i < count; ++i) {
+    T const* const row = dy + std::int64_t{order[i]} * channels;
+    n = 0;
+    for_wide<T>(begin, end, [&](std::int64_t c, auto some) { sum[n++] += some.load(row + c); });
+  }
+  n = 0;
+  for_wide<T>(begin, end, [&](std::int64_t c, auto some) { some.store(table + c, sum[n++]); });
+}
+
+}  // namespace detail
+
+/// dtable[v] = [+=] the sum of dy over the rows whose index is v; 0 where there is none.
+///
+/// Shapes: index (rows), dy (rows, C); dtable (V, C).
+/// Cost:   reads rows C elements and writes V C; one thread counts and sorts the rows before. The
+///         team shares blocks of 64 channels of indices that have as many rows together.
+/// Order:  the rows of an index in order, in Real<T>.
+/// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, V) numbers
+template <class T, class P>
+TANDEM_NOINLINE void embedding_gradient(Team& team, std::int64_t rows, int vocabulary, int channels,
+                                        std::int32_t const* index, T const* dy, P* dtable,
+                                        bool accumulate, std::int32_t* scratch) {
+  constexpr std::int64_t block = 64;
+  constexpr std::int64_t shares = 64;
+  std::int32_t* const order = scratch;
+  std::int32_t* const first = scratch + rows;
+  detail::sort_rows(rows, vocabulary, index, first, order);
+  std::int64_t const blocks = (channels + block - 1) / block;
+  team.parallel_for(shares * blocks, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      std::int64_t const share = task / blocks;
+      std::int64_t const c = task % blocks * block;
+      auto const work = [=](std::int64_t n) { return (rows + vocabulary) * n / shares; };
+      int const last =
+          share + 1 < shares ? detail::index_at(first, vocabulary, work(share + 1)) : vocabulary;
+      for (int v = detail::index_at(first, vocabulary, work(share)); v < last; ++v) {
+        detail::sum_rows(order + first[v], first[v + 1] - first[v], c,
+                         std::min<std::int64_t>(c + block, channels), channels, dy,
+                         dtable + std::int64_t{v} * channels, accumulate);
+      }
+    }
+  });
+}
+
+/// y[sample, t] = x[sample, t] + table[t].
+///
+/// Shapes: x (B, time, C), table (T, C), time <= T; y (B, time, C), which may be x.
+/// Cost:   reads and writes B time C elements.
+template <class T, class P>
+TANDEM_NOINLINE void positions_forward(Team& team, int batch, int time, int channels, T const* x,
+                                       P const* table, T* y) {
+  team.parallel_for(std::int64_t{batch} * time, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const in = x + row * channels;
+      P const* const add = table + row % time * channels;
+      T* const out = y + row * channels;
+      for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
+        some.store(out + c, some.load(in + c) + some.load(add + c));
+      });
+    }
+  });
+}
+
+/// dtable[t] = [+=] the sum of dy[sample, t] over the samples; 0 where t >= time.
+///
+/// Shapes: dy (B, time, C); dtable (T, C), time <= T.
+/// Cost:   reads B time C elements and writes T C.
+/// Order:  the samples in order, in Real<T>.
+template <class T, class P>
+TANDEM_NOINLINE void positions_gradient(Team& team, int batch, int time, int longest, int channels,
+                                        T const* dy, P* dtable, bool accumulate) {
+  std::int64_t const size = std::int64_t{time} * channels;
+  for_wide<T>(team, size, [=](std::int64_t i, auto some) {
+    Wide<T> sum = accumulate ? some.load(dtable + i) : wide<T>(0);
+    for (int sample = 0; sample < batch; ++sample) {
+      sum += some.load(dy + sample * size + i);
+    }
+    some.store(dtable + i, sum);
+  });
+  if (!accumulate) {
+    std::fill(dtable + size, dtable + std::int64_t{longest} * channels, P{0});
+  }
+}
+
+}  // namespace tandem::host
