@@ -72,23 +72,27 @@ inline int index_at(std::int32_t const* first, int vocabulary, std::int64_t work
   return low;
 }
 
-/// table[v] = [+=] the sum of v's rows of dy, channels [begin, end), 64 of them at most.
+/// row of table = [+=] the sum of `count` rows of dy, channels [begin, end).
 template <class T, class P>
 void sum_rows(std::int32_t const* order, std::int32_t count, std::int64_t begin, std::int64_t end,
               int channels, T const* dy, P* table, bool accumulate) {
-  constexpr int most = std::is_same_v<T, double> ? 64 : 4;
-  Wide<T> sum[most];
-  int n = 0;
-  for_wide<T>(begin, end, [&](std::int64_t c, auto some) {
-    sum[n++] = accumulate ? some.load(table + c) : wide<T>(0);
-  });
-  for (std::int32_t i = 0; i < count; ++i) {
-    T const* const row = dy + std::int64_t{order[i]} * channels;
+  constexpr int most = 4;
+  constexpr std::int64_t block = most * (std::is_same_v<T, double> ? 1 : channels_last::lanes);
+  for (std::int64_t first = begin; first < end; first += block) {
+    std::int64_t const last = std::min(first + block, end);
+    Wide<T> sum[most] = {wide<T>(0), wide<T>(0), wide<T>(0), wide<T>(0)};
+    int n = 0;
+    if (accumulate) {
+      for_wide<T>(first, last, [&](std::int64_t c, auto some) { sum[n++] = some.load(table + c); });
+    }
+    for (std::int32_t i = 0; i < count; ++i) {
+      T const* const row = dy + std::int64_t{order[i]} * channels;
+      n = 0;
+      for_wide<T>(first, last, [&](std::int64_t c, auto some) { sum[n++] += some.load(row + c); });
+    }
     n = 0;
-    for_wide<T>(begin, end, [&](std::int64_t c, auto some) { sum[n++] += some.load(row + c); });
+    for_wide<T>(first, last, [&](std::int64_t c, auto some) { some.store(table + c, sum[n++]); });
   }
-  n = 0;
-  for_wide<T>(begin, end, [&](std::int64_t c, auto some) { some.store(table + c, sum[n++]); });
 }
 
 }  // namespace detail
@@ -97,15 +101,16 @@ void sum_rows(std::int32_t const* order, std::int32_t count, std::int64_t begin,
 ///
 /// Shapes: index (rows), dy (rows, C); dtable (V, C).
 /// Cost:   reads rows C elements and writes V C; one thread counts and sorts the rows before. The
-///         team shares blocks of 64 channels of indices that have as many rows together.
+///         team shares out indices that have as many rows together, and where they are few blocks of
+///         64 of their channels, as one of them may then have a good part of the rows.
 /// Order:  the rows of an index in order, in Real<T>.
 /// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, V) numbers
 template <class T, class P>
 TANDEM_NOINLINE void embedding_gradient(Team& team, std::int64_t rows, int vocabulary, int channels,
                                         std::int32_t const* index, T const* dy, P* dtable,
                                         bool accumulate, std::int32_t* scratch) {
-  constexpr std::int64_t block = 64;
   constexpr std::int64_t shares = 64;
+  std::int64_t const block = vocabulary < 1024 ? 64 : channels;
   std::int32_t* const order = scratch;
   std::int32_t* const first = scratch + rows;
   detail::sort_rows(rows, vocabulary, index, first, order);
