@@ -20,7 +20,14 @@ struct Random4 {
 };
 
 /// What a random number is for; part of every key, so that no two uses share numbers.
-enum class RandomUse : std::uint32_t { initial_weights = 1, dropout, order, augmentation, user };
+enum class RandomUse : std::uint32_t {
+  initial_weights = 1,
+  dropout,
+  order,
+  augmentation,
+  user,
+  generation
+};
 
 /// The 128 bits at counter (@p low, @p high) of the stream with key (@p seed, @p use).
 TANDEM_HOST_DEVICE constexpr Random4 philox(std::uint64_t seed, RandomUse use, std::uint64_t low,

@@ -72,7 +72,7 @@ concept Dataset = DataTarget<typename D::Target> &&
   { data.size() } -> std::same_as<std::int64_t>;
   { data.shape() } -> std::same_as<Shape>;
   { data.targets() } -> std::same_as<int>;
-  { data.read(index, x, y) } -> std::same_as<void>;
+  data.read(index, x, y);
 };
 
 /// A Dataset that also has read(index, x, y, randomness): the sample as training wants it.
@@ -80,7 +80,7 @@ template <class D>
 concept RandomDataset = Dataset<D> &&
     requires(D const& data, std::int64_t index, std::span<DataInput<D>> x,
              std::span<typename D::Target> y, Randomness const& randomness) {
-  { data.read(index, x, y, randomness) } -> std::same_as<void>;
+  data.read(index, x, y, randomness);
 };
 
 /// A Dataset of sequences of several lengths.

@@ -52,6 +52,7 @@ struct OpNeeds {
   std::int64_t saved_bytes = 0;    ///< kept from forward to backward
   std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
   std::int64_t packed_bytes = 0;   ///< parameters in a layout of the op's own, kept between steps
+  std::int64_t carried_bytes = 0;  ///< handed from rows of time to later ones: see Pass::position
 };
 
 /// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
@@ -67,6 +68,7 @@ struct Operands {
   P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
   std::byte* saved = nullptr;
   std::byte* packed = nullptr;
+  std::byte* carry = nullptr;  ///< of one sample, from call to call; null: nothing is carried
 };
 
 /// What a pass over one microbatch may depend on.
@@ -86,6 +88,16 @@ struct Pass {
   /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
   std::int32_t const* targets = nullptr;
   double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
+  /// Where a sequence comes in pieces, one sample and forward only: how many of its rows came
+  /// before. An op that looks at other rows reads them in Operands::carry and adds these. -1:
+  /// whole.
+  int position = -1;
+  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
+  /// row.
+  float* scores = nullptr;
+
+  /// Position in time of the first row.
+  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
 
   /// Rows of a value of @p shape, which an op sees that treats all alike.
   [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {

@@ -19,6 +19,7 @@
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/load.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
+#include <tandem/train/generate.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/check_options.hpp>
 #include <tandem/train/options/check_types.hpp>
@@ -173,6 +174,28 @@ class Trainer {
       }
     });
     return outputs;
+  }
+
+  /// Writes on behind @p prompt, tokens in [0, V), with a language model: a network of Tokens that
+  /// ends with a Vocabulary. Keys and values are carried from token to token, so that each costs a
+  /// pass over one row. The same on every strategy but for rounding.
+  /// @throws ContractError  the prompt is empty, has a token out of range, or an option is
+  std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
+                                     GenerateOptions const& generate_options = {},
+                                     WhichModel which = WhichModel::average) {
+    static_assert(detail::Generates < is_of_criterion<LossType> && (graph.node[0].limit > 0),
+                  detail::has_scores < ProgramType, Used, Target >> ::value);
+    check_indices(prompt, 0, graph.node[0].limit, 0, "token");
+    StandIn<Workers, has_two> const stand_in{workers_, which};
+    return generate_tokens(
+        prompt, generate_options, input[0], graph.output().limit,
+        [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
+          forward({.x = tokens.data(),
+                   .size = 1,
+                   .time = static_cast<int>(tokens.size()),
+                   .position = position,
+                   .scores = logits.data()});
+        });
   }
 
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for

@@ -42,6 +42,7 @@ void read_window(TokenSpan const& tokens, std::int64_t first, std::size_t length
 /// begin anywhere, so that an epoch sees some tokens twice and others not at all.
 class TextStream {
  public:
+  using Input = std::int32_t;
   using Target = std::int32_t;
 
   /// Numbers of Randomness::draw() that a window takes: transforms behind it begin there.
@@ -94,6 +95,8 @@ class TextStream {
     return (tokens_.size() - 2) / window_ + 1;  // tokens.size() - 1 targets, rounded up
   }
   [[nodiscard]] int window() const noexcept { return window_; }
+  [[nodiscard]] Shape shape() const noexcept { return tokens_shape(window_); }
+  [[nodiscard]] int targets() const noexcept { return window_; }
   [[nodiscard]] int vocabulary() const noexcept { return tokens_.vocabulary(); }
 
  private:
@@ -116,6 +119,7 @@ class TextStream {
 /// read them in order, B a batch. The (tokens.size() - 1) mod B last tokens are in no part.
 class ParallelStreams {
  public:
+  using Input = std::int32_t;
   using Target = std::int32_t;
 
   /// @param tokens   must live, unchanged, as long as this does
@@ -152,6 +156,8 @@ class ParallelStreams {
     return ((part() - 1) / window_ + 1) * streams_;
   }
   [[nodiscard]] int window() const noexcept { return window_; }
+  [[nodiscard]] Shape shape() const noexcept { return tokens_shape(window_); }
+  [[nodiscard]] int targets() const noexcept { return window_; }
   [[nodiscard]] int streams() const noexcept { return streams_; }
   [[nodiscard]] int vocabulary() const noexcept { return tokens_.vocabulary(); }
 

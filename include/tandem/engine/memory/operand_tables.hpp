@@ -69,6 +69,18 @@ class OperandTables {
   [[nodiscard]] Table const& forward(int m) const { return storage(m).table; }
   [[nodiscard]] Table const& backward(int m) const { return storage(m).backward; }
 
+  /// Points every table to what each node's op hands on.
+  void carry(std::vector<std::byte*> const& of_node) {
+    for (auto const& own : tables_) {
+      for (std::size_t n = 0; n < of_node.size(); ++n) {
+        own->operands[n].carry = of_node[n];
+        if (!own->backward_operands.empty()) {
+          own->backward_operands[n].carry = of_node[n];
+        }
+      }
+    }
+  }
+
   /// The edges that carry the network's input to nodes, in ascending order.
   [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
   void set_output(int m, T const* output) { storage(m).table.output = output; }

@@ -5,6 +5,7 @@
 /// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <tandem/engine/memory/check/memory_check.hpp>
@@ -83,6 +84,25 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
   }
 
+  /// Has room for what ops hand from rows of time to later ones, from the first call on; before,
+  /// nothing of it is allocated.
+  void carry(Device& device, std::vector<OpNeeds> const& needs) {
+    std::int64_t bytes = 0;
+    for (OpNeeds const& need : needs) {
+      bytes += detail::aligned(need.carried_bytes);
+    }
+    if (bytes > 0 && carried_ == nullptr) {
+      carried_ = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
+      std::byte* next = carried_->data();
+      std::vector<std::byte*> of_node;
+      for (OpNeeds const& need : needs) {
+        of_node.push_back(need.carried_bytes > 0 ? next : nullptr);
+        next += detail::aligned(need.carried_bytes);
+      }
+      tables_.carry(of_node);
+    }
+  }
+
   /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
   /// apart.
   [[nodiscard]] T* outgoing(int node, int reader = 0) const {
@@ -96,7 +116,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
             .kept = Base::size(kept_),
             .recomputed = Base::size(recomputed_),
             .transient = Base::size(transient_),
-            .scratch = Base::size(scratch_),
+            .scratch = Base::size(scratch_) + (carried_ != nullptr ? Base::size(*carried_) : 0),
             .versions = Base::version_bytes(),
             .weights = Base::weight_bytes() + Base::size(packed_),
             .logical = plan_.logical_bytes};
@@ -147,6 +167,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   Buffer transient_;  // what is sent, then values and gradients
   Buffer scratch_;
   Buffer packed_;
+  std::unique_ptr<Buffer> carried_;  // once a sequence has come in pieces
   OperandTables<T, P> tables_;
 };
 

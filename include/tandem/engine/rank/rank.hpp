@@ -93,6 +93,7 @@ class Rank final
 
   StepResult forward(StepState const& state, Batch const& batch) override {
     begin(state, batch, false);
+    parts_.carry(batch.position);
     runner_.run(parts_.device, slot_.key, [this] {
       slot_.load(parts_);
       run(parts_.plan.forward.data());

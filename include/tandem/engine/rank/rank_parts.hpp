@@ -97,6 +97,13 @@ struct RankParts {
     return all;
   }
 
+  /// Before a sequence's rows from @p position on: there is room for what they hand on.
+  void carry(int position) {
+    if (position >= 0) {
+      memory.carry(device, ops.needs());
+    }
+  }
+
   /// After an error: nothing queued reads or writes memory any more.
   void settle() {
     device.settle(device.communication);

@@ -38,6 +38,7 @@ struct StepSlot {
     key = {.samples = batch.size,
            .time = time,
            .lengths = batch.lengths != nullptr,
+           .position = batch.position,
            .training = training,
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
@@ -64,7 +65,8 @@ struct StepSlot {
             .training = key.training,
             .accumulate = own.adds,
             .time = own.time,
-            .lengths = feed.lengths(own)};
+            .lengths = feed.lengths(own),
+            .position = key.position};
   }
   /// The same where the network's result is made, for a criterion.
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
@@ -72,6 +74,7 @@ struct StepSlot {
     if constexpr (reads_targets) {
       all.targets = key.targets ? feed.targets(own) : nullptr;
       all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
+      all.scores = scores_of(own);
     }
     return all;
   }
@@ -86,6 +89,15 @@ struct StepSlot {
   static constexpr auto const& network = Whole::network;
   static constexpr bool reads_targets = network.output().criterion;
   static constexpr int longest = network.node[0].out.timed ? network.node[0].out[0] : 0;
+
+  // Where the host reads what the device writes.
+  [[nodiscard]] float* scores_of(Microbatch const& own) const {
+    if constexpr (requires { feed.scores(own); }) {
+      return feed.scores(own);
+    } else {
+      return nullptr;
+    }
+  }
 
   // The state with what the loss is a mean of, in the global batch and in that of each model's
   // copy.

@@ -103,6 +103,12 @@ class Feed {
     return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
   }
 
+  /// Of each of its samples, for a criterion; null where they are not wanted.
+  [[nodiscard]] float* scores(Microbatch const& m) const {
+    std::int64_t const each = Program::Program::network.output().limit;
+    return batch_.scores != nullptr ? batch_.scores + m.first * each : nullptr;
+  }
+
   /// Gives the caller a microbatch's outputs.
   void store(Device& device, T const* y, Microbatch const& m) {
     std::int64_t const outputs = out.elements(time_);

@@ -11,6 +11,7 @@ struct StepKey {
   int samples = 0;       ///< of the global batch
   int time = 0;          ///< rows of each sample, where these are sequences
   bool lengths = false;  ///< some rows of some samples do not count
+  int position = -1;     ///< rows before these, where a sequence comes in pieces
   bool training = false;
   bool targets = false;
   bool outputs = false;

@@ -24,6 +24,8 @@ struct StepBatch {
   int size = 0;
   int time = 0;  ///< rows of each timed sample, and of its targets and outputs; 0: the most
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
+  int position = -1;  ///< of a sequence that comes in pieces: rows before these; -1: it is whole
+  float* scores = nullptr;  ///< (size, limit), written if not null: logits of each last row
 };
 
 /// What the input of @p Program has: indices, or numbers, as the backend's parameters are.

@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include <tandem/engine/step/feed.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/ops/host/user_layer.hpp>
@@ -35,6 +36,23 @@ struct LossFits {
   static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
                 "Trainer<Net, …, Loss>: the network's last layer gives the loss itself; leave "
                 "Loss out, or take PerToken or PerSample");
+};
+
+/// Whether a backend gives the logits of a sequence that comes in pieces.
+template <class Program, class Backend, class Target>
+inline constexpr bool has_scores = requires(
+    Feed<typename Program::template Device<0>, Backend, Target> const& feed, Microbatch const& m) {
+  feed.scores(m);
+};
+
+template <bool IsLanguageModel, bool HasScores>
+struct Generates {
+  static constexpr bool value = true;
+  static_assert(IsLanguageModel,
+                "generate(prompt): the network must read Tokens and end with a Vocabulary");
+  static_assert(!IsLanguageModel || HasScores,
+                "generate(prompt): this backend trains and evaluates, but does not generate yet; "
+                "export_model() and generate on Host");
 };
 
 }  // namespace detail
