@@ -5,12 +5,14 @@
 /// Linear, a matrix product, and Flatten, which makes a vector of an image for it.
 
 #include <tandem/graph/layer.hpp>
+#include <tandem/layers/init_options.hpp>
 #include <tandem/layers/options.hpp>
+#include <tandem/layers/rows.hpp>
 
 namespace tandem {
 
 template <class Option>
-concept LinearOption = std::same_as<Option, NoBias>;
+concept LinearOption = std::same_as<Option, NoBias> || InitOption<Option>;
 
 namespace detail {
 
@@ -18,16 +20,17 @@ template <int Out, class... Options>
 struct LinearIsSound {
   static constexpr bool value = true;
   static_assert(Out >= 1 && (LinearOption<Options> && ...),
-                "Linear<Out, Options...>: give a positive number of outputs; the option is NoBias");
+                "Linear<Out, Options...>: give a positive number of outputs; options are NoBias, "
+                "InitNormal and InitUniform");
 };
 
 }  // namespace detail
 
-/// y = x weightᵀ + bias. Option: NoBias.
+/// y = x weightᵀ + bias, each row of a sequence. Options: NoBias, an initial law, as InitNormal.
 ///
-/// Shapes: x (B, In), weight (Out, In), bias (Out); y (B, Out).
-/// Cost:   In Out multiply-accumulates a sample, each of three passes.
-/// Init:   uniform in ±1/sqrt(In), as PyTorch.
+/// Shapes: x (B, T, In) or (B, In), weight (Out, In), bias (Out); y (B, T, Out) or (B, Out).
+/// Cost:   In Out multiply-accumulates a row, each of three passes.
+/// Init:   uniform in ±1/sqrt(In), as PyTorch; with a law of the weight's the bias is 0.
 /// The primary template is the error path.
 template <int Out, class... Options>
 struct Linear {
@@ -42,17 +45,20 @@ template <int Out, class... Options>
 struct Linear<Out, Options...> {
   using layer = Linear;
   static constexpr std::string_view name = "Linear";
-  static constexpr bool bias = sizeof...(Options) == 0;
+  static constexpr bool bias = !(std::same_as<Options, NoBias> || ...);
 
   static constexpr Fault fault(Shape in) {
-    return in.rank == 1 ? Fault::none : Fault::not_a_vector;
+    return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
   }
-  static constexpr Shape output(Shape) { return vector_shape(Out); }
+  static constexpr Shape output(Shape in) { return detail::with_row_size(in, Out); }
   static constexpr Parameters parameters(Shape in) {
-    Init const init = Init::uniform_fan_in(in[0]);
-    Parameter const weight{"weight", {2, {Out, in[0]}}, init};
+    int const size = detail::row_size(in);
+    Init const usual = Init::uniform_fan_in(size);
+    Parameter const weight{"weight", {2, {Out, size}}, detail::init_of<Options...>(usual)};
     if constexpr (bias) {
-      return Parameters{weight, Parameter{"bias", vector_shape(Out), init}};
+      bool const given = (InitOption<Options> || ...);
+      return Parameters{weight,
+                        Parameter{"bias", vector_shape(Out), given ? Init::constant(0.0F) : usual}};
     } else {
       return Parameters{weight};
     }

@@ -26,6 +26,7 @@ struct LayerCheck {
 
 struct LayerCheckOptions {
   int batch = 3;
+  int time = 0;             ///< rows of each sample of a sequence; 0: as many as there may be
   double step = 1e-5;       ///< of the central differences
   double tolerance = 1e-6;  ///< relative to 1 + |computed| + |expected|
   int elements = 64;        ///< checked of each tensor, spread evenly
@@ -40,8 +41,10 @@ class LayerChecker {
   using Backend = BasicHost<Portable, Fp64>;
 
  public:
-  LayerChecker(Shape in, LayerCheckOptions const& options)
+  /// @param limit  of an input of indices: they are in [0, limit)
+  LayerChecker(Shape in, int limit, LayerCheckOptions const& options)
       : options_{options},
+        time_{options.time > 0 ? options.time : in[0]},
         node_{.kind = NodeKind::layer,
               .needs_gradient = true,
               .edges = 1,
@@ -50,9 +53,16 @@ class LayerChecker {
         list_{parameters_of<L>(in)},
         device_{1},
         op_{OpSetup{node_, 1, &node_.in, options.batch, 1}} {
-    x_ = random(in.elements() * options.batch, -1.0, 1.0);
-    y_ = std::vector<double>(size(node_.out.elements() * options.batch));
-    weights_ = random(node_.out.elements() * options.batch, -1.0, 1.0);
+    Pass<host::Device> const whole = pass(false);
+    if constexpr (takes_indices<L>()) {
+      for (double const place : random(whole.elements(in), 0.0, 1.0)) {
+        indices_.push_back(static_cast<std::int32_t>(place * limit));
+      }
+    } else {
+      x_ = random(whole.elements(in), -1.0, 1.0);
+    }
+    y_ = std::vector<double>(size(whole.elements(node_.out)));
+    weights_ = random(whole.elements(node_.out), -1.0, 1.0);
     for (int p = 0; p < list_.count; ++p) {
       bool const statistic = list_.item[p].role == Role::statistic;
       parameters_.push_back(
@@ -70,14 +80,16 @@ class LayerChecker {
 
   LayerCheck run() {
     std::vector<double> dx(x_.size(), poison);
-    double const* const x = x_.data();
+    double const* const x = input();
     double* const dx_memory = dx.data();
     static_cast<void>(objective());
     check_written(y_, "forward leaves an element of y unwritten, or makes it not finite");
     Operands<double> const o = operands(&x, &dx_memory);
-    op_.input_gradient(o, pass(false));
-    check_written(dx, "input_gradient leaves an element of dx unwritten, or makes it not finite");
-    compare(dx, x_, "x");
+    if constexpr (!takes_indices<L>()) {
+      op_.input_gradient(o, pass(false));
+      check_written(dx, "input_gradient leaves an element of dx unwritten, or makes it not finite");
+      compare(dx, x_, "x");
+    }
     if constexpr (requires { op_.weight_gradient(o, pass(false)); }) {
       if (list_.count > 0) {
         check_parameters(o);
@@ -101,7 +113,11 @@ class LayerChecker {
   }
 
   [[nodiscard]] Pass<host::Device> pass(bool accumulate) {
-    return {.device = device_, .batch = options_.batch, .state = &state_, .accumulate = accumulate};
+    return {.device = device_,
+            .batch = options_.batch,
+            .state = &state_,
+            .accumulate = accumulate,
+            .time = time_};
   }
   Operands<double> operands(double const* const* x, double* const* dx) {
     return {.x = x,
@@ -113,8 +129,17 @@ class LayerChecker {
             .saved = saved_.data()};
   }
 
+  // What an op gets as its input: numbers, or indices that it takes for what they are.
+  [[nodiscard]] double const* input() const {
+    if constexpr (takes_indices<L>()) {
+      return reinterpret_cast<double const*>(indices_.data());
+    } else {
+      return x_.data();
+    }
+  }
+
   double objective() {
-    double const* const x = x_.data();
+    double const* const x = input();
     for (double& y : y_) {
       y = poison;
     }
@@ -179,6 +204,7 @@ class LayerChecker {
   }
 
   LayerCheckOptions options_;
+  int time_;
   StepState state_{.seed = options_.seed};
   Node node_;
   Parameters list_;
@@ -186,6 +212,7 @@ class LayerChecker {
   Op<L, Backend> op_;
   std::uint64_t drawn_ = 0;
   std::vector<double> x_;
+  std::vector<std::int32_t> indices_;
   std::vector<double> y_;
   std::vector<double> weights_;
   std::vector<std::vector<double>> parameters_;
@@ -204,11 +231,17 @@ class LayerChecker {
 ///
 ///   REQUIRE(check_layer<MyLayer, Image<3, 8, 8>>().ok());
 ///
+/// Of a layer that takes indices, on Tokens, the weights' gradients only.
+///
 /// Cost: two forward passes an element checked. A kink (as ReLU's) hit by chance is an error that
 /// another seed does not have.
 template <Layer L, class Input>
 LayerCheck check_layer(LayerCheckOptions const& options = {}) {
-  return detail::LayerChecker<L>{Input::shape, options}.run();
+  int limit = 0;
+  if constexpr (requires { Input::limit; }) {
+    limit = Input::limit;
+  }
+  return detail::LayerChecker<L>{Input::shape, limit, options}.run();
 }
 
 }  // namespace tandem

@@ -17,37 +17,39 @@ namespace host {
 template <class T>
 class ReluOp {
  public:
-  explicit ReluOp(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+  explicit ReluOp(OpSetup const& setup) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.output = true, .in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    relu_forward(p.device.team, o.x[0], o.y, p.batch * elements_);
+    relu_forward(p.device.team, o.x[0], o.y, p.elements(shape_));
   }
   void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.batch * elements_);
+    relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
 };
 
+/// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.
 template <class T>
 class DropoutOp {
  public:
   DropoutOp(OpSetup const& setup, double rate)
-      : elements_{setup.node.out.elements()},
+      : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    dropout_forward(p.device.team, p.batch, elements_, place(p), p.training ? rate_ : 0.0F, o.x[0],
-                    o.y);
+    dropout_forward(p.device.team, p.batch, shape_.elements(p.time), place(p),
+                    p.training ? rate_ : 0.0F, o.x[0], o.y);
   }
   void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    dropout_gradient(p.device.team, p.batch, elements_, place(p), rate_, o.dy, o.dx[0]);
+    dropout_gradient(p.device.team, p.batch, shape_.elements(p.time), place(p), rate_, o.dy,
+                     o.dx[0]);
   }
 
  private:
@@ -56,7 +58,7 @@ class DropoutOp {
             static_cast<std::uint32_t>(p.first_sample)};
   }
 
-  std::int64_t elements_;
+  Shape shape_;
   std::uint32_t layer_;
   float rate_;
 };

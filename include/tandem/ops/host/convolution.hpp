@@ -8,6 +8,7 @@
 #include <tandem/kernels/host/linear.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/layers/rows.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -45,30 +46,35 @@ class ConvolutionOp {
   std::int64_t scratch_;
 };
 
+/// Each row of a sequence, or each sample, by itself.
 template <class T, bool Bias>
 class LinearOp {
  public:
   explicit LinearOp(OpSetup const& setup)
-      : in_{setup.node.in[0]},
-        out_{setup.node.out[0]},
+      : shape_{setup.node.in},
+        in_{tandem::detail::row_size(shape_)},
+        out_{tandem::detail::row_size(setup.node.out)},
         scratch_{linear_scratch<T>(setup.threads) * static_cast<std::int64_t>(sizeof(T))} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.input = true, .scratch_bytes = scratch_}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    linear_forward(p.device.team, p.batch, in_, out_, o.x[0], o.parameter[0],
+    linear_forward(p.device.team, rows(p), in_, out_, o.x[0], o.parameter[0],
                    Bias ? o.parameter[1] : nullptr, o.y, p.device.scratch_as<T>());
   }
   void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    linear_input_gradient(p.device.team, p.batch, in_, out_, o.parameter[0], o.dy, o.dx[0],
+    linear_input_gradient(p.device.team, rows(p), in_, out_, o.parameter[0], o.dy, o.dx[0],
                           p.device.scratch_as<T>());
   }
   void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    linear_weight_gradient(p.device.team, p.batch, in_, out_, o.x[0], o.dy, o.gradient[0],
+    linear_weight_gradient(p.device.team, rows(p), in_, out_, o.x[0], o.dy, o.gradient[0],
                            Bias ? o.gradient[1] : nullptr, p.accumulate, p.device.scratch_as<T>());
   }
 
  private:
+  [[nodiscard]] int rows(Pass<Device> const& p) const { return static_cast<int>(p.rows(shape_)); }
+
+  Shape shape_;
   int in_;
   int out_;
   std::int64_t scratch_;

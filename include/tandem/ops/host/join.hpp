@@ -52,16 +52,16 @@ class Op<AddJoin, BasicHost<Portable, Precision>> {
   using T = typename Precision::Scalar;
 
  public:
-  explicit Op(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
-    host::sum(p.device.team, o.x, 2, o.y, p.batch * elements_);
+    host::sum(p.device.team, o.x, 2, o.y, p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
 };
 
 }  // namespace tandem

@@ -18,6 +18,8 @@ namespace tandem {
 
 /// What a user's layer sees of one pass over one microbatch of `batch` samples.
 ///
+/// Of a sequence `in` and `out` have as many rows as this step's samples.
+///
 /// forward writes y; input_gradient writes dx; weight_gradient *adds* to gradient(i). x and y are
 /// there in all three.
 template <class T>
@@ -44,6 +46,18 @@ struct LayerCall {
     return static_cast<std::size_t>(list->item[i].shape.elements());
   }
 };
+
+namespace detail {
+
+// The shape of a sample in a step of @p time rows.
+constexpr Shape at_time(Shape shape, int time) {
+  if (shape.timed) {
+    shape.extent[0] = time;
+  }
+  return shape;
+}
+
+}  // namespace detail
 
 /// A layer that brings its own passes for Host.
 template <class L, class T>
@@ -79,12 +93,12 @@ class Op<L, BasicHost<Portable, Precision>> {
 
  private:
   [[nodiscard]] LayerCall<T> call(Operands<T> const& o, Pass<host::Device> const& p) const {
-    auto const in = static_cast<std::size_t>(p.batch * in_.elements());
-    auto const out = static_cast<std::size_t>(p.batch * out_.elements());
+    auto const in = static_cast<std::size_t>(p.elements(in_));
+    auto const out = static_cast<std::size_t>(p.elements(out_));
     T* const dx = o.dx != nullptr ? o.dx[0] : nullptr;
     return {.batch = p.batch,
-            .in = in_,
-            .out = out_,
+            .in = detail::at_time(in_, p.time),
+            .out = detail::at_time(out_, p.time),
             .training = p.training,
             .x = {o.x[0], in},
             .y = {o.y, out},

@@ -17,28 +17,28 @@ namespace host::channels_last {
 template <class T, class P>
 class ReluOp {
  public:
-  explicit ReluOp(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+  explicit ReluOp(OpSetup const& setup) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    channels_last::relu_forward(p.device.team, o.x[0], o.y, p.batch * elements_);
+    channels_last::relu_forward(p.device.team, o.x[0], o.y, p.elements(shape_));
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    channels_last::relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.batch * elements_);
+    channels_last::relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
 };
 
-/// The mask is the one that every backend draws: elements count in the order (C, H, W).
+/// The mask is the one that every backend draws: elements count in the order (C, H, W), those of a
+/// sequence as (t, c), so that a short step or padding changes no mask.
 template <class T, class P>
 class DropoutOp {
  public:
   DropoutOp(OpSetup const& setup, double rate)
-      : channels_{setup.node.out[0]},
-        pixels_{setup.node.out.elements() / setup.node.out[0]},
+      : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)} {}
 
@@ -46,14 +46,14 @@ class DropoutOp {
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
     if (p.training) {
-      channels_last::dropout_forward(p.device.team, p.batch, channels_, pixels_, place(p), rate_,
+      channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
                                      o.x[0], o.y);
     } else {
-      channels_last::convert(p.device.team, o.x[0], o.y, p.batch * channels_ * pixels_);
+      channels_last::convert(p.device.team, o.x[0], o.y, p.elements(shape_));
     }
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    channels_last::dropout_gradient(p.device.team, p.batch, channels_, pixels_, place(p), rate_,
+    channels_last::dropout_gradient(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
                                     o.dy, o.dx[0]);
   }
 
@@ -63,8 +63,15 @@ class DropoutOp {
             static_cast<std::uint32_t>(p.first_sample)};
   }
 
-  int channels_;
-  std::int64_t pixels_;  // of a map; 1 for a vector, whose elements are channels
+  // Elements of a vector are channels of one pixel, and so are those of a sequence, as (t, c).
+  [[nodiscard]] std::int64_t pixels() const {
+    return shape_.timed ? 1 : shape_.elements() / shape_[0];
+  }
+  [[nodiscard]] int channels(Pass<Device> const& p) const {
+    return shape_.timed ? static_cast<int>(shape_.elements(p.time)) : shape_[0];
+  }
+
+  Shape shape_;
   std::uint32_t layer_;
   float rate_;
 };

@@ -52,16 +52,16 @@ class Op<AddJoin, BasicHost<OneDnn, Precision>> {
   using P = typename Precision::Master;
 
  public:
-  explicit Op(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
-    host::channels_last::sum(p.device.team, o.x, 2, o.y, p.batch * elements_);
+    host::channels_last::sum(p.device.team, o.x, 2, o.y, p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
 };
 
 }  // namespace tandem

@@ -18,6 +18,7 @@
 #include <tandem/kernels/onednn/primitive.hpp>
 #include <tandem/kernels/onednn/team_size.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/layers/rows.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/buffer.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -36,9 +37,12 @@ template <class T, bool Bias>
 class LinearOp {
  public:
   explicit LinearOp(OpSetup const& setup)
-      : in_{setup.node.in[0]}, out_{setup.node.out[0]}, threads_{setup.threads} {
+      : shape_{setup.node.in},
+        in_{tandem::detail::row_size(shape_)},
+        out_{tandem::detail::row_size(setup.node.out)},
+        threads_{setup.threads} {
     TeamSize const team{threads_};
-    scratch_ = passes(std::max(setup.batch, 1)).scratch_bytes;
+    scratch_ = passes(shape_.rows(std::max(setup.batch, 1), shape_[0])).scratch_bytes;
     if constexpr (rounds) {
       Descriptor const from = make_descriptor({out_, in_}, dnnl_f32, dnnl_ab);
       Descriptor const to = make_descriptor({out_, in_}, data_type<T>, dnnl_ab);
@@ -64,11 +68,12 @@ class LinearOp {
   }
 
   void forward(Operands<T, float> const& o, Pass<host::Device> const& p) {
-    if (p.batch == 0) {
+    std::int64_t const rows = p.rows(shape_);
+    if (rows == 0) {
       return;
     }
     TeamSize const team{threads_};
-    Passes& passes = this->passes(p.batch);
+    Passes& passes = this->passes(rows);
     if constexpr (Bias) {
       passes.forward.run(library_, scratch(passes, p.device), o.x[0], weights(o), o.y,
                          o.parameter[1]);
@@ -78,40 +83,42 @@ class LinearOp {
   }
 
   void input_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
-    if (p.batch == 0) {
+    std::int64_t const rows = p.rows(shape_);
+    if (rows == 0) {
       return;
     }
     TeamSize const team{threads_};
     if constexpr (rounds) {
-      Passes& passes = this->passes(p.batch);
+      Passes& passes = this->passes(rows);
       passes.input_gradient.run(library_, scratch(passes, p.device), o.dy, weights(o), o.dx[0]);
     } else {
-      gemm(p.batch, in_, out_, {o.dy, out_}, {o.parameter[0], in_}, false, o.dx[0], in_);
+      gemm(rows, in_, out_, {o.dy, out_}, {o.parameter[0], in_}, false, o.dx[0], in_);
     }
   }
 
   void weight_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
     TeamSize const team{threads_};
-    if (p.batch == 0) {
+    std::int64_t const rows = p.rows(shape_);
+    if (rows == 0) {
       if (!p.accumulate) {
         std::fill_n(o.gradient[0], out_ * in_, 0.0F);
       }
     } else if constexpr (rounds) {
-      Passes& passes = this->passes(p.batch);
+      Passes& passes = this->passes(rows);
       (p.accumulate ? passes.weight_gradient_added : passes.weight_gradient)
           .run(library_, scratch(passes, p.device), o.dy, o.x[0], o.gradient[0]);
     } else {
-      gemm(out_, in_, p.batch, {o.dy, out_, true}, {o.x[0], in_}, p.accumulate, o.gradient[0], in_);
+      gemm(out_, in_, rows, {o.dy, out_, true}, {o.x[0], in_}, p.accumulate, o.gradient[0], in_);
     }
     if constexpr (Bias) {
-      column_sum(p.device.team, o.dy, p.batch, out_, out_, o.gradient[1], p.accumulate);
+      column_sum(p.device.team, o.dy, rows, out_, out_, o.gradient[1], p.accumulate);
     }
   }
 
  private:
   static constexpr bool rounds = !std::same_as<T, float>;
 
-  /// For one number of samples; those that are not needed stay empty.
+  /// For one number of rows; those that are not needed stay empty.
   struct Passes {
     Primitive forward;
     Primitive input_gradient;
@@ -120,11 +127,11 @@ class LinearOp {
     std::int64_t scratch_bytes = 0;
   };
 
-  Passes& passes(int batch) {
-    return passes_.get(batch, [&](std::int64_t samples) {
+  Passes& passes(std::int64_t wanted) {
+    return passes_.get(wanted, [&](std::int64_t rows) {
       constexpr dnnl_data_type_t type = data_type<T>;
       Passes made;
-      made.forward = make_matmul(library_, {.m = samples,
+      made.forward = make_matmul(library_, {.m = rows,
                                             .n = out_,
                                             .k = in_,
                                             .type = type,
@@ -133,8 +140,8 @@ class LinearOp {
                                             .bias = Bias});
       if constexpr (rounds) {
         made.input_gradient = make_matmul(
-            library_, {.m = samples, .n = in_, .k = out_, .type = type, .result_type = type});
-        MatmulTask gradient{.m = out_, .n = in_, .k = samples, .type = type, .a_transposed = true};
+            library_, {.m = rows, .n = in_, .k = out_, .type = type, .result_type = type});
+        MatmulTask gradient{.m = out_, .n = in_, .k = rows, .type = type, .a_transposed = true};
         made.weight_gradient = make_matmul(library_, gradient);
         gradient.result = Attributes::Result::added_to;
         made.weight_gradient_added = make_matmul(library_, gradient);
@@ -156,7 +163,7 @@ class LinearOp {
     }
   }
 
-  /// The device's, unless this batch wants more than the planned one.
+  /// The device's, unless so many rows want more than the planned one.
   std::byte* scratch(Passes const& passes, host::Device& device) {
     if (passes.scratch_bytes <= scratch_) {
       return device.scratch;
@@ -168,6 +175,7 @@ class LinearOp {
     return own_scratch_.data();
   }
 
+  Shape shape_;
   std::int64_t in_;
   std::int64_t out_;
   int threads_;

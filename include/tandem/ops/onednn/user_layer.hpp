@@ -31,22 +31,23 @@ class Op<L, BasicHost<OneDnn, Precision>> {
         list_{parameters_of<L>(setup.node.in)},
         in_order_{in_},
         out_order_{out_},
-        batch_{setup.batch} {}
+        in_rows_{static_cast<int>(in_.rows(setup.batch, in_[0]))},
+        out_rows_{static_cast<int>(out_.rows(setup.batch, out_[0]))} {}
 
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
             .output = true,
-            .scratch_bytes = 2 * (in_order_.elements(batch_) + out_order_.elements(batch_)) *
+            .scratch_bytes = 2 * (in_order_.elements(in_rows_) + out_order_.elements(out_rows_)) *
                              static_cast<std::int64_t>(sizeof(P))};
   }
 
   void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
     Memory const m = memory(p);
     LayerCall<P> call = empty_call(o, p);
-    call.x = inputs(in_order_.read(p.device, p.batch, o.x[0], m.x), p);
+    call.x = inputs(in_order_.read(p.device, rows(p, in_), o.x[0], m.x), p);
     call.y = outputs(out_order_.writable(o.y, m.y), p);
     L::forward(std::as_const(call));
-    out_order_.write(p.device, p.batch, m.y, o.y);
+    out_order_.write(p.device, rows(p, out_), m.y, o.y);
   }
 
   void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
@@ -54,7 +55,7 @@ class Op<L, BasicHost<OneDnn, Precision>> {
     Memory const m = memory(p);
     call.dx = inputs(in_order_.writable(o.dx[0], m.dx), p);
     L::input_gradient(std::as_const(call));
-    in_order_.write(p.device, p.batch, m.dx, o.dx[0]);
+    in_order_.write(p.device, rows(p, in_), m.dx, o.dx[0]);
   }
 
   void weight_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
@@ -74,27 +75,30 @@ class Op<L, BasicHost<OneDnn, Precision>> {
     P* dy;
     P* dx;
   };
+  [[nodiscard]] static int rows(Pass<host::Device> const& p, Shape const& shape) {
+    return static_cast<int>(p.rows(shape));
+  }
   [[nodiscard]] Memory memory(Pass<host::Device> const& p) const {
     P* const x = p.device.template scratch_as<P>();
-    P* const y = x + in_order_.elements(batch_);
-    P* const dy = y + out_order_.elements(batch_);
-    return {x, y, dy, dy + out_order_.elements(batch_)};
+    P* const y = x + in_order_.elements(in_rows_);
+    P* const dy = y + out_order_.elements(out_rows_);
+    return {x, y, dy, dy + out_order_.elements(out_rows_)};
   }
 
   template <class E>
   [[nodiscard]] std::span<E> inputs(E* data, Pass<host::Device> const& p) const {
-    return {data, data != nullptr ? static_cast<std::size_t>(p.batch * in_.elements()) : 0};
+    return {data, data != nullptr ? static_cast<std::size_t>(p.elements(in_)) : 0};
   }
   template <class E>
   [[nodiscard]] std::span<E> outputs(E* data, Pass<host::Device> const& p) const {
-    return {data, data != nullptr ? static_cast<std::size_t>(p.batch * out_.elements()) : 0};
+    return {data, data != nullptr ? static_cast<std::size_t>(p.elements(out_)) : 0};
   }
 
   [[nodiscard]] LayerCall<P> empty_call(Operands<T, P> const& o,
                                         Pass<host::Device> const& p) const {
     return {.batch = p.batch,
-            .in = in_,
-            .out = out_,
+            .in = detail::at_time(in_, p.time),
+            .out = detail::at_time(out_, p.time),
             .training = p.training,
             .parameter_memory = o.parameter,
             .gradient_memory = o.gradient,
@@ -106,9 +110,9 @@ class Op<L, BasicHost<OneDnn, Precision>> {
                                            Pass<host::Device> const& p) const {
     Memory const m = memory(p);
     LayerCall<P> call = empty_call(o, p);
-    call.x = inputs(in_order_.read(p.device, p.batch, o.x[0], m.x), p);
-    call.y = outputs(const_cast<P*>(out_order_.read(p.device, p.batch, o.y, m.y)), p);
-    call.dy = outputs(out_order_.read(p.device, p.batch, o.dy, m.dy), p);
+    call.x = inputs(in_order_.read(p.device, rows(p, in_), o.x[0], m.x), p);
+    call.y = outputs(const_cast<P*>(out_order_.read(p.device, rows(p, out_), o.y, m.y)), p);
+    call.dy = outputs(out_order_.read(p.device, rows(p, out_), o.dy, m.dy), p);
     return call;
   }
 
@@ -117,7 +121,8 @@ class Op<L, BasicHost<OneDnn, Precision>> {
   Parameters list_;
   host::channels_last::UserOrder<T, P> in_order_;
   host::channels_last::UserOrder<T, P> out_order_;
-  int batch_;
+  int in_rows_;  // at most
+  int out_rows_;
 };
 
 template <class L, class Precision>

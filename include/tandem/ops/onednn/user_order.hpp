@@ -20,12 +20,13 @@ template <class T, class P>
 class UserOrder {
  public:
   explicit UserOrder(Shape shape)
-      : channels_{shape[0]},
-        pixels_{shape.elements() / shape[0]},
+      : channels_{shape.timed ? 1 : shape[0]},
+        pixels_{shape.row_elements() / channels_},
         same_{std::is_same_v<T, P> && (channels_ == 1 || pixels_ == 1)},
-        elements_{same_ ? 0 : shape.elements()} {}
+        elements_{same_ ? 0 : shape.row_elements()} {}
 
-  /// Elements of P that the caller must have for one array of @p batch samples, a multiple of 16.
+  /// Elements of P that the caller must have for one array of @p batch samples, or as many rows of
+  /// sequences, a multiple of 16.
   [[nodiscard]] std::int64_t elements(int batch) const {
     return (batch * elements_ + 15) / 16 * 16;
   }
