@@ -19,9 +19,13 @@
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
+#include <tandem/layers/embedding.hpp>
+#include <tandem/layers/layer_norm.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/layers/pool.hpp>
+#include <tandem/layers/rotary_positions.hpp>
+#include <tandem/layers/smooth_activation.hpp>
 #include <tandem/layers/subsample2d.hpp>
 #include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/models/googlenet.hpp>

@@ -7,8 +7,11 @@
 #include <tandem/ops/host/activation.hpp>
 #include <tandem/ops/host/batch_norm.hpp>
 #include <tandem/ops/host/convolution.hpp>
+#include <tandem/ops/host/embedding.hpp>
 #include <tandem/ops/host/join.hpp>
+#include <tandem/ops/host/layer_norm.hpp>
 #include <tandem/ops/host/loss.hpp>
 #include <tandem/ops/host/pool.hpp>
+#include <tandem/ops/host/smooth_activation.hpp>
 #include <tandem/ops/host/sync_batch_norm.hpp>
 #include <tandem/ops/host/user_layer.hpp>

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Embedding, which makes rows of indices, and Positions, which adds a learnt row for each time.
+
+#include <cstdint>
+#include <string_view>
+
+#include <tandem/graph/layer.hpp>
+#include <tandem/layers/init_options.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+template <int V, int C, class... Options>
+struct EmbeddingIsSound {
+  static constexpr bool value = true;
+  static_assert(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (InitOption<Options> && ...),
+                "Embedding<V, C, Options...>: give a positive number of indices and of channels; "
+                "the option is InitNormal or InitUniform");
+};
+
+template <class... Options>
+struct PositionsIsSound {
+  static constexpr bool value = true;
+  static_assert(sizeof...(Options) <= 1 && (InitOption<Options> && ...),
+                "Positions<Options...>: the option is InitNormal or InitUniform");
+};
+
+}  // namespace detail
+
+/// y[t] = weight[index[t]]. Option: an initial law, as InitNormal.
+///
+/// Shapes: index (B, T), weight (V, C); y (B, T, C).
+/// Cost:   forward copies T C elements a sample; the weight's gradient, which is dense, adds as many
+///         and writes V C.
+/// Init:   normal with deviation 1, as PyTorch.
+/// Order:  Host adds the rows of an index in the order of the microbatch.
+/// The primary template is the error path.
+template <int V, int C, class... Options>
+struct Embedding {
+  static constexpr std::string_view name = "Embedding";
+  static constexpr bool takes_indices = true;
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::EmbeddingIsSound<V, C, Options...>::value);
+};
+
+template <int V, int C, class... Options>
+  requires(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (InitOption<Options> && ...))
+struct Embedding<V, C, Options...> {
+  using layer = Embedding;
+  static constexpr std::string_view name = "Embedding";
+  static constexpr bool takes_indices = true;
+  static constexpr int vocabulary = V;
+  static constexpr int channels = C;
+
+  static constexpr Fault fault(Shape in) {
+    return in.timed && in.rank == 1 ? Fault::none : Fault::not_tokens;
+  }
+  static constexpr Shape output(Shape in) { return timed_shape(in[0], C); }
+  static constexpr Parameters parameters(Shape) {
+    return Parameters{
+        Parameter{"weight", {2, {V, C}}, detail::init_of<Options...>(Init::normal(1.0F))}};
+  }
+};
+
+/// y[t] = x[t] + weight[t]. Option: an initial law, as InitNormal.
+///
+/// Shapes: x (B, T, C), weight (T, C); y (B, T, C).
+/// Init:   normal with deviation 1, as an Embedding of times.
+/// Order:  Host adds the samples' gradients in the order of the microbatch.
+/// The primary template is the error path.
+template <class... Options>
+struct Positions {
+  static constexpr std::string_view name = "Positions";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::PositionsIsSound<Options...>::value);
+};
+
+template <class... Options>
+  requires(sizeof...(Options) <= 1 && (InitOption<Options> && ...))
+struct Positions<Options...> {
+  using layer = Positions;
+  static constexpr std::string_view name = "Positions";
+
+  static constexpr Fault fault(Shape in) {
+    return in.timed && in.rank == 2 ? Fault::none : Fault::not_timed;
+  }
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Parameters parameters(Shape in) {
+    return Parameters{
+        Parameter{"weight", {2, {in[0], in[1]}}, detail::init_of<Options...>(Init::normal(1.0F))}};
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Embedding, Positions and RotaryPositions on Host, with oneDNN and without.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <tandem/kernels/host/elementwise.hpp>
+#include <tandem/kernels/host/embedding.hpp>
+#include <tandem/kernels/host/rotary.hpp>
+#include <tandem/layers/embedding.hpp>
+#include <tandem/layers/rotary_positions.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+namespace host {
+
+/// Any Embedding of a precision. Its input are indices, and has no gradient.
+template <class T, class P>
+class EmbeddingOp {
+ public:
+  EmbeddingOp(OpSetup const& setup, int vocabulary)
+      : in_{setup.node.in},
+        vocabulary_{vocabulary},
+        channels_{setup.node.out[1]},
+        rows_{std::int64_t{std::max(setup.batch, 1)} * in_[0]} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true,
+            .scratch_bytes = embedding_scratch(rows_, vocabulary_) *
+                             static_cast<std::int64_t>(sizeof(std::int32_t))};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    embedding_forward(p.device.team, p.elements(in_), channels_, indices(o), o.parameter[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& /*operands*/, Pass<Device> const& /*pass*/) const {}
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    embedding_gradient(p.device.team, p.elements(in_), vocabulary_, channels_, indices(o), o.dy,
+                       o.gradient[0], p.accumulate, p.device.template scratch_as<std::int32_t>());
+  }
+
+ private:
+  static std::int32_t const* indices(Operands<T, P> const& o) {
+    return reinterpret_cast<std::int32_t const*>(o.x[0]);
+  }
+
+  Shape in_;
+  int vocabulary_;
+  int channels_;
+  std::int64_t rows_;  // at most
+};
+
+template <class T, class P>
+class PositionsOp {
+ public:
+  explicit PositionsOp(OpSetup const& setup) : shape_{setup.node.in} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    positions_forward(p.device.team, p.batch, p.time, shape_[1], o.x[0], o.parameter[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    copy(p.device.team, o.dy, o.dx[0], p.elements(shape_));
+  }
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    positions_gradient(p.device.team, p.batch, p.time, shape_[0], shape_[1], o.dy, o.gradient[0],
+                       p.accumulate);
+  }
+
+ private:
+  Shape shape_;
+};
+
+/// The cosines and sines of all times are made once.
+template <class T, class P>
+class RotaryPositionsOp {
+ public:
+  RotaryPositionsOp(OpSetup const& setup, int all, int turned, double base)
+      : shape_{setup.node.in}, heads_{all, turned, shape_[1] / all} {
+    auto const size = static_cast<std::size_t>(shape_[0]) * static_cast<std::size_t>(heads_.half());
+    cosine_.resize(size);
+    sine_.resize(size);
+    rotary_table(shape_[0], heads_.size, base, cosine_.data(), sine_.data());
+  }
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    rotate(p.device.team, p.batch, p.time, heads_, o.x[0], cosine_.data(), sine_.data(), false,
+           o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    rotate(p.device.team, p.batch, p.time, heads_, o.dy, cosine_.data(), sine_.data(), true,
+           o.dx[0]);
+  }
+
+ private:
+  Shape shape_;
+  RotaryHeads heads_;
+  std::vector<Real<T>> cosine_;  // (T, D / 2)
+  std::vector<Real<T>> sine_;
+};
+
+}  // namespace host
+
+template <int V, int C, class... Options, class Kernels, class Precision>
+struct Op<Embedding<V, C, Options...>, BasicHost<Kernels, Precision>>
+    : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master> {
+  explicit Op(OpSetup const& setup)
+      : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master>{setup, V} {}
+};
+
+template <class... Options, class Kernels, class Precision>
+struct Op<Positions<Options...>, BasicHost<Kernels, Precision>>
+    : host::PositionsOp<typename Precision::Scalar, typename Precision::Master> {
+  using host::PositionsOp<typename Precision::Scalar, typename Precision::Master>::PositionsOp;
+};
+
+template <int Heads, class... Options, class Kernels, class Precision>
+struct Op<RotaryPositions<Heads, Options...>, BasicHost<Kernels, Precision>>
+    : host::RotaryPositionsOp<typename Precision::Scalar, typename Precision::Master> {
+  explicit Op(OpSetup const& setup)
+      : host::RotaryPositionsOp<typename Precision::Scalar, typename Precision::Master>{
+            setup, RotaryPositions<Heads, Options...>::options.all(),
+            RotaryPositions<Heads, Options...>::options.turned(),
+            RotaryPositions<Heads, Options...>::options.base} {}
+};
+
+}  // namespace tandem

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: RotaryPositions<Heads, Options...>: give a positive number of heads; options are
+// KeyHeads<K> and Base<10000>
+#include <tandem/graph/lower.hpp>
+#include <tandem/layers/embedding.hpp>
+#include <tandem/layers/rotary_positions.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+struct Net : Network<Tokens<4, 9>, Sequential<Embedding<9, 12>, RotaryPositions<2, NoBias>>> {};
+#else
+struct Net : Network<Tokens<4, 9>, Sequential<Embedding<9, 12>, RotaryPositions<2, Base<500>>>> {};
+#endif
+
+int main() { return graph<Net>.nodes > 0 ? 0 : 1; }
