@@ -68,6 +68,7 @@ struct Node {
   Shape in{};             ///< of the first input
   Shape out{};
   std::int64_t macs = 0;  ///< of one sample's forward pass
+  Kept kept{};            ///< of one sample's forward pass, for backward
   std::string_view name{};
   Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by

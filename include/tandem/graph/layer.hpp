@@ -45,6 +45,22 @@ struct Parameter {
   float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
 };
 
+/// What backward reads of a layer's forward pass of one sample, for whoever plans memory before
+/// there are ops. A layer that does not say is taken to keep all.
+struct Kept {
+  bool known = false;
+  bool input = true;         ///< its input
+  bool output = true;        ///< its output
+  std::int64_t scalars = 0;  ///< elements of its own, of the type of activations
+  std::int64_t bytes = 0;    ///< and bytes of fixed size
+
+  /// Of a layer that reads its input, its output, or neither, and saves nothing.
+  static constexpr Kept of(bool input, bool output, std::int64_t scalars = 0,
+                           std::int64_t bytes = 0) {
+    return {true, input, output, scalars, bytes};
+  }
+};
+
 /// The parameters of a layer, in the order in which its op sees them; at most six.
 struct Parameters {
   int count = 0;
@@ -100,9 +116,9 @@ constexpr bool is_convolution(LayerKind kind) {
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
-/// `kind`, `takes_indices` (its input are indices), `is_criterion` (its rows are losses, made with
-/// the targets, which are in [0, `classes`) or -1: a network's last layer, whose `Divisor` is the
-/// loss), and `shares` (see Shares).
+/// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
+/// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
+/// `Divisor` is the loss), and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -125,6 +141,15 @@ constexpr std::int64_t macs_of(Shape in) {
     return L::macs(in);
   } else {
     return 0;
+  }
+}
+
+template <class L>
+constexpr Kept kept_of(Shape in) {
+  if constexpr (requires { L::kept(in); }) {
+    return L::kept(in);
+  } else {
+    return {};
   }
 }
 

@@ -136,6 +136,7 @@ struct GraphBuilder {
       } else {
         node.out = L::output(in);
         node.macs = macs_of<L>(in);
+        node.kept = kept_of<L>(in);
         Parameters const list = parameters_of<L>(in);
         node.parameters = list.count;
         for (int p = 0; p < list.count; ++p, ++parameters) {

@@ -68,6 +68,7 @@ struct Dropout<Rate> {
   static constexpr LayerKind kind = LayerKind::dropout;
   static constexpr double rate = Rate::value;
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape in) { return in.timed ? Kept::of(false, false) : Kept{}; }
 };
 
 }  // namespace tandem

@@ -61,6 +61,7 @@ struct Embedding<V, C, Options...> {
     return in.timed && in.rank == 1 ? Fault::none : Fault::not_tokens;
   }
   static constexpr Shape output(Shape in) { return timed_shape(in[0], C); }
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Parameters parameters(Shape) {
     return Parameters{
         Parameter{"weight", {2, {V, C}}, detail::init_of<Options...>(Init::normal(1.0F))}};
@@ -91,6 +92,7 @@ struct Positions<Options...> {
     return in.timed && in.rank == 2 ? Fault::none : Fault::not_timed;
   }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape) { return Kept::of(false, false); }
   static constexpr Parameters parameters(Shape in) {
     return Parameters{
         Parameter{"weight", {2, {in[0], in[1]}}, detail::init_of<Options...>(Init::normal(1.0F))}};

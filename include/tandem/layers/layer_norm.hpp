@@ -67,6 +67,9 @@ struct LayerNorm<Options...> {
     return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
   }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape in) {
+    return Kept::of(true, false, 0, 8 * in.elements() / detail::row_size(in));
+  }
   static constexpr Parameters parameters(Shape in) {
     Shape const channels = vector_shape(detail::row_size(in));
     Parameter const weight{"weight", channels, Init::constant(1.0F)};
@@ -104,6 +107,9 @@ struct RmsNorm<Options...> {
     return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
   }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape in) {
+    return Kept::of(true, false, 0, 4 * in.elements() / detail::row_size(in));
+  }
   static constexpr Parameters parameters(Shape in) {
     return Parameters{
         Parameter{"weight", vector_shape(detail::row_size(in)), Init::constant(1.0F)}};

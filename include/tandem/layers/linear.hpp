@@ -63,6 +63,7 @@ struct Linear<Out, Options...> {
       return Parameters{weight};
     }
   }
+  static constexpr Kept kept(Shape in) { return in.timed ? Kept::of(true, false) : Kept{}; }
   static constexpr std::int64_t macs(Shape in) { return in.elements() * Out; }
 };
 

@@ -96,6 +96,7 @@ struct RotaryPositions<Heads, Options...> {
     return in[1] % (2 * options.all()) == 0 ? Fault::none : Fault::heads;
   }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape) { return Kept::of(false, false); }
 };
 
 }  // namespace tandem

@@ -16,6 +16,7 @@ namespace tandem {
 struct Gelu {
   using layer = Gelu;
   static constexpr std::string_view name = "Gelu";
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
 };
 
@@ -23,6 +24,7 @@ struct Gelu {
 struct GeluTanh {
   using layer = GeluTanh;
   static constexpr std::string_view name = "GeluTanh";
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
 };
 
@@ -30,6 +32,7 @@ struct GeluTanh {
 struct SiLU {
   using layer = SiLU;
   static constexpr std::string_view name = "SiLU";
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
 };
 
@@ -37,6 +40,7 @@ struct SiLU {
 struct Sigmoid {
   using layer = Sigmoid;
   static constexpr std::string_view name = "Sigmoid";
+  static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
 };
 
@@ -44,6 +48,7 @@ struct Sigmoid {
 struct Tanh {
   using layer = Tanh;
   static constexpr std::string_view name = "Tanh";
+  static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
 };
 
@@ -53,6 +58,7 @@ struct Tanh {
 struct Softmax {
   using layer = Softmax;
   static constexpr std::string_view name = "Softmax";
+  static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Fault fault(Shape in) {
     return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
   }
@@ -66,6 +72,7 @@ struct Softmax {
 struct SwiGlu {
   using layer = SwiGlu;
   static constexpr std::string_view name = "SwiGlu";
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Fault fault(Shape in) {
     return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
   }

@@ -64,7 +64,8 @@ class PositionsOp {
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    positions_forward(p.device.team, p.batch, p.time, shape_[1], o.x[0], o.parameter[0], o.y);
+    positions_forward(p.device.team, p.batch, p.time, shape_[1], o.x[0],
+                      o.parameter[0] + std::int64_t{p.first_row()} * shape_[1], o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
     copy(p.device.team, o.dy, o.dx[0], p.elements(shape_));
@@ -93,8 +94,9 @@ class RotaryPositionsOp {
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    rotate(p.device.team, p.batch, p.time, heads_, o.x[0], cosine_.data(), sine_.data(), false,
-           o.y);
+    std::int64_t const first = std::int64_t{p.first_row()} * heads_.half();
+    rotate(p.device.team, p.batch, p.time, heads_, o.x[0], cosine_.data() + first,
+           sine_.data() + first, false, o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
     rotate(p.device.team, p.batch, p.time, heads_, o.dy, cosine_.data(), sine_.data(), true,

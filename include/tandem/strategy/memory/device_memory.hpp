@@ -78,12 +78,28 @@ struct ValueSizes {
   int const* segment;
   Scratch<int> uses;   // edges that carry a node's output
   Scratch<bool> lent;  // its memory is that of the ReLU that reads it
+  Scratch<bool> read;  // backward reads its output
 
   constexpr ValueSizes(BufferSizes const& own, int const* segments)
-      : sizes{own}, segment{segments}, uses{own.graph.nodes}, lent{own.graph.nodes} {
+      : sizes{own},
+        segment{segments},
+        uses{own.graph.nodes},
+        lent{own.graph.nodes},
+        read{own.graph.nodes} {
     GraphView const& graph = sizes.graph;
     for (int e = 0; e < graph.edges; ++e) {
       ++uses[graph.source[e]];
+    }
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      bool const own = !node.kept.known || node.kept.output || n == graph.result;
+      read[n] = read[n] || own;  // a view may have memory of its own
+      read[root_of(graph, n)] = read[root_of(graph, n)] || own;
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        int const source = root_of(graph, graph.source[e]);
+        read[source] =
+            read[source] || (node.kind != NodeKind::add && (!node.kept.known || node.kept.input));
+      }
     }
     for (int n = 0; n < graph.nodes; ++n) {
       if (graph.node[n].layer == LayerKind::relu) {
@@ -105,7 +121,9 @@ struct ValueSizes {
         node.layer == LayerKind::pool ? aligned(node.out.elements() * sizes.batch * 4) : 0;
     std::int64_t const statistics =
         node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
-    return (stored ? sizes.bytes(n) : 0) + winners + statistics;
+    std::int64_t const saved =
+        aligned(sizes.batch * (node.kept.scalars * sizes.element_bytes + node.kept.bytes));
+    return (stored && read[n] ? sizes.bytes(n) : 0) + winners + statistics + saved;
   }
 };
 
