@@ -16,6 +16,7 @@ namespace tandem {
 template <Dataset D>
 class First {
  public:
+  using Input = DataInput<D>;
   using Target = typename D::Target;
 
   First(D const& data, std::int64_t count)
@@ -26,10 +27,10 @@ class First {
   [[nodiscard]] int targets() const { return data_->targets(); }
   [[nodiscard]] int classes() const requires ClassifiedDataset<D> { return data_->classes(); }
 
-  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+  void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {
     data_->read(index, x, y);
   }
-  void read(std::int64_t index, std::span<float> x, std::span<Target> y,
+  void read(std::int64_t index, std::span<Input> x, std::span<Target> y,
             Randomness const& randomness) const {
     read_sample(*data_, index, x, y, randomness);
   }
