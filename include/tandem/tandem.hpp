@@ -17,6 +17,7 @@
 #include <tandem/engine/rank/rank.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/activation.hpp>
+#include <tandem/layers/attention.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/embedding.hpp>

@@ -5,6 +5,7 @@
 /// All ops of the portable Host backend.
 
 #include <tandem/ops/host/activation.hpp>
+#include <tandem/ops/host/attention.hpp>
 #include <tandem/ops/host/batch_norm.hpp>
 #include <tandem/ops/host/convolution.hpp>
 #include <tandem/ops/host/embedding.hpp>

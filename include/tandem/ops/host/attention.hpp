@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Attention on Host: the portable kernels, and those in vectors, which need no library either.
+
+#include <algorithm>
+#include <cstdint>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/kernels/channels_last/attention.hpp>
+#include <tandem/kernels/channels_last/attention_gradient.hpp>
+#include <tandem/kernels/functors/attention.hpp>
+#include <tandem/kernels/host/attention.hpp>
+#include <tandem/layers/attention.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+namespace host {
+
+/// Row by row, in any T.
+template <class T>
+struct AttentionByRow {
+  using Normaliser = AttentionScalar<T>;
+
+  static std::int64_t scratch_bytes(AttentionShape const& shape, int threads) {
+    std::int64_t const most =
+        std::max(attention_forward_scratch<T>(shape, shape.longest, threads),
+                 attention_gradient_scratch<T>(shape, shape.longest, threads));
+    return most * static_cast<std::int64_t>(sizeof(Normaliser));
+  }
+  template <class... Arguments>
+  static void forward(Arguments&&... arguments) {
+    attention_forward<T>(arguments...);
+  }
+  template <class... Arguments>
+  static void gradient(Arguments&&... arguments) {
+    attention_gradient<T>(arguments...);
+  }
+};
+
+/// In vectors, float or BFloat16.
+template <class T>
+struct AttentionInVectors {
+  using Normaliser = float;
+
+  static std::int64_t scratch_bytes(AttentionShape const& shape, int threads) {
+    return std::max(channels_last::attention_forward_scratch(shape, shape.longest, threads),
+                    channels_last::attention_gradient_scratch(shape, shape.longest, threads));
+  }
+  template <class... Arguments>
+  static void forward(Arguments&&... arguments) {
+    channels_last::attention_forward<T>(arguments...);
+  }
+  template <class... Arguments>
+  static void gradient(Arguments&&... arguments) {
+    channels_last::attention_gradient<T>(arguments...);
+  }
+};
+
+/// Any Attention: one type for all of a precision.
+template <class T, class P, class Kernels>
+class AttentionOp {
+  using Normaliser = typename Kernels::Normaliser;
+
+ public:
+  AttentionOp(OpSetup const& setup, AttentionShape const& shape, double rate)
+      : shape_{shape},
+        layer_{static_cast<std::uint32_t>(setup.index)},
+        rate_{static_cast<float>(rate)},
+        scratch_{Kernels::scratch_bytes(shape, setup.threads)},
+        saved_{std::int64_t{setup.batch} * shape.heads * shape.longest *
+               static_cast<std::int64_t>(sizeof(Normaliser))} {
+    std::int64_t const words = std::int64_t{shape.heads} * shape.longest * (shape.longest + 63);
+    expects(rate == 0.0 || words < (std::int64_t{1} << 34),
+            "Attention<Heads, Percent<…>>: a dropout's mask has too many elements for one sample; "
+            "heads times the square of the time must be below 2^34");
+  }
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true, .output = true, .saved_bytes = saved_, .scratch_bytes = scratch_};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    Kernels::forward(p.device.team, shape_, rows(p), dropout(p, p.training ? rate_ : 0.0F), o.x[0],
+                     o.y, p.training ? reinterpret_cast<Normaliser*>(o.saved) : nullptr,
+                     p.device.scratch_as<Normaliser>());
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    Kernels::gradient(p.device.team, shape_, rows(p), dropout(p, rate_), o.x[0], o.y, o.dy,
+                      reinterpret_cast<Normaliser const*>(o.saved), o.dx[0],
+                      p.device.scratch_as<Normaliser>());
+  }
+
+ private:
+  static AttentionRows rows(Pass<Device> const& p) { return {p.batch, p.time, p.lengths}; }
+
+  [[nodiscard]] AttentionDropout dropout(Pass<Device> const& p, float rate) const {
+    if (rate == 0.0F) {
+      return {};
+    }
+    return {{p.state->seed, static_cast<std::uint32_t>(p.state->step), layer_,
+             static_cast<std::uint32_t>(p.first_sample)},
+            rate};
+  }
+
+  AttentionShape shape_;
+  std::uint32_t layer_;
+  float rate_;
+  std::int64_t scratch_;
+  std::int64_t saved_;
+};
+
+}  // namespace host
+
+namespace detail {
+
+/// What the kernels know of a layer L on an input of shape @p in.
+template <class L>
+constexpr AttentionShape attention_shape(Shape in) {
+  return {L::heads, L::key_heads, L::width(in), in[0], L::causal};
+}
+
+}  // namespace detail
+
+template <int Heads, class... Options, class Precision>
+struct Op<Attention<Heads, Options...>, BasicHost<Portable, Precision>>
+    : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
+                        host::AttentionByRow<typename Precision::Scalar>> {
+  using L = Attention<Heads, Options...>;
+  explicit Op(OpSetup const& setup)
+      : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
+                          host::AttentionByRow<typename Precision::Scalar>>{
+            setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
+};
+
+template <int Heads, class... Options, class Precision>
+struct Op<Attention<Heads, Options...>, BasicHost<OneDnn, Precision>>
+    : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
+                        host::AttentionInVectors<typename Precision::Scalar>> {
+  using L = Attention<Heads, Options...>;
+  explicit Op(OpSetup const& setup)
+      : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
+                          host::AttentionInVectors<typename Precision::Scalar>>{
+            setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
+};
+
+}  // namespace tandem
