@@ -16,3 +16,4 @@
 #include <tandem/ops/host/smooth_activation.hpp>
 #include <tandem/ops/host/sync_batch_norm.hpp>
 #include <tandem/ops/host/user_layer.hpp>
+#include <tandem/ops/host/vocabulary.hpp>

@@ -15,3 +15,4 @@
 #include <tandem/ops/onednn/pool.hpp>
 #include <tandem/ops/onednn/sync_batch_norm.hpp>
 #include <tandem/ops/onednn/user_layer.hpp>
+#include <tandem/ops/onednn/vocabulary.hpp>

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Vocabulary: the criterion at the end of a language model, which owns or shares the matrix of its
+/// words and gives each row's loss.
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/graph/layer.hpp>
+#include <tandem/graph/network.hpp>
+#include <tandem/layers/activation.hpp>
+#include <tandem/layers/loss.hpp>
+#include <tandem/layers/options.hpp>
+
+namespace tandem {
+
+/// So much of each target is spread evenly over all words: Smoothing<Percent<10>>.
+template <DropoutRate Share>
+struct Smoothing {
+  static constexpr double smoothing = Share::value;
+};
+
+/// Logits of so many rows at a time, made again in backward: no memory for those of all rows.
+template <int Rows>
+struct Chunked {
+  static constexpr int chunk_rows = Rows;
+  static_assert(Rows >= 1, "Chunked<Rows>: give a positive number of rows");
+};
+
+namespace detail {
+
+template <class Option>
+inline constexpr bool is_smoothing = requires {
+  { Option::smoothing } -> std::convertible_to<double>;
+};
+template <class Option>
+inline constexpr bool is_chunked = requires {
+  { Option::chunk_rows } -> std::convertible_to<int>;
+};
+template <class Option>
+inline constexpr bool is_shares = requires {
+  typename Option::shares;
+};
+template <class Option>
+inline constexpr bool is_init = requires {
+  { Option::init } -> std::convertible_to<Init>;
+};
+
+}  // namespace detail
+
+template <class Option>
+concept VocabularyOption =
+    std::same_as<Option, NoBias> || is_of_criterion<Option> || detail::is_smoothing<Option> ||
+    detail::is_chunked<Option> || detail::is_shares<Option> || detail::is_init<Option>;
+
+namespace detail {
+
+struct VocabularyOptions {
+  bool bias = true;
+  double smoothing = 0.0;
+  int chunk_rows = 0;  // 0: all
+  bool init_given = false;
+  Init init{};
+};
+
+template <class... Options>
+constexpr VocabularyOptions gather_vocabulary_options() {
+  VocabularyOptions all;
+  (
+      [&] {
+        if constexpr (std::same_as<Options, NoBias>) {
+          all.bias = false;
+        } else if constexpr (is_smoothing<Options>) {
+          all.smoothing = Options::smoothing;
+        } else if constexpr (is_chunked<Options>) {
+          all.chunk_rows = Options::chunk_rows;
+        } else if constexpr (is_init<Options>) {
+          all.init_given = true;
+          all.init = Options::init;
+        }
+      }(),
+      ...);
+  return all;
+}
+
+// The first option that is a divisor, else PerToken.
+template <class... Options>
+struct DivisorOf {
+  using type = PerToken;
+};
+template <class First, class... Others>
+struct DivisorOf<First, Others...> : DivisorOf<Others...> {};
+template <class First, class... Others>
+  requires is_of_criterion<First>
+struct DivisorOf<First, Others...> {
+  using type = First;
+};
+
+template <class... Options>
+struct SharesOf {};
+template <class First, class... Others>
+struct SharesOf<First, Others...> : SharesOf<Others...> {};
+template <class First, class... Others>
+  requires is_shares<First>
+struct SharesOf<First, Others...> {
+  using shares = typename First::shares;
+};
+
+template <int V, class... Options>
+struct VocabularyIsSound {
+  static constexpr bool value = true;
+  static_assert(V >= 1 && (VocabularyOption<Options> && ...),
+                "Vocabulary<V, Options...>: give a positive number of words; options are NoBias, "
+                "Shares<W>, Smoothing<Percent<10>>, Chunked<Rows>, PerToken or PerSample, and "
+                "initial values such as InitNormal<2, 100>");
+};
+
+}  // namespace detail
+
+/// Each row's loss -Σ_v q_v log softmax(x weightᵀ + bias)_v in nats, q the target's, smoothed; a
+/// row whose target is -1 has none. A network's last layer, whose loss is the sum over rows divided
+/// by the targets of the global batch (PerToken) or by its samples (PerSample).
+///
+/// Shapes: x (B, T, C), weight (V, C), bias (V), targets (B, T); y (B, T, 3): the loss, what
+///         rounding took of it, and 1 where the largest logit is the target's.
+/// Saves:  the gradient over the logits, B T V elements; with Chunked nothing but a view of x.
+/// Cost:   V C multiply-accumulates a row, each of three passes; Chunked five instead of three.
+/// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; an option gives another.
+/// The primary template is the error path.
+template <int V, class... Options>
+struct Vocabulary {
+  static constexpr std::string_view name = "Vocabulary";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::VocabularyIsSound<V, Options...>::value);
+};
+
+template <int V, class... Options>
+  requires(V >= 1 && (VocabularyOption<Options> && ...))
+struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
+  using layer = Vocabulary;
+  using Divisor = typename detail::DivisorOf<Options...>::type;
+  static constexpr std::string_view name = "Vocabulary";
+  static constexpr bool is_criterion = true;
+  static constexpr int classes = V;
+  static constexpr detail::VocabularyOptions options =
+      detail::gather_vocabulary_options<Options...>();
+  static constexpr bool bias = options.bias;
+
+  static constexpr Fault fault(Shape in) {
+    return in.rank == 2 && in.timed ? Fault::none : Fault::not_timed;
+  }
+  static constexpr Shape output(Shape in) { return timed_shape(in[0], 3); }
+  static constexpr Parameters parameters(Shape in) {
+    Init const own = Init::uniform_fan_in(in[1]);
+    Parameter const weight{"weight", {2, {V, in[1]}}, options.init_given ? options.init : own};
+    if constexpr (bias) {
+      return Parameters{weight, Parameter{"bias", vector_shape(V), own}};
+    } else {
+      return Parameters{weight};
+    }
+  }
+  static constexpr std::int64_t macs(Shape in) { return in.elements() * V; }
+};
+
+}  // namespace tandem

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Vocabulary on Host with products by oneDNN, its rows in vectors.
+
+#include <cstdint>
+
+#include <tandem/kernels/channels_last/vocabulary.hpp>
+#include <tandem/layers/vocabulary.hpp>
+#include <tandem/ops/host/vocabulary.hpp>
+#include <tandem/ops/onednn/linear.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+namespace host::channels_last {
+
+/// The kernel in vectors, for VocabularyOp.
+struct VocabularyInVectors {
+  template <class T>
+  static void run(Team& team, std::int64_t rows, int vocabulary, T* logits,
+                  std::int32_t const* targets, double smoothing, double const* scale,
+                  VocabularyRow* results) {
+    channels_last::vocabulary_rows(team, rows, vocabulary, logits, targets, smoothing, scale,
+                                   results);
+  }
+};
+
+}  // namespace host::channels_last
+
+template <int V, class... Options, class Precision>
+struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
+    : host::VocabularyOp<
+          typename Precision::Scalar, typename Precision::Master,
+          onednn::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+          host::channels_last::VocabularyInVectors> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : host::VocabularyOp<typename Precision::Scalar, typename Precision::Master,
+                           onednn::LinearOp<typename Precision::Scalar, L::bias>,
+                           host::channels_last::VocabularyInVectors>{setup, V, L::options.smoothing,
+                                                                     L::options.chunk_rows} {}
+};
+
+}  // namespace tandem
