@@ -64,20 +64,28 @@ TEST_CASE("embeddings and positions pass finite differences, also in short steps
   holds<RotaryPositions<4, TwoKeyHeads, Base<500>>, Rows<3, 16>>();
 }
 
-/// The outputs of a layer with @p time rows a sample, of samples whose rows are those of a longer
-/// sequence: in double, from x as it is.
+/// The outputs of a layer for @p time rows of each sample, `position` rows behind its first.
 template <class L>
-std::vector<double> outputs(Shape in, int batch, int time, std::vector<double> const& x) {
+std::vector<double> outputs(Shape in, int batch, int time, std::vector<double> const& x,
+                            int position = -1) {
   Node const node{.kind = NodeKind::layer, .edges = 1, .in = in, .out = L::output(in)};
   Op<L, BasicHost<Portable, Fp64>> op{OpSetup{node, 3, &node.in, batch, 1}};
   host::Device device{1};
   StepState const state{.seed = 5, .step = 2};
   std::vector<double> y(x.size());
+  std::vector<double> table(static_cast<std::size_t>(in.elements()));
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    table[i] = static_cast<double>(i);
+  }
+  double* const parameter = table.data();
   double const* const input = x.data();
-  op.forward(
-      Operands<double>{.x = &input, .y = y.data()},
-      Pass<host::Device>{
-          .device = device, .batch = batch, .first_sample = 4, .state = &state, .time = time});
+  op.forward(Operands<double>{.x = &input, .y = y.data(), .parameter = &parameter},
+             Pass<host::Device>{.device = device,
+                                .batch = batch,
+                                .first_sample = 4,
+                                .state = &state,
+                                .time = time,
+                                .position = position});
   return y;
 }
 
@@ -91,6 +99,27 @@ TEST_CASE("a dropout's mask of a row does not depend on how many rows a step has
       CHECK(few[sample * 15 + i] == whole[sample * 40 + i]);
     }
   }
+}
+
+template <class L>
+void pieces_are_the_whole() {
+  Shape const in = timed_shape(8, 6);
+  std::vector<double> x(48);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = 0.25 * static_cast<double>(i);
+  }
+  auto const whole = outputs<L>(in, 1, 8, x);
+  auto y = outputs<L>(in, 1, 5, {x.begin(), x.begin() + 30}, 0);
+  for (int t = 5; t < 8; ++t) {
+    auto const piece = outputs<L>(in, 1, 1, {x.begin() + 6 * t, x.begin() + 6 * (t + 1)}, t);
+    y.insert(y.end(), piece.begin(), piece.end());
+  }
+  CHECK(y == whole);
+}
+
+TEST_CASE("positions of a sequence that comes in pieces are those of the whole") {
+  pieces_are_the_whole<Positions<>>();
+  pieces_are_the_whole<RotaryPositions<1>>();
 }
 
 }  // namespace row_layers_test
