@@ -5,6 +5,7 @@
 /// Text for training: files into strings, strings into tokens, tokens into windows.
 
 #include <tandem/data/text/characters.hpp>
+#include <tandem/data/text/gpt2/bpe.hpp>
 #include <tandem/data/text/read_text.hpp>
 #include <tandem/data/text/sword.hpp>
 #include <tandem/data/text/text_stream.hpp>

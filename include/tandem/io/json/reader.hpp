@@ -24,9 +24,11 @@ namespace tandem::detail {
 /// A position in a JSON text. The text must outlive the reader.
 class JsonReader {
  public:
-  /// @p path names the file in errors; the text begins at its byte @p first_byte.
-  JsonReader(std::string_view text, std::string const& path, std::size_t first_byte)
-      : text_{text}, path_{path}, first_byte_{first_byte} {}
+  /// @p path names the file in errors; the text, which is its @p part, begins at its byte
+  /// @p first_byte.
+  JsonReader(std::string_view text, std::string const& path, std::size_t first_byte,
+             char const* part = "the header")
+      : text_{text}, path_{path}, first_byte_{first_byte}, part_{part} {}
 
   /// Reads an object; calls @p member(key) after each `key:`, which must read the value.
   template <class Member>
@@ -119,10 +121,10 @@ class JsonReader {
     }
   }
 
-  /// @throws FileError  always: "the header is wrong at byte N: @p what"
+  /// @throws FileError  always: "the header is wrong at byte N: @p what", or what part it is
   [[noreturn]] void fail(std::string const& what) const {
-    throw FileError{
-        path_, "the header is wrong at byte " + std::to_string(first_byte_ + at_) + ": " + what};
+    throw FileError{path_, std::string{part_} + " is wrong at byte " +
+                               std::to_string(first_byte_ + at_) + ": " + what};
   }
 
  private:
@@ -195,6 +197,7 @@ class JsonReader {
   std::string_view text_;
   std::string path_;
   std::size_t first_byte_;
+  char const* part_;
   std::size_t at_ = 0;
 };
 
