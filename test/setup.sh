@@ -22,6 +22,7 @@ is_there() {
     libcli11-dev) has_header CLI/CLI.hpp ;;
     zlib1g-dev) has_header zlib.h ;;
     libdnnl-dev) has_header oneapi/dnnl/dnnl.h ;;
+    libsentencepiece-dev) has_header sentencepiece_trainer.h ;;
     libclang-rt-*-dev) fuzzer_links ;;
     dataset-fashion-mnist) ls /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
     sword-text-kjv) ls /usr/share/sword/mods.d/engKJV2006eb.conf ;;
@@ -83,7 +84,7 @@ wish_for() {
 # The tools that every build needs, in versions that can do it.
 require_toolchain() {
   require g++ cmake
-  wish_for ninja-build zlib1g-dev libdnnl-dev
+  wish_for ninja-build zlib1g-dev libdnnl-dev libsentencepiece-dev
 
   local version compiler
   version=$(cmake --version | sed -n '1s/[^0-9]*//p')

@@ -7,6 +7,7 @@
 #include <tandem/data/text/characters.hpp>
 #include <tandem/data/text/gpt2/bpe.hpp>
 #include <tandem/data/text/read_text.hpp>
+#include <tandem/data/text/sentencepiece.hpp>
 #include <tandem/data/text/sword.hpp>
 #include <tandem/data/text/text_stream.hpp>
 #include <tandem/data/text/token_file.hpp>
