@@ -48,9 +48,11 @@ constexpr std::size_t utf8_length(std::string_view text) {
 
 /// Bytes at the front of @p text that are well-formed UTF-8; all of them if the text is.
 constexpr std::size_t utf8_prefix(std::string_view text) {
+  char const* const bytes = text.data();
+  std::size_t const size = text.size();
   std::size_t at = 0;
-  while (at < text.size()) {
-    bool const ascii = static_cast<unsigned char>(text[at]) < 0x80;  // as most bytes are
+  while (at < size) {
+    bool const ascii = static_cast<unsigned char>(bytes[at]) < 0x80;  // as most bytes are
     std::size_t const length = ascii ? 1 : utf8_length(text.substr(at));
     if (length == 0) {
       break;

@@ -10,6 +10,7 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/data/text/sword.hpp>
+#include <tandem/data/text/token_span.hpp>
 
 #include "data_files.hpp"
 #include "sword_module.hpp"
@@ -217,6 +218,10 @@ TEST_CASE("read_sword reads the King James Bible of the Debian package") {
   CHECK(words == 789706);
   CHECK(counted == 4138643);
   CHECK(text.size() == 4142733);
+  std::vector<std::int32_t> const tokens(counted);
+  auto const [train, validation] = tandem::TokenSpan{tokens, 69}.split(0.9);
+  CHECK(train.size() == 3724778);
+  CHECK(validation.size() == 413865);
   CHECK(
       text.starts_with("In the beginning God created the heaven and the earth.\n"
                        "And the earth was without form, and void; "));
