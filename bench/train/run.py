@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of GoogLeNet for CIFAR on Host against PyTorch and against the convolutions alone.
+"""Training steps on Host against PyTorch: GoogLeNet for CIFAR, also against the convolutions alone, or a GPT.
 
-    bench/train/run.py BUILD_FOLDER RESULTS [--python VENV/bin/python] [--batch 32 128] [--precision fp32 bf16]
-                       [--threads 1 2] [--rounds 7] [--only steps|devices] [--without-peers]
+    bench/train/run.py BUILD_FOLDER RESULTS [--network googlenet|gpt|gpt_small] [--python VENV/bin/python]
+                       [--batch 32 128] [--precision fp32 bf16] [--threads 1 2] [--rounds 7]
+                       [--only steps|devices] [--without-peers] [--only-peers]
 
 Builds nothing: `cmake -B build && cmake --build build --target bench_googlenet bench_convolutions_alone` does,
-with libdnnl-dev installed; BUILD_FOLDER may also be a folder with the two programs. PyTorch is python3's, or
-that of --python: `python3 -m venv VENV && VENV/bin/pip install torch numpy` for the current release.
+with libdnnl-dev installed, or `bench_gpt`; BUILD_FOLDER may also be a folder with the programs. PyTorch is
+python3's, or that of --python: `python3 -m venv VENV && VENV/bin/pip install torch numpy` for the current release.
+
+Networks: gpt is nanoGPT's, 6 layers, 6 heads, 384 channels, 256 tokens of 65 kinds, batch 4; gpt_small that of
+its recipe for a CPU, 4 layers, 4 heads, 128 channels, 64 tokens, batch 12. PyTorch's modes: eager and (of images)
+channels_last without, compiled with torch.compile; in bf16 these are autocast, while master and compiled_master
+have weights in bf16 with a copy in fp32 for the optimizer. --only-peers runs PyTorch alone, for its steps.
 
 Steps: for each batch, precision and number of threads all competitors are started and warmed up; then they take
 turns, one at work at a time, a second or a step each, in one order and then in the reverse. A line has the median
@@ -21,6 +27,7 @@ bar is missed.
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import os
@@ -33,10 +40,40 @@ import time
 
 from competitor import Competitor, compete
 
-PEER = pathlib.Path(__file__).resolve().parent.parent / "peers" / "pytorch_googlenet.py"
-STEP_BARS = {"fp32": {"PyTorch": 1.3, "the convolutions alone": 0.85}, "bf16": {"PyTorch": 1.5}}
+PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
+ALONE = "the convolutions alone"
 DEVICES_BAR = 0.98
-LAYOUTS = {"eager": "NCHW", "channels_last": "channels-last", "compiled": "compiled, channels-last"}
+
+
+@dataclasses.dataclass
+class Network:
+    program: str  # of tandem's
+    peer: str  # of PyTorch's
+    flags: list  # of both
+    modes: dict  # of PyTorch: names
+    default_modes: list
+    batches: list
+    bars: dict  # a precision: a peer: at least
+    unit: str = "images"
+    units: int = 1  # of a sample
+
+
+def gpt(size, batch, tokens):
+    return Network("bench_gpt", "pytorch_gpt.py", ["--size", size],
+                   {"eager": "eager", "compiled": "compiled", "master": "bf16 weights",
+                    "compiled_master": "compiled, bf16 weights"},
+                   ["eager", "compiled", "master", "compiled_master"], [batch],
+                   {"fp32": {"PyTorch": 1.25}, "bf16": {"PyTorch": 1.3}}, "tokens", tokens)
+
+
+NETWORKS = {
+    "googlenet": Network("bench_googlenet", "pytorch_googlenet.py", [],
+                         {"eager": "NCHW", "channels_last": "channels-last", "compiled": "compiled, channels-last"},
+                         ["eager", "channels_last"], [32, 128],
+                         {"fp32": {"PyTorch": 1.3, ALONE: 0.85}, "bf16": {"PyTorch": 1.5}}),
+    "gpt": gpt("gpt", 4, 256),
+    "gpt_small": gpt("gpt_small", 12, 64),
+}
 
 
 def program(options, name):
@@ -47,8 +84,10 @@ def program(options, name):
 
 
 def torch_command(options, batch, precision, mode, threads, *more):
-    return [options.python, PEER, "--device", "cpu", "--batch", batch, "--precision", precision, "--mode", mode,
-            "--threads", threads, *more]
+    network = NETWORKS[options.network]
+    device = ["--device", "cpu"] if options.network == "googlenet" else []
+    return [options.python, PEERS / network.peer, *network.flags, *device, "--batch", batch, "--precision", precision,
+            "--mode", mode, "--threads", threads, *more]
 
 
 def environment(options):
@@ -60,14 +99,19 @@ def environment(options):
 
 
 def step_competitors(options, batch, precision, threads):
+    network = NETWORKS[options.network]
     flags = ["--batch", batch, "--precision", precision, "--threads", threads]
     case = f"{precision} {batch} {threads}"
-    yield Competitor(f"tandem {case}", [[program(options, "bench_googlenet"), "--kernels", options.kernels, *flags]],
-                     [batch], options.results)
-    yield Competitor(f"convolutions alone {case}", [[program(options, "bench_convolutions_alone"), *flags]],
-                     [batch], options.results)
+    if not options.only_peers:
+        own = [program(options, network.program), *network.flags, "--kernels", options.kernels, *flags]
+        yield Competitor(f"tandem {case}", [own], [batch], options.results)
+        if ALONE in network.bars["fp32"]:
+            yield Competitor(f"convolutions alone {case}", [[program(options, "bench_convolutions_alone"), *flags]],
+                             [batch], options.results)
     for mode in [] if options.without_peers else options.modes:
-        yield Competitor(f"PyTorch {LAYOUTS[mode]} {case}",
+        if mode.endswith("master") and precision != "bf16":
+            continue
+        yield Competitor(f"PyTorch {network.modes[mode]} {case}",
                          [torch_command(options, batch, precision, mode, threads)], [batch], options.results,
                          environment(options))
 
@@ -88,7 +132,7 @@ def device_competitors(options, batch, precision, folder):
     yield Competitor(f"PyTorch twice alone {case}", [alone] * 2, [half] * 2, options.results, environment(options))
 
 
-def row_of(competitor, clock):
+def row_of(competitor, clock, network):
     row = {"name": competitor.name, "about": competitor.about}
     if not competitor.rounds:
         return row | {"seconds": None, "fault": competitor.fault()}
@@ -96,14 +140,17 @@ def row_of(competitor, clock):
     batch = sum(competitor.shares)
     return row | {"seconds": competitor.median(clock), "least_s": min(seconds), "most_s": max(seconds),
                   "wall_s": competitor.median("step_s"), "cpu_s": competitor.median("cpu_s"),
-                  "images_per_s": batch / competitor.median(clock),
+                  f"{network.unit}_per_s": batch * network.units / competitor.median(clock),
                   "rounds": competitor.rounds}
 
 
-def print_rows(rows, title):
+def print_rows(rows, title, network):
     """The first line is what the last column compares with: how many times as long others take. Operations are
     those of the network, as its graph counts them."""
-    print(f"\n{title:46} {'ms/step':>9} {'spread':>19} {'CPU ms':>9} {'images/s':>9} {'GFLOP/s':>8} {'of tandem':>9}")
+    against = "of tandem" if rows[0]["name"].startswith("tandem") else "of first"
+    rate = f"{network.unit}_per_s"
+    print(f"\n{title:46} {'ms/step':>9} {'spread':>19} {'CPU ms':>9} {network.unit + '/s':>9} {'GFLOP/s':>8} "
+          f"{against:>9}")
     first = rows[0]["seconds"]
     flops = next((row["about"][0]["flops"] for row in rows if row["seconds"] and "flops" in row["about"][0]), 0.0)
     for row in rows:
@@ -112,19 +159,21 @@ def print_rows(rows, title):
             continue
         times = f"{row['seconds'] / first:8.2f}x" if first else ""
         print(f"{row['name']:46} {1e3 * row['seconds']:9.1f} {1e3 * row['least_s']:9.1f}-{1e3 * row['most_s']:9.1f} "
-              f"{1e3 * row['cpu_s']:9.1f} {row['images_per_s']:9.1f} {flops / row['seconds'] / 1e9:8.1f} {times:>9}")
+              f"{1e3 * row['cpu_s']:9.1f} {row[rate]:9.1f} {flops / row['seconds'] / 1e9:8.1f} {times:>9}")
 
 
 def bar(what, ratio, at_least):
     return {"what": what, "ratio": ratio, "at_least": at_least, "met": ratio is not None and ratio >= at_least}
 
 
-def step_bars(rows, precision):
-    """tandem's share of each peer's time; PyTorch's is its fastest layout."""
+def step_bars(rows, precision, network):
+    """tandem's share of each peer's time; PyTorch's is its fastest mode."""
+    if not rows[0]["name"].startswith("tandem"):
+        return
     case = rows[0]["name"].removeprefix("tandem ")
-    peers = {"PyTorch": [row["seconds"] for row in rows if row["name"].startswith("PyTorch") and row["seconds"]],
-             "the convolutions alone": [rows[1]["seconds"]] if rows[1]["seconds"] else []}
-    for peer, at_least in STEP_BARS[precision].items():
+    peers = {peer: [row["seconds"] for row in rows if row["name"].startswith(start) and row["seconds"]]
+             for peer, start in [("PyTorch", "PyTorch"), (ALONE, "convolutions alone")]}
+    for peer, at_least in network.bars[precision].items():
         if peers[peer]:
             ours = rows[0]["seconds"]
             yield bar(f"{case}: against {peer}", min(peers[peer]) / ours if ours else None, at_least)
@@ -159,23 +208,36 @@ def parse():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("results", type=pathlib.Path)
     parser.add_argument("--python", default="python3", help="the interpreter that has PyTorch")
-    parser.add_argument("--batch", type=int, nargs="+", default=[32, 128])
-    parser.add_argument("--precision", nargs="+", choices=list(STEP_BARS), default=list(STEP_BARS))
+    parser.add_argument("--network", choices=list(NETWORKS), default="googlenet")
+    parser.add_argument("--batch", type=int, nargs="+", help="default: the network's")
+    parser.add_argument("--precision", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--kernels", choices=["onednn", "portable"], default="onednn")
-    parser.add_argument("--modes", nargs="+", choices=list(LAYOUTS), default=["eager", "channels_last"],
-                        help="of PyTorch; the last is the one of its two processes")
+    parser.add_argument("--modes", nargs="+", help="of PyTorch; the last is the one of its two processes")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--only", choices=["steps", "devices"])
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds that a warm-up or a round may take")
     parser.add_argument("--tuned-malloc", action="store_true", help="give PyTorch an allocator that keeps memory")
     parser.add_argument("--without-peers", action="store_true", help="without PyTorch")
-    return parser.parse_args()
+    parser.add_argument("--only-peers", action="store_true", help="PyTorch alone")
+    options = parser.parse_args()
+    network = NETWORKS[options.network]
+    options.batch = options.batch or network.batches
+    options.modes = options.modes or network.default_modes
+    unknown = [mode for mode in options.modes if mode not in network.modes]
+    if unknown:
+        parser.error(f"--modes {unknown[0]}: of {options.network} there are {', '.join(network.modes)}")
+    if options.only_peers or options.network != "googlenet":
+        if options.only == "devices":
+            parser.error("--only devices is for googlenet, with tandem")
+        options.only = "steps"
+    return options
 
 
 def main():
     options = parse()
+    network = NETWORKS[options.network]
     options.results.mkdir(parents=True, exist_ok=True)
     document = options.results.parent / f"{options.results.name}.json"
     clock_of_steps = "step_s" if options.clock == "wall" else "cpu_s"
@@ -191,10 +253,10 @@ def main():
     def measure(competitors, title, clock, bars_of):
         competitors = list(competitors)
         compete(competitors, options.rounds, options.timeout)
-        rows = [row_of(competitor, clock) for competitor in competitors]
+        rows = [row_of(competitor, clock, network) for competitor in competitors]
         result["rows"] += rows
         result["bars"] += bars_of(rows)
-        print_rows(rows, title)
+        print_rows(rows, title, network)
         sys.stdout.flush()
         result["load_at_end"] = os.getloadavg()
         document.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -202,13 +264,14 @@ def main():
     if options.only != "devices":
         for batch, precision, threads in itertools.product(options.batch, options.precision, options.threads):
             measure(step_competitors(options, batch, precision, threads), "precision, batch, threads",
-                    clock_of_steps, lambda rows: list(step_bars(rows, precision)))
+                    clock_of_steps, lambda rows: list(step_bars(rows, precision, network)))
     if options.only != "steps":
         with tempfile.TemporaryDirectory() as folder:
             for batch, precision in itertools.product(options.batch, options.precision):
                 measure(device_competitors(options, batch, precision, folder), "two devices: precision, batch, threads",
                         "step_s", lambda rows: list(device_bars(rows)))
-    print_bars(result["bars"])
+    if result["bars"]:
+        print_bars(result["bars"])
     failed = any(row["name"].startswith("tandem") and not row["seconds"] for row in result["rows"])
     return 1 if failed or not all(one["met"] for one in result["bars"]) else 0
 
