@@ -72,7 +72,7 @@ class Gpt:
 
 def normalized(gpt, p, name, x):
     if gpt.norm == "layer":
-        return functional.layer_norm(x, x.shape[-1:], p[name + ".weight"], p[name + ".bias"], 1e-5)
+        return functional.layer_norm(x, x.shape[-1:], p[name + ".weight"], p.get(name + ".bias"), 1e-5)
     return x / torch.sqrt(torch.mean(x * x, -1, keepdim=True) + 1e-5) * p[name + ".weight"]
 
 
