@@ -31,6 +31,7 @@
 #include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/models/googlenet.hpp>
+#include <tandem/models/gpt.hpp>
 #include <tandem/models/inception_v3.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/models/resnet_imagenet.hpp>

@@ -12,7 +12,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/channels_last/attention_mask.hpp>
-#include <tandem/kernels/channels_last/exponential.hpp>
+#include <tandem/kernels/channels_last/elementary.hpp>
 #include <tandem/kernels/channels_last/products.hpp>
 #include <tandem/kernels/functors/attention.hpp>
 #include <tandem/runtime/host/team.hpp>

@@ -12,7 +12,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/channels_last/channel_vectors.hpp>
-#include <tandem/kernels/channels_last/exponential.hpp>
+#include <tandem/kernels/channels_last/elementary.hpp>
 #include <tandem/kernels/functors/vocabulary.hpp>
 #include <tandem/runtime/host/team.hpp>
 
