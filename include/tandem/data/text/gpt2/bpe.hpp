@@ -54,12 +54,12 @@ class Gpt2Bpe {
       return std::string_view{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
     };
     bytes_of_ = detail::parse_vocabulary(text(vocabulary), vocabulary_name);
-    for (std::size_t token = 0; token < bytes_of_.size(); ++token) {
+    for (std::size_t number = 0; number < bytes_of_.size(); ++number) {
       auto const [place, is_new] =
-          token_of_.emplace(bytes_of_[token], static_cast<std::int32_t>(token));
+          token_of_.emplace(bytes_of_[number], static_cast<std::int32_t>(number));
       if (!is_new) {
         throw FileError{vocabulary_name, "the tokens " + std::to_string(place->second) + " and " +
-                                             std::to_string(token) + " are the same"};
+                                             std::to_string(number) + " are the same"};
       }
     }
     for (std::size_t byte = 0; byte < 256; ++byte) {
