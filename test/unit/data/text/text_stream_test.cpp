@@ -3,11 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <tandem/core/error.hpp>
+#include <tandem/data/loader.hpp>
 #include <tandem/data/text/text_stream.hpp>
 
 namespace text_stream_test {
@@ -19,6 +22,10 @@ using tandem::Randomness;
 using tandem::TextStream;
 using tandem::TokenSpan;
 using Tokens = std::vector<std::int32_t>;
+
+static_assert(tandem::Dataset<TextStream> && tandem::RandomDataset<TextStream>);
+static_assert(tandem::Dataset<ParallelStreams> && !tandem::RandomDataset<ParallelStreams>);
+static_assert(std::is_same_v<tandem::DataInput<TextStream>, std::int32_t>);
 
 Tokens ascending(int count) {
   Tokens tokens(static_cast<std::size_t>(count));
@@ -133,6 +140,44 @@ TEST_CASE("ParallelStreams carry on from batch to batch") {
       }
     }
   }
+}
+
+TEST_CASE("a Loader's batches are a TextStream's windows, at random or in order") {
+  Tokens const tokens = ascending(30);
+  TextStream const stream{TokenSpan{tokens, 30}, 4};
+  Tokens x(4);
+  Tokens y(4);
+  for (bool const at_random : {true, false}) {
+    tandem::Loader<TextStream, std::int32_t> loader{
+        stream, {.batch = 3, .seed = 5, .epoch = 2, .shuffle = false, .augment = at_random}};
+    std::int64_t index = 0;
+    for (decltype(loader)::BatchType batch; loader.next(batch);) {
+      for (int i = 0; i < batch.size; ++i, ++index) {
+        if (at_random) {
+          stream.read(index, x, y, {5, 2, index});
+        } else {
+          stream.read(index, x, y);
+        }
+        CHECK(Tokens(batch.x + 4 * i, batch.x + 4 * i + 4) == x);
+        CHECK(Tokens(batch.y + 4 * i, batch.y + 4 * i + 4) == y);
+      }
+    }
+    CHECK(index == stream.size());
+  }
+}
+
+TEST_CASE("a Loader gives ParallelStreams side by side") {
+  Tokens const tokens = ascending(25);
+  ParallelStreams const streams{TokenSpan{tokens, 25}, 4, 3};
+  tandem::Loader<ParallelStreams, std::int32_t> loader{streams, {.batch = 3, .shuffle = false}};
+  int step = 0;
+  for (decltype(loader)::BatchType batch; loader.next(batch); ++step) {
+    for (int i = 0; i < 3; ++i) {
+      CHECK(batch.x[4 * i] == 8 * i + 4 * step);
+      CHECK(batch.y[4 * i + 3] == 8 * i + 4 * step + 4);
+    }
+  }
+  CHECK(step == 2);
 }
 
 TEST_CASE("streams say what they need") {
