@@ -28,7 +28,7 @@ std::vector<T> dropped(DropoutPlace const& place, int batch, std::int64_t elemen
 
 TEST_CASE_TEMPLATE("dropout: word j mod 4 of block j / 4 decides element j", T, float, double) {
   DropoutPlace const place{.seed = 7, .step = 5, .layer = 3, .first_sample = 11};
-  for (std::int64_t const elements : {1, 3, 4, 5, 64, 101}) {
+  for (std::int64_t const elements : {1, 3, 4, 5, 64, 101, 300}) {
     auto const x = test::random<T>(3 * elements, 1);
     auto const y = dropped<T>(place, 3, elements, 0.4F);
     T const scale = T{1} / (T{1} - static_cast<T>(0.4F));

@@ -23,16 +23,26 @@ struct DropoutPlace {
   std::uint32_t first_sample = 0;
 };
 
+/// The counter of philox() for elements 4 q … 4 q + 3 of a sample: step · 2³² + layer, and sample ·
+/// 2³² + q, so that the next four elements have the next one.
+struct DropoutCounter {
+  std::uint64_t low;
+  std::uint64_t high;
+};
+
+TANDEM_HOST_DEVICE constexpr DropoutCounter dropout_counter(DropoutPlace const& place,
+                                                            std::int64_t sample, std::int64_t q) {
+  std::uint64_t const row = static_cast<std::uint64_t>(sample) + place.first_sample;
+  return {(static_cast<std::uint64_t>(place.step) << 32) | place.layer,
+          (row << 32) | static_cast<std::uint64_t>(q)};
+}
+
 /// The four words for elements 4 q … 4 q + 3 of a sample, in order. An image's elements are counted
-/// in the order (C, H, W), however a backend stores them.
-///
-/// The key is (seed, RandomUse::dropout); the counter is step · 2³² + layer (low 64 bits) and
-/// sample · 2³² + q (high 64 bits).
+/// in the order (C, H, W), however a backend stores them. The key is (seed, RandomUse::dropout).
 TANDEM_HOST_DEVICE constexpr Random4 dropout_words(DropoutPlace const& place, std::int64_t sample,
                                                    std::int64_t q) {
-  std::uint64_t const low = (static_cast<std::uint64_t>(place.step) << 32) | place.layer;
-  std::uint64_t const row = static_cast<std::uint64_t>(sample) + place.first_sample;
-  return philox(place.seed, RandomUse::dropout, low, (row << 32) | static_cast<std::uint64_t>(q));
+  DropoutCounter const counter = dropout_counter(place, sample, q);
+  return philox(place.seed, RandomUse::dropout, counter.low, counter.high);
 }
 
 /// x · scale where an element with this random word is kept, else 0.
