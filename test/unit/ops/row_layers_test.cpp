@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <tandem/layers/activation.hpp>
+#include <tandem/layers/attention.hpp>
 #include <tandem/layers/embedding.hpp>
 #include <tandem/layers/layer_norm.hpp>
 #include <tandem/layers/linear.hpp>
@@ -52,16 +53,12 @@ TEST_CASE("smooth activations pass finite differences on any shape") {
   holds<Tanh, Image<2, 3, 3>>();
 }
 
-struct TwoKeyHeads {
-  static constexpr int key_heads = 2;
-};
-
 TEST_CASE("embeddings and positions pass finite differences, also in short steps") {
   holds<Embedding<6, 5>, Tokens<4, 6>>();
   holds<Embedding<50, 16, InitUniform<1, 10>>, Tokens<4, 50>>();
   holds<Positions<>, Rows<5, 7>>();
   holds<RotaryPositions<2>, Rows<5, 24>>();
-  holds<RotaryPositions<4, TwoKeyHeads, Base<500>>, Rows<3, 16>>();
+  holds<RotaryPositions<4, KeyHeads<2>, Base<500>>, Rows<3, 16>>();
 }
 
 /// The outputs of a layer for @p time rows of each sample, `position` rows behind its first.
