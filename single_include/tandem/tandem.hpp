@@ -71,7 +71,8 @@
 /// RankSet: some of the ranks of a program, which a transport makes a group of their own for.
 ///
 /// A list of them is known when the transport is made and is the same, in the same order, on every
-/// rank and process: groups between processes are made one after the other, by all.
+/// rank and process: groups between processes are made by all, in rounds of groups that have no
+/// rank in common.
 
 // ---- tandem/core/contract.hpp
 
@@ -228,6 +229,40 @@ void check_groups(std::vector<RankSet> const& groups, int ranks) {
       }
     }
   }
+}
+
+/// The groups in rounds, such that no rank is in two groups of a round: each group in the first
+/// round that has room for it, whatever their number of ranks. A pipeline's links and the replicas
+/// of its stages take five rounds, however many replicas and stages there are.
+///
+/// @pre check_groups() has passed
+template <class = void>
+std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
+  std::vector<std::vector<int>> rounds;
+  std::vector<std::vector<bool>> busy(static_cast<std::size_t>(ranks));  // of each rank, by round
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    auto const is_free = [&](std::size_t round) {
+      for (int const rank : groups[g].ranks) {
+        auto const& own = busy[static_cast<std::size_t>(rank)];
+        if (round < own.size() && own[round]) {
+          return false;
+        }
+      }
+      return true;
+    };
+    std::size_t round = 0;
+    while (!is_free(round)) {
+      ++round;
+    }
+    for (int const rank : groups[g].ranks) {
+      auto& own = busy[static_cast<std::size_t>(rank)];
+      own.resize(own.size() > round ? own.size() : round + 1);
+      own[round] = true;
+    }
+    rounds.resize(rounds.size() > round ? rounds.size() : round + 1);
+    rounds[round].push_back(static_cast<int>(g));
+  }
+  return rounds;
 }
 
 /// The number that @p rank has in @p group.
@@ -994,6 +1029,16 @@ inline constexpr bool is_capturable = [] {
     return bool{C::capturable};
   } else {
     return false;
+  }
+}();
+
+/// Whether that may be done where several ranks of one process do it at a time.
+template <class C>
+inline constexpr bool is_capturable_beside_others = [] {
+  if constexpr (requires { C::capturable_beside_others; }) {
+    return bool{C::capturable_beside_others};
+  } else {
+    return is_capturable<C>;
   }
 }();
 
@@ -2708,7 +2753,14 @@ struct Random4 {
 };
 
 /// What a random number is for; part of every key, so that no two uses share numbers.
-enum class RandomUse : std::uint32_t { initial_weights = 1, dropout, order, augmentation, user };
+enum class RandomUse : std::uint32_t {
+  initial_weights = 1,
+  dropout,
+  order,
+  augmentation,
+  user,
+  generation
+};
 
 /// The 128 bits at counter (@p low, @p high) of the stream with key (@p seed, @p use).
 TANDEM_HOST_DEVICE constexpr Random4 philox(std::uint64_t seed, RandomUse use, std::uint64_t low,
@@ -2744,16 +2796,21 @@ TANDEM_HOST_DEVICE constexpr std::uint32_t below(std::uint32_t word, std::uint32
 // ---- tandem/core/shape.hpp
 
 /// @file
-/// Shape: the extents of one sample, known to the compiler; and Image, Vector, the network inputs.
+/// Shape: the extents of one sample, known to the compiler; and Image, Vector, Tokens, the network
+/// inputs.
 ///
-/// The batch is never part of a Shape: it is a run-time number. A Shape of rank 0 is "no shape".
+/// The batch is never part of a Shape: it is a run-time number. Of a sequence neither is its time:
+/// axis 0 of a timed shape is the longest that a step may have, and memory is planned for it. A
+/// Shape of rank 0 is "no shape".
 
 namespace tandem {
 
-/// Extents of one sample, outermost first: (C, H, W) for an image, (N) for a vector.
+/// Extents of one sample, outermost first: (C, H, W) for an image, (N) for a vector, (T, C) for a
+/// sequence of T rows, (T) for one of T indices.
 struct Shape {
   int rank = 0;
   int extent[4] = {};
+  bool timed = false;  ///< axis 0 is time: a step may have fewer rows
 
   [[nodiscard]] constexpr int operator[](int axis) const { return extent[axis]; }
 
@@ -2764,6 +2821,21 @@ struct Shape {
       product *= extent[axis];
     }
     return product;
+  }
+
+  /// Of a sample of @p time rows; the same as elements() where the shape is not timed.
+  [[nodiscard]] constexpr std::int64_t elements(int time) const {
+    return timed ? row_elements() * time : elements();
+  }
+
+  /// Rows of a batch that an op sees which treats each alike: the samples, or their rows of time.
+  [[nodiscard]] constexpr std::int64_t rows(int batch, int time) const {
+    return timed ? std::int64_t{batch} * time : batch;
+  }
+
+  /// Elements of one such row.
+  [[nodiscard]] constexpr std::int64_t row_elements() const {
+    return timed && rank > 0 ? elements() / extent[0] : elements();
   }
 
   [[nodiscard]] constexpr bool valid() const { return elements() > 0; }
@@ -2779,6 +2851,12 @@ constexpr Shape image_shape(int channels, int height, int width) {
 /// The shape of a vector of @p elements.
 constexpr Shape vector_shape(int elements) { return {1, {elements, 0, 0, 0}}; }
 
+/// The shape of a sequence: at most @p time rows of @p channels.
+constexpr Shape timed_shape(int time, int channels) { return {2, {time, channels, 0, 0}, true}; }
+
+/// The shape of a sequence of at most @p time indices.
+constexpr Shape tokens_shape(int time) { return {1, {time, 0, 0, 0}, true}; }
+
 /// A network's input: an image of C channels, H rows, W columns.
 template <int C, int H, int W>
 struct Image {
@@ -2789,6 +2867,13 @@ struct Image {
 template <int N>
 struct Vector {
   static constexpr Shape shape = vector_shape(N);
+};
+
+/// A network's input: a sequence of at most T indices, each a std::int32_t in [0, V).
+template <int T, int V>
+struct Tokens {
+  static constexpr Shape shape = tokens_shape(T);
+  static constexpr int limit = V;
 };
 
 /// "3x32x32", "10", or "none" for a shape of rank 0.
@@ -2815,7 +2900,8 @@ inline std::string to_string(Shape const& shape) {
 /// augmentation.
 ///
 /// A dataset is any type with size, shape, targets and read; it needs no base class. Samples are
-/// float, whatever precision the network has: a Loader converts them.
+/// float, whatever precision the network has: a Loader converts them; those of a network of Tokens
+/// are std::int32_t.
 
 namespace tandem {
 
@@ -2838,27 +2924,56 @@ struct Randomness {
 template <class T>
 concept DataTarget = std::same_as<T, std::int32_t> || std::same_as<T, float>;
 
+namespace detail {
+
+template <class D>
+struct ElementOf {
+  using type = float;
+};
+template <class D>
+  requires requires { typename D::Input; }
+struct ElementOf<D> {
+  using type = typename D::Input;
+};
+
+}  // namespace detail
+
+/// An element of a sample of D: `D::Input`, std::int32_t for indices; float where it has none.
+template <class D>
+using DataInput = typename detail::ElementOf<D>::type;
+
 /// Samples with random access.
 ///
-/// read(index, x, y) writes sample `index` of [0, size()): shape().elements() floats to x,
+/// read(index, x, y) writes sample `index` of [0, size()): shape().elements() numbers to x,
 /// targets() numbers to y (one for a label). It is the plain sample, as evaluation wants it, and is
 /// called by several threads at once. size(), shape() and targets() never change.
+///
+/// Sequences of several lengths also have length(index), at most shape()[0]: x then has so many
+/// rows, and y, where targets() is shape()[0], as many numbers.
 template <class D>
 concept Dataset = DataTarget<typename D::Target> &&
-    requires(D const& data, std::int64_t index, std::span<float> x,
-             std::span<typename D::Target> y) {
+    (std::same_as<DataInput<D>, float> ||
+     std::same_as<DataInput<D>, std::int32_t>)&&requires(D const& data, std::int64_t index,
+                                                         std::span<DataInput<D>> x,
+                                                         std::span<typename D::Target> y) {
   { data.size() } -> std::same_as<std::int64_t>;
   { data.shape() } -> std::same_as<Shape>;
   { data.targets() } -> std::same_as<int>;
-  { data.read(index, x, y) } -> std::same_as<void>;
+  data.read(index, x, y);
 };
 
 /// A Dataset that also has read(index, x, y, randomness): the sample as training wants it.
 template <class D>
 concept RandomDataset = Dataset<D> &&
-    requires(D const& data, std::int64_t index, std::span<float> x, std::span<typename D::Target> y,
-             Randomness const& randomness) {
-  { data.read(index, x, y, randomness) } -> std::same_as<void>;
+    requires(D const& data, std::int64_t index, std::span<DataInput<D>> x,
+             std::span<typename D::Target> y, Randomness const& randomness) {
+  data.read(index, x, y, randomness);
+};
+
+/// A Dataset of sequences of several lengths.
+template <class D>
+concept SequenceDataset = Dataset<D> && requires(D const& data, std::int64_t index) {
+  { data.length(index) } -> std::same_as<int>;
 };
 
 /// A Dataset whose labels are in [0, classes()).
@@ -2870,7 +2985,7 @@ concept ClassifiedDataset = Dataset<D> && requires(D const& data) {
 /// Reads a sample for training: by the random form of read if @p data has it, else by the plain
 /// one.
 template <Dataset D>
-void read_sample(D const& data, std::int64_t index, std::span<float> x,
+void read_sample(D const& data, std::int64_t index, std::span<DataInput<D>> x,
                  std::span<typename D::Target> y, Randomness const& randomness) {
   if constexpr (RandomDataset<D>) {
     data.read(index, x, y, randomness);
@@ -3516,6 +3631,7 @@ namespace tandem {
 template <Dataset D>
 class First {
  public:
+  using Input = DataInput<D>;
   using Target = typename D::Target;
 
   First(D const& data, std::int64_t count)
@@ -3526,10 +3642,10 @@ class First {
   [[nodiscard]] int targets() const { return data_->targets(); }
   [[nodiscard]] int classes() const requires ClassifiedDataset<D> { return data_->classes(); }
 
-  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+  void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {
     data_->read(index, x, y);
   }
-  void read(std::int64_t index, std::span<float> x, std::span<Target> y,
+  void read(std::int64_t index, std::span<Input> x, std::span<Target> y,
             Randomness const& randomness) const {
     read_sample(*data_, index, x, y, randomness);
   }
@@ -3924,12 +4040,15 @@ class ReadWatch {
 namespace tandem {
 
 /// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
+/// Of sequences x and y have `time` rows of each; behind a sample's end x has 0 and y has -1.
 template <class Scalar, class Target>
 struct Batch {
   Scalar const* x = nullptr;
   Target const* y = nullptr;
   int size = 0;
   std::int64_t first = 0;  ///< position of its first sample in the epoch: where to resume
+  int time = 0;            ///< rows of each sample, where these are sequences: the longest sample's
+  std::int32_t const* lengths = nullptr;  ///< (size): how many of them are the sample's; null: all
 };
 
 struct LoaderOptions {
@@ -3943,8 +4062,23 @@ struct LoaderOptions {
   StallLimit limit{};      ///< for the dataset to read one sample
 };
 
+namespace detail {
+
+template <class D>
+struct LoadedInputOf {
+  using type = float;
+};
+template <Dataset D>
+struct LoadedInputOf<D> {
+  using type = DataInput<D>;
+};
+template <class D>
+using LoadedInput = typename LoadedInputOf<D>::type;
+
+}  // namespace detail
+
 /// The primary template is the error path: D is no Dataset.
-template <class D, class Scalar = float>
+template <class D, class Scalar = detail::LoadedInput<D>>
 class Loader {
   static_assert(Dataset<D>,
                 "Loader<D, Scalar>: D must be a Dataset: Target (std::int32_t or float), size() -> "
@@ -3961,6 +4095,7 @@ template <Dataset D, class Scalar>
 class Loader<D, Scalar> {
  public:
   using Target = typename D::Target;
+  using Input = DataInput<D>;
   using BatchType = Batch<Scalar, Target>;
 
   /// Starts to read. @p data must live, unchanged, until the Loader is gone.
@@ -3969,7 +4104,7 @@ class Loader<D, Scalar> {
         options_{checked(options, data)},
         elements_{static_cast<std::size_t>(data.shape().elements())},
         targets_{static_cast<std::size_t>(data.targets())},
-        sample_(std::is_same_v<Scalar, float> ? std::size_t{0} : elements_) {
+        sample_(std::is_same_v<Scalar, Input> ? std::size_t{0} : elements_) {
     allocate(static_cast<std::size_t>(data.size()));
     if (options_.shuffle) {
       shuffled_order(order_, options_.seed, options_.epoch);
@@ -4014,7 +4149,12 @@ class Loader<D, Scalar> {
     batch = {};
     if (filled_ > taken_) {
       Slot const& slot = ring_[taken_ % slots];
-      batch = {slot.x.data(), slot.y.data(), slot.size, slot.first};
+      batch = {.x = slot.x.data(),
+               .y = slot.y.data(),
+               .size = slot.size,
+               .first = slot.first,
+               .time = slot.time,
+               .lengths = slot.lengths.empty() ? nullptr : slot.lengths.data()};
       lent_ = true;
     } else if (error_ != nullptr) {
       std::rethrow_exception(error_);
@@ -4037,6 +4177,7 @@ class Loader<D, Scalar> {
       for (Slot& slot : ring_) {
         slot.x.resize(batch * elements_);
         slot.y.resize(batch * targets_);
+        slot.lengths.resize(SequenceDataset<D> ? batch : 0);
       }
     } catch (std::bad_alloc const&) {
       throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
@@ -4047,7 +4188,9 @@ class Loader<D, Scalar> {
   struct Slot {
     std::vector<Scalar> x;
     std::vector<Target> y;
+    std::vector<std::int32_t> lengths;
     int size = 0;
+    int time = 0;
     std::int64_t first = 0;
   };
 
@@ -4108,6 +4251,11 @@ class Loader<D, Scalar> {
   bool fill(Slot& slot, std::int64_t first, int size) {
     slot.first = first;
     slot.size = size;
+    slot.time = time_of(slot, first);
+    Shape const shape = data_.shape();
+    auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
+    auto const row = static_cast<std::size_t>(shape.row_elements());
+    std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
     for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
       if (stop_) {
         return false;
@@ -4115,13 +4263,22 @@ class Loader<D, Scalar> {
       std::int64_t const position = first + static_cast<std::int64_t>(i);
       watch_.at(position);
       std::int64_t const index = order_[static_cast<std::size_t>(position)];
-      Scalar* const x = slot.x.data() + i * elements_;
-      std::span<Target> const y{slot.y.data() + i * targets_, targets_};
-      if constexpr (std::is_same_v<Scalar, float>) {
-        read(index, {x, elements_}, y);
+      std::span<Scalar> const x{slot.x.data() + i * elements, elements};
+      std::span<Target> const y{slot.y.data() + i * targets, targets};
+      std::size_t own = elements;
+      std::size_t own_targets = targets;
+      if constexpr (SequenceDataset<D>) {
+        own = static_cast<std::size_t>(slot.lengths[i]) * row;
+        own_targets = is_timed() ? static_cast<std::size_t>(slot.lengths[i]) : targets;
+        std::fill(x.begin() + static_cast<std::ptrdiff_t>(own), x.end(), Scalar{0});
+        std::fill(y.begin() + static_cast<std::ptrdiff_t>(own_targets), y.end(),
+                  static_cast<Target>(-1));
+      }
+      if constexpr (std::is_same_v<Scalar, Input>) {
+        read(index, x.first(own), y.first(own_targets));
       } else {
-        read(index, sample_, y);
-        for (std::size_t e = 0; e < elements_; ++e) {
+        read(index, std::span{sample_}.first(own), y.first(own_targets));
+        for (std::size_t e = 0; e < own; ++e) {
           x[e] = static_cast<Scalar>(sample_[e]);
         }
       }
@@ -4129,7 +4286,34 @@ class Loader<D, Scalar> {
     return true;
   }
 
-  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+  // Whether each row of a sequence has a target.
+  [[nodiscard]] bool is_timed() const {
+    Shape const shape = data_.shape();
+    return shape.timed && targets_ == static_cast<std::size_t>(shape[0]);
+  }
+
+  // Rows of each of the samples from this one on, whose lengths are noted.
+  int time_of(Slot& slot, std::int64_t first) const {
+    Shape const shape = data_.shape();
+    int longest = shape.timed ? shape[0] : 0;
+    if constexpr (SequenceDataset<D>) {
+      int const most = longest;
+      longest = 1;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
+        int const length = data_.length(order_[static_cast<std::size_t>(first) + i]);
+        if (length < 1 || length > most) {
+          throw Error{"a dataset says that a sequence has " + std::to_string(length) +
+                      " rows, but its shape allows 1 to " + std::to_string(most) +
+                      "; split longer ones, and leave out empty ones"};
+        }
+        slot.lengths[i] = length;
+        longest = std::max(longest, length);
+      }
+    }
+    return longest;
+  }
+
+  void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {
     if (options_.augment) {
       read_sample(data_, index, x, y, Randomness{options_.seed, options_.epoch, index});
     } else {
@@ -4142,7 +4326,7 @@ class Loader<D, Scalar> {
   std::size_t elements_;
   std::size_t targets_;
   std::vector<std::int64_t> order_;
-  std::vector<float> sample_;  // one sample before its conversion
+  std::vector<Input> sample_;  // one sample before its conversion
   Slot ring_[slots];
 
   std::mutex mutex_;  // guards what follows; `filled_` is written by the thread only
@@ -4330,7 +4514,8 @@ class IdxSplit {
 // ---- tandem/io/zlib.hpp
 
 /// @file
-/// Zlib: inflates gzip buffers; there only if the program defines TANDEM_ZLIB=1 and links -lz.
+/// Zlib: inflates gzip and zlib buffers; there only if the program defines TANDEM_ZLIB=1 and links
+/// -lz.
 
 #if defined(TANDEM_ZLIB) && TANDEM_ZLIB
 
@@ -4343,8 +4528,8 @@ namespace detail {
 /// A zlib stream that is freed on every path.
 class InflateStream {
  public:
-  explicit InflateStream(std::string const& name) {
-    if (inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {  // 16: a gzip header, not a zlib one
+  explicit InflateStream(std::string const& name, int window_bits) {
+    if (inflateInit2(&stream_, window_bits) != Z_OK) {
       throw FileError{name, "zlib cannot start: no memory, or zlib.h is not of the linked library"};
     }
   }
@@ -4361,7 +4546,7 @@ class InflateStream {
 
 }  // namespace detail
 
-/// Inflates with zlib; a model of Inflater (gzip.hpp).
+/// Inflates with zlib; a model of Inflater and of BlockInflater (gzip.hpp).
 struct Zlib {
   /// The content of the gzip buffer @p packed, all its members one after the other, checked against
   /// their checksums. Memory never exceeds twice @p limit, whatever the buffer says.
@@ -4370,8 +4555,41 @@ struct Zlib {
   [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
                                                          std::string const& name,
                                                          std::size_t limit) {
+    return inflate_all(
+        packed, {name, "the gzip file", "the unpacked content", " for files of its kind", 0, true},
+        limit);
+  }
+
+  /// The content of the zlib stream (RFC 1950) at the front of @p packed, which is byte @p first of
+  /// file @p name; otherwise as inflate().
+  /// @throws FileError  as inflate()
+  template <class = void>
+  [[nodiscard]] static std::vector<std::uint8_t> inflate_block(std::span<std::uint8_t const> packed,
+                                                               std::string const& name,
+                                                               std::size_t first,
+                                                               std::size_t limit) {
+    std::string const block = "the block at byte " + std::to_string(first);
+    return inflate_all(
+        packed,
+        {name, block, "the unpacked content of " + block, " that are expected", first, false},
+        limit);
+  }
+
+ private:
+  struct Source {
+    std::string const& name;
+    std::string what;  // for messages, as what follows
+    std::string content;
+    std::string limit;
+    std::size_t first;
+    bool gzip;
+  };
+
+  template <class = void>
+  static std::vector<std::uint8_t> inflate_all(std::span<std::uint8_t const> packed,
+                                               Source const& source, std::size_t limit) {
     constexpr std::size_t largest_chunk = std::size_t{1} << 30;
-    detail::InflateStream stream{name};
+    detail::InflateStream stream{source.name, source.gzip ? 16 + MAX_WBITS : MAX_WBITS};
     std::vector<std::uint8_t> bytes;
     std::size_t read = 0;
     std::size_t used = 0;
@@ -4394,22 +4612,23 @@ struct Zlib {
       read += in - stream->avail_in;
       used += out - stream->avail_out;
       if (used > limit) {
-        throw FileError{name, "the unpacked content is larger than the limit of " +
-                                  std::to_string(limit) + " bytes for files of its kind"};
+        throw FileError{source.name, source.content + " is larger than the limit of " +
+                                         std::to_string(limit) + " bytes" + source.limit};
       }
       if (status == Z_STREAM_END) {
-        if (read == packed.size()) {
+        if (read == packed.size() || !source.gzip) {
           bytes.resize(used);
           return bytes;
         }
         static_cast<void>(inflateReset(stream.get()));  // another member follows
       } else if (status == Z_BUF_ERROR && read == packed.size()) {
-        throw FileError{name, "the gzip file is truncated: it ends after " +
-                                  std::to_string(packed.size()) + " bytes, within its content"};
+        throw FileError{source.name, source.what + " is truncated: it ends after " +
+                                         std::to_string(packed.size()) +
+                                         " bytes, within its content"};
       } else if (status != Z_OK) {
-        throw FileError{name, std::string{"the gzip file is damaged: "} +
-                                  (stream->msg != nullptr ? stream->msg : zError(status)) +
-                                  " near byte " + std::to_string(read)};
+        throw FileError{source.name, source.what + " is damaged: " +
+                                         (stream->msg != nullptr ? stream->msg : zError(status)) +
+                                         " near byte " + std::to_string(source.first + read)};
       }
     }
   }
@@ -4428,7 +4647,14 @@ concept Inflater = requires(std::span<std::uint8_t const> packed, std::string co
   { I::inflate(packed, name, limit) } -> std::same_as<std::vector<std::uint8_t>>;
 };
 
-/// The Inflater of a program without zlib.
+/// What inflates the zlib stream at byte @p first of a file, to at most @p limit bytes.
+template <class I>
+concept BlockInflater = requires(std::span<std::uint8_t const> packed, std::string const& name,
+                                 std::size_t first, std::size_t limit) {
+  { I::inflate_block(packed, name, first, limit) } -> std::same_as<std::vector<std::uint8_t>>;
+};
+
+/// The Inflater and BlockInflater of a program without zlib.
 struct NoZlib {
   /// @throws FileError  always: it says how to get along
   [[noreturn]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const>,
@@ -4436,6 +4662,15 @@ struct NoZlib {
     throw FileError{name,
                     "this program was compiled without zlib and cannot read gzip files; define "
                     "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
+  }
+
+  /// @throws FileError  always: it says how to get along
+  [[noreturn]] static std::vector<std::uint8_t> inflate_block(std::span<std::uint8_t const>,
+                                                              std::string const& name, std::size_t,
+                                                              std::size_t) {
+    throw FileError{name,
+                    "this program was compiled without zlib and cannot read compressed blocks; "
+                    "define TANDEM_ZLIB=1 and link -lz"};
   }
 };
 
@@ -5202,15 +5437,19 @@ enum class Role : std::uint8_t { weight, statistic };
 
 /// Initial values of one parameter.
 struct Init {
-  enum class Law : std::uint8_t { constant, uniform_fan_in };
+  enum class Law : std::uint8_t { constant, uniform_fan_in, uniform, normal };
   Law law = Law::constant;
-  float value = 0.0F;       ///< constant: every element
+  float value = 0.0F;       ///< constant: every element; uniform: the bound; normal: the deviation
   std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
 
   static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
   static constexpr Init uniform_fan_in(std::int64_t fan_in) {
     return {Law::uniform_fan_in, 0.0F, fan_in};
   }
+  /// Uniform in ±@p bound.
+  static constexpr Init uniform(float bound) { return {Law::uniform, bound, 1}; }
+  /// Mean 0 and standard deviation @p deviation.
+  static constexpr Init normal(float deviation) { return {Law::normal, deviation, 1}; }
 };
 
 /// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
@@ -5222,15 +5461,31 @@ struct Parameter {
   float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
 };
 
-/// The parameters of a layer, in the order in which its op sees them; at most four.
+/// What backward reads of a layer's forward pass of one sample, for whoever plans memory before
+/// there are ops. A layer that does not say is taken to keep all.
+struct Kept {
+  bool known = false;
+  bool input = true;         ///< its input
+  bool output = true;        ///< its output
+  std::int64_t scalars = 0;  ///< elements of its own, of the type of activations
+  std::int64_t bytes = 0;    ///< and bytes of fixed size
+
+  /// Of a layer that reads its input, its output, or neither, and saves nothing.
+  static constexpr Kept of(bool input, bool output, std::int64_t scalars = 0,
+                           std::int64_t bytes = 0) {
+    return {true, input, output, scalars, bytes};
+  }
+};
+
+/// The parameters of a layer, in the order in which its op sees them; at most six.
 struct Parameters {
   int count = 0;
-  Parameter item[4] = {};
+  Parameter item[6] = {};
 
   constexpr Parameters() = default;
 
   template <std::same_as<Parameter>... Items>
-    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 4)
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 6)
   constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
 };
 
@@ -5248,6 +5503,14 @@ enum class Fault : std::uint8_t {
   concat_shapes,     ///< branches differ in height or width
   residual_shapes,   ///< body and shortcut differ in shape
   channels,          ///< a shortcut that would drop channels
+  not_tokens,        ///< wants indices, (T)
+  indices,           ///< a layer of numbers has indices as its input
+  not_timed,         ///< wants a sequence, (T, C)
+  heads,             ///< a row is no multiple of the heads
+  not_last,          ///< a criterion that is not the network's last layer
+  no_owner,          ///< Shares<W>: no W stands before it
+  shared_shapes,     ///< Shares<W>: the parameter of W has another shape
+  shared_frozen,     ///< Shares<W>: one of both is frozen and the other is trained
 };
 
 /// What a rewrite of a graph must know a layer to be.
@@ -5269,7 +5532,9 @@ constexpr bool is_convolution(LayerKind kind) {
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
-/// and `kind`.
+/// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
+/// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
+/// `Divisor` is the loss), and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -5296,6 +5561,15 @@ constexpr std::int64_t macs_of(Shape in) {
 }
 
 template <class L>
+constexpr Kept kept_of(Shape in) {
+  if constexpr (requires { L::kept(in); }) {
+    return L::kept(in);
+  } else {
+    return {};
+  }
+}
+
+template <class L>
 constexpr Fault fault_of(Shape in) {
   if constexpr (requires { L::fault(in); }) {
     if (L::fault(in) != Fault::none) {
@@ -5313,6 +5587,29 @@ constexpr LayerKind kind_of() {
     return LayerKind::other;
   }
 }
+
+/// Whether its input are indices, std::int32_t in [0, limit) of the network's input.
+template <class L>
+constexpr bool takes_indices() {
+  return requires { requires L::takes_indices; };
+}
+
+/// Whether it reads the targets and gives the loss of each row.
+template <class L>
+constexpr bool is_criterion() {
+  return requires { requires L::is_criterion; };
+}
+
+/// The layer whose first parameter is also this one's: `using shares = W` of a layer; void: none.
+template <class L>
+struct SharedBy {
+  using type = void;
+};
+template <class L>
+  requires requires { typename L::shares; }
+struct SharedBy<L> {
+  using type = typename L::shares;
+};
 
 template <class L>
 inline constexpr bool is_view = [] {
@@ -5360,12 +5657,14 @@ struct Node {
   bool absorbed = false;        ///< training needs no bias: a batch norm takes it over (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
   bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
-  int leaf = -1;                ///< which layer type, in the order of the leaves
-  int origin = 0;               ///< index of the node in the network's graph
-  int stage = 0;                ///< whose pass it is part of
-  int peer = -1;                ///< of a transfer: the stage at its other end
-  int top = 0;                  ///< index of its top-level part, what Split counts
-  int first_edge = 0;           ///< its inputs are edges [first_edge, first_edge + edges)
+  bool criterion = false;       ///< its rows are losses, made with the targets
+  int limit = 0;   ///< of an input of indices, and of a criterion's targets: each is in [0, limit)
+  int leaf = -1;   ///< which layer type, in the order of the leaves
+  int origin = 0;  ///< index of the node in the network's graph
+  int stage = 0;   ///< whose pass it is part of
+  int peer = -1;   ///< of a transfer: the stage at its other end
+  int top = 0;     ///< index of its top-level part, what Split counts
+  int first_edge = 0;  ///< its inputs are edges [first_edge, first_edge + edges)
   int edges = 0;
   int first_parameter = 0;
   int parameters = 0;
@@ -5376,8 +5675,10 @@ struct Node {
   Shape in{};             ///< of the first input
   Shape out{};
   std::int64_t macs = 0;  ///< of one sample's forward pass
+  Kept kept{};            ///< of one sample's forward pass, for backward
   std::string_view name{};
   Path path{};
+  void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
 
   /// Whether it has an op.
   [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
@@ -5392,7 +5693,12 @@ struct GraphParameter {
   Parameter parameter{};
   int node = 0;
   bool frozen = false;
-  int origin = 0;  ///< index of the parameter in the network's graph
+  int origin = 0;   ///< index of the parameter in the network's graph
+  int shared = -1;  ///< whose copy it is: that one's index in the network's graph; -1: nobody's
+  Path path{};      ///< of the node that it is named after: its own, or its owner's
+
+  /// Index in the network's graph of the parameter whose values it has.
+  [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }
 };
 
 /// Sizes of a Graph.
@@ -5425,12 +5731,12 @@ struct Graph {
 
   [[nodiscard]] constexpr Node const& output() const { return node[result]; }
 
-  /// Elements of all weights (statistics are not counted).
+  /// Elements of all weights (statistics are not counted, shared ones once).
   [[nodiscard]] constexpr std::int64_t parameter_elements() const {
     std::int64_t sum = 0;
     for (int p = 0; p < parameters; ++p) {
-      sum +=
-          parameter[p].parameter.role == Role::weight ? parameter[p].parameter.shape.elements() : 0;
+      bool const counts = parameter[p].parameter.role == Role::weight && parameter[p].shared < 0;
+      sum += counts ? parameter[p].parameter.shape.elements() : 0;
     }
     return sum;
   }
@@ -5558,7 +5864,7 @@ constexpr int stored_channels(GraphView graph, int n) {
 /// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
 inline std::string parameter_name(GraphView graph, int p) {
   GraphParameter const& parameter = graph.parameter[p];
-  std::string const path = to_string(graph.node[parameter.node].path);
+  std::string const path = to_string(parameter.path);
   return (path.empty() ? path : path + ".") + parameter.parameter.name;
 }
 
@@ -5726,6 +6032,9 @@ struct StepState {
   std::int64_t step = 0;       ///< counted from 0
   double learning_rate = 0.0;  ///< after the schedule
   double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+  /// Where the loss is a mean over targets: how many the global batch has; 0: a mean over samples.
+  double targets = 0.0;
+  double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
 };
 
 }  // namespace tandem
@@ -5767,6 +6076,7 @@ struct OpNeeds {
   std::int64_t saved_bytes = 0;    ///< kept from forward to backward
   std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
   std::int64_t packed_bytes = 0;   ///< parameters in a layout of the op's own, kept between steps
+  std::int64_t carried_bytes = 0;  ///< handed from rows of time to later ones: see Pass::position
 };
 
 /// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
@@ -5782,6 +6092,7 @@ struct Operands {
   P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
   std::byte* saved = nullptr;
   std::byte* packed = nullptr;
+  std::byte* carry = nullptr;  ///< of one sample, from call to call; null: nothing is carried
 };
 
 /// What a pass over one microbatch may depend on.
@@ -5794,6 +6105,32 @@ struct Pass {
   StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
   bool training = true;
   bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
+  int time = 0;             ///< rows of each timed sample, at most the shape's extent 0
+  /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
+  /// finite numbers that no result may depend on.
+  std::int32_t const* lengths = nullptr;
+  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
+  std::int32_t const* targets = nullptr;
+  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
+  /// Where a sequence comes in pieces, one sample and forward only: how many of its rows came
+  /// before. An op that looks at other rows reads them in Operands::carry and adds these. -1:
+  /// whole.
+  int position = -1;
+  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
+  /// row.
+  float* scores = nullptr;
+
+  /// Position in time of the first row.
+  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
+
+  /// Rows of a value of @p shape, which an op sees that treats all alike.
+  [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {
+    return shape.rows(batch, time);
+  }
+  /// Elements of such a value.
+  [[nodiscard]] constexpr std::int64_t elements(Shape const& shape) const {
+    return batch * shape.elements(time);
+  }
 };
 
 namespace detail {
@@ -6852,6 +7189,18 @@ class OperandTables {
   /// The operands for microbatch @p m; backward's weights may be others, see WeightPlaces.
   [[nodiscard]] Table const& forward(int m) const { return storage(m).table; }
   [[nodiscard]] Table const& backward(int m) const { return storage(m).backward; }
+
+  /// Points every table to what each node's op hands on.
+  void carry(std::vector<std::byte*> const& of_node) {
+    for (auto const& own : tables_) {
+      for (std::size_t n = 0; n < of_node.size(); ++n) {
+        own->operands[n].carry = of_node[n];
+        if (!own->backward_operands.empty()) {
+          own->backward_operands[n].carry = of_node[n];
+        }
+      }
+    }
+  }
 
   /// The edges that carry the network's input to nodes, in ascending order.
   [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
@@ -8170,6 +8519,8 @@ struct StepRules {
   /// Of each device: the stages of its buckets of gradients, in the order of their reduction. Null:
   /// a bucket a stage, in the order in which backward ends them, the second copy of a part first.
   std::span<int const> const* buckets = nullptr;
+  /// Whether devices share a parameter, whose gradients they add when all rows have ended.
+  bool ties = false;
 
   [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
   /// Whether gradients are summed, over replicas or over the copies of a part.
@@ -9107,7 +9458,8 @@ constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRu
   }
   RowOrder order{.reduces_early = ends_from_last(table, map)};
   if (rules.keeps_two()) {
-    order.updates_early = order.reduces_early && rules.replicas == 1 && goes_forward_first(table);
+    order.updates_early =
+        order.reduces_early && rules.replicas == 1 && !rules.ties && goes_forward_first(table);
     order.updates_early =
         order.updates_early && detail::runs_in_order(table, map, rules.averaging, order);
   } else {
@@ -9139,6 +9491,7 @@ struct RankPlanTask {
   Averaging averaging{};
   std::span<LocalStage const> stages{};
   std::span<int const> bucket_stage{};  ///< of each bucket of gradients
+  bool ties = false;                    ///< devices share a parameter
   /// row_order() where the model has two copies; a program without them does not compile it.
   RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 };
@@ -9169,6 +9522,7 @@ RankPlanTask rank_plan_task() {
           .stages = Program::stages.stage,
           .bucket_stage = {Program::layout.bucket_stage,
                            static_cast<std::size_t>(Program::layout.buckets)},
+          .ties = Whole::ties.crosses(),
           .order = detail::order_of<Whole>()};
 }
 
@@ -9190,7 +9544,10 @@ template <class = void>
 StepRules step_rules(RankPlanTask const& task, std::vector<std::span<int const>>& buckets) {
   buckets.assign(static_cast<std::size_t>(task.map.devices), {});
   buckets[static_cast<std::size_t>(task.device)] = task.bucket_stage;
-  return {.replicas = task.replicas, .averaging = task.averaging, .buckets = buckets.data()};
+  return {.replicas = task.replicas,
+          .averaging = task.averaging,
+          .buckets = buckets.data(),
+          .ties = task.ties};
 }
 
 /// The plan of a device: its whole row, as complete() writes it, and that of an evaluation.
@@ -9685,6 +10042,9 @@ struct Floats {
   [[gnu::always_inline]] friend Floats operator*(Floats const& a, Floats const& b) {
     return of(a.v * b.v);
   }
+  [[gnu::always_inline]] friend Floats operator/(Floats const& a, Floats const& b) {
+    return of(a.v / b.v);
+  }
   [[gnu::always_inline]] Floats& operator+=(Floats const& b) {
     v += b.v;
     return *this;
@@ -9816,6 +10176,11 @@ struct AllLanes {
   [[gnu::always_inline]] void store(T* p, Floats const& value) const {
     channels_last::store(p, value);
   }
+  /// @p value; in lanes that are no channels @p otherwise.
+  [[gnu::always_inline]] Floats const& keep(Floats const& value,
+                                            Floats const& /*otherwise*/) const {
+    return value;
+  }
 };
 
 /// The first n lanes are channels; no memory behind them is touched.
@@ -9829,6 +10194,12 @@ struct FirstLanes {
   template <class T>
   [[gnu::always_inline]] void store(T* p, Floats const& value) const {
     channels_last::store(p, value, n);
+  }
+  [[gnu::always_inline]] Floats keep(Floats const& value, Floats const& otherwise) const {
+    float part[lanes];
+    channels_last::store(part, otherwise);
+    channels_last::store(part, value, n);
+    return channels_last::load(part);
   }
 };
 
@@ -11293,6 +11664,181 @@ class GradientReduction {
 /// @file
 /// NoLinks: RankLinks where a replica is one device, which sends nothing to another one.
 
+// ---- tandem/engine/step/microbatches.hpp
+
+/// @file
+/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
+
+// ---- tandem/strategy/batch/microbatch_sizes.hpp
+
+/// @file
+/// split: sizes of the microbatches of a global batch, the last uneven one included.
+
+namespace tandem {
+
+/// Part @p part of @p total cut into @p parts alike: ceil((i+1) t/p) - ceil(i t/p).
+///
+/// Sizes differ by one at most, and so do the sums of equal runs of them: 10 samples in 4
+/// microbatches are 3, 2, 3, 2, hence 5 and 5 for two replicas of two.
+constexpr int even_part(int total, int part, int parts) {
+  auto const before = [&](std::int64_t i) {
+    return static_cast<int>((i * total + parts - 1) / parts);
+  };
+  return before(part + 1) - before(part);
+}
+
+/// Shard @p shard of @p total in proportion to the weights: floors first, then what is left goes to
+/// the largest remainders, the lower rank among equals. Cost: O(shards²).
+constexpr int weighted_part(int total, int shard, Batching const& batching) {
+  std::int64_t weights = 0;
+  for (int s = 0; s < batching.shards; ++s) {
+    weights += batching.weight[s];
+  }
+  auto const quota = [&](int s) { return std::int64_t{total} * batching.weight[s]; };
+  std::int64_t left = total;
+  for (int s = 0; s < batching.shards; ++s) {
+    left -= quota(s) / weights;
+  }
+  int ahead = 0;  // shards that come before this one in the order of remainders
+  for (int s = 0; s < batching.shards; ++s) {
+    std::int64_t const theirs = quota(s) % weights;
+    std::int64_t const ours = quota(shard) % weights;
+    ahead += theirs > ours || (theirs == ours && s < shard) ? 1 : 0;
+  }
+  return static_cast<int>(quota(shard) / weights) + (ahead < left ? 1 : 0);
+}
+
+/// Samples in microbatch @p index (counted over all replicas) of a global batch of @p total.
+constexpr int microbatch_size(int total, int index, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batching.shards == 0) {
+    return even_part(total, index, all);
+  }
+  int const run = all / batching.shards;
+  return even_part(weighted_part(total, index / run, batching), index % run, run);
+}
+
+/// The largest microbatch of a global batch of @p total: what memory is planned for.
+constexpr int largest_microbatch(int total, Batching const& batching) {
+  int largest = 0;
+  for (int i = 0; i < batching.all_microbatches(); ++i) {
+    int const size = microbatch_size(total, i, batching);
+    largest = size > largest ? size : largest;
+  }
+  return largest;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// One of a rank's microbatches.
+struct Microbatch {
+  int size = 0;       ///< samples
+  int first = 0;      ///< position of its first sample in the global batch
+  int time = 0;       ///< rows of each sample, where these are sequences
+  int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
+  bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
+};
+
+/// The sizes for one global batch size, worked out again only when that changes.
+class RankMicrobatches {
+ public:
+  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
+      : batching_{batching},
+        replica_{replica},
+        copies_{copies},
+        leaf_{batching.leaf(copies)},
+        own_(static_cast<std::size_t>(batching.microbatches)) {}
+
+  /// Splits a global batch of @p total samples of @p time rows. No allocation.
+  void split(int total, int time = 0) {
+    if (total == total_ && time == time_) {
+      return;
+    }
+    total_ = total;
+    time_ = time;
+    int before = 0;
+    for (int i = 0; i < global(0); ++i) {
+      before += microbatch_size(total, i, batching_);
+    }
+    bool adds = false;
+    for (int m = 0; m < batching_.microbatches; ++m) {
+      int const size = microbatch_size(total, global(m), batching_);
+      adds = adds && m % leaf_ != 0;
+      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
+      own_[static_cast<std::size_t>(m)] = {.size = size,
+                                           .first = before,
+                                           .time = time,
+                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
+                                           .adds = adds};
+      adds = adds || size > 0;
+      before += size;
+    }
+    for (int& samples : of_copy_) {
+      samples = 0;
+    }
+    for (int i = 0; i < batching_.all_microbatches(); ++i) {
+      of_copy_[batching_.copy_of(i, copies_)] += microbatch_size(total, i, batching_);
+    }
+  }
+
+  /// Visits all microbatches of the global batch: f(copy of the model, first sample, samples).
+  template <class F>
+  void each_of_all(F const& f) const {
+    int first = 0;
+    for (int i = 0; i < batching_.all_microbatches(); ++i) {
+      int const size = microbatch_size(total_, i, batching_);
+      f(batching_.copy_of(i, copies_), first, size);
+      first += size;
+    }
+  }
+
+  [[nodiscard]] int total() const { return total_; }
+  /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
+  [[nodiscard]] int total_of_copy(Microbatch const& own) const { return of_copy_[copy_of(own)]; }
+  /// Of the model, the one that takes microbatch @p own of this rank.
+  [[nodiscard]] int copy_of(Microbatch const& own) const {
+    return static_cast<int>(&own - own_.data()) / (batching_.microbatches / copies_);
+  }
+  /// The rank's microbatch @p m.
+  [[nodiscard]] Microbatch const& operator[](int m) const {
+    return own_[static_cast<std::size_t>(m)];
+  }
+  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
+  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
+  /// The rank's shard of the global batch: samples [begin(), end()).
+  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
+  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
+  /// What of the shard the microbatches of one of the model's copies are.
+  [[nodiscard]] std::int64_t begin(int copy) const { return (*this)[first_of(copy)].first; }
+  [[nodiscard]] std::int64_t end(int copy) const {
+    Microbatch const& last = (*this)[first_of(copy + 1) - 1];
+    return last.first + last.size;
+  }
+  /// The microbatches of one of the model's copies.
+  [[nodiscard]] std::span<Microbatch const> of_copy(int copy) const {
+    auto const count = static_cast<std::size_t>(batching_.microbatches / copies_);
+    return std::span{own_}.subspan(static_cast<std::size_t>(copy) * count, count);
+  }
+  /// Its index among the microbatches of all replicas.
+  [[nodiscard]] int global(int m) const { return batching_.global(replica_, m); }
+
+ private:
+  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
+
+  Batching batching_;
+  int replica_;
+  int copies_;
+  int leaf_;  // in microbatches
+  int total_ = -1;
+  int time_ = -1;
+  int of_copy_[2] = {};  // of the model, samples
+  std::vector<Microbatch> own_;
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Nothing of links is compiled for such a strategy.
@@ -11303,7 +11849,7 @@ struct NoLinks {
 
   template <class Device, class Memory, class Table>
   void run(Device& /*device*/, Memory const& /*memory*/, Table const& /*table*/, Action /*action*/,
-           std::int64_t /*batch*/, bool /*training*/) {}
+           Microbatch const& /*own*/, bool /*training*/) {}
   template <class Device>
   void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/) {}
   template <class Device>
@@ -11321,6 +11867,122 @@ struct NoLinks {
 /// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
 /// ranks that have it, for each link and direction its two ends, and where two models are averaged
 /// the two ranks that have the same parts of them.
+
+// ---- tandem/strategy/cut/ties.hpp
+
+/// @file
+/// Ties: the parameters that several layers of a network share, and which devices hold them.
+///
+/// Each layer has a copy of its own, in values and in gradients, so that passes and buckets know
+/// nothing of it. Before the update the copies' gradients are added, in the network's order: those
+/// of one device by itself, then those of the devices, a group for each of the model's copies.
+
+namespace tandem {
+
+/// The devices, in the order of the model's parts, that hold the parameter of a tie.
+struct TieDevices {
+  static constexpr int most = 16;
+  int count = 0;
+  int device[most] = {};
+
+  [[nodiscard]] constexpr bool crosses() const { return count > 1; }
+};
+
+/// @tparam Count  ties: parameters with an owner, each once
+template <int Count>
+struct Ties {
+  static constexpr int count = Count;
+  int copies = 1;                                ///< of the model
+  int owner[Count > 0 ? Count : 1] = {};         ///< of each, its index in the network's graph
+  TieDevices of[2][Count > 0 ? Count : 1] = {};  ///< of each copy and tie
+
+  /// Whether a parameter is on more than one device.
+  [[nodiscard]] constexpr bool crosses() const { return groups() > 0; }
+  /// How many of them are, counted in every copy of the model.
+  [[nodiscard]] constexpr int groups() const {
+    int number = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+      for (int t = 0; t < Count; ++t) {
+        number += of[copy][t].crosses() ? 1 : 0;
+      }
+    }
+    return number;
+  }
+  /// Devices that hold one of them, at most.
+  [[nodiscard]] constexpr int widest() const {
+    int most = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+      for (int t = 0; t < Count; ++t) {
+        most = of[copy][t].count > most ? of[copy][t].count : most;
+      }
+    }
+    return most;
+  }
+  /// Which of groups() this one is.
+  [[nodiscard]] constexpr int group(int copy, int tie) const {
+    int number = 0;
+    for (int c = 0; c <= copy; ++c) {
+      for (int t = 0; t < (c == copy ? tie : Count); ++t) {
+        number += of[c][t].crosses() ? 1 : 0;
+      }
+    }
+    return number;
+  }
+};
+
+/// Ties of a network.
+template <GraphSize Size>
+constexpr int count_ties(Graph<Size> const& graph) {
+  int count = 0;
+  for (int p = 0; p < Size.parameters; ++p) {
+    int holders = 0;
+    for (int q = p; q < Size.parameters; ++q) {
+      holders += graph.parameter[q].owner() == p ? 1 : 0;
+    }
+    count += holders > 1 ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size, class Partition, class Map>
+constexpr Ties<Count> find_ties(Graph<Size> const& graph, Partition const& partition,
+                                Map const& map) {
+  Ties<Count> ties{.copies = map.copies};
+  StageMapView const view = map;
+  int count = 0;
+  for (int p = 0; p < Size.parameters && count < Count; ++p) {
+    int holders = 0;
+    for (int q = p; q < Size.parameters; ++q) {
+      holders += graph.parameter[q].owner() == p ? 1 : 0;
+    }
+    if (holders < 2) {
+      continue;
+    }
+    ties.owner[count] = p;
+    for (int copy = 0; copy < map.copies; ++copy) {
+      TieDevices& own = ties.of[copy][count];
+      for (int q = p; q < Size.parameters; ++q) {
+        if (graph.parameter[q].owner() != p) {
+          continue;
+        }
+        int const part = partition.part[graph.parameter[q].node];
+        int const device = view.device[copy * view.parts() + part];
+        bool known = false;
+        for (int d = 0; d < own.count; ++d) {
+          known = known || own.device[d] == device;
+        }
+        if (!known) {
+          expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
+          own.device[own.count++] = device;
+        }
+      }
+    }
+    ++count;
+  }
+  return ties;
+}
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -11364,7 +12026,31 @@ class RankGroups {
                           .name = "models " + std::to_string(pair)});
       }
     }
+    for (int line = 0; line < lines(); ++line) {
+      MeshGroup const devices = Program::mesh.group(line, Axis::model);
+      for (int copy = 0; copy < map().copies; ++copy) {
+        for (int tie = 0; tie < Program::ties.count; ++tie) {
+          TieDevices const& of = Program::ties.of[copy][tie];
+          RankSet set{.ranks = {}, .name = "shared parameter " + std::to_string(tie)};
+          for (int d = 0; of.crosses() && d < of.count; ++d) {
+            set.ranks.push_back(devices[of.device[d]]);
+          }
+          if (of.crosses()) {
+            groups.push_back(set);
+          }
+        }
+      }
+    }
     return groups;
+  }
+
+  /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
+  /// for none.
+  static int of_tie(int rank, int copy, int tie) {
+    return !Program::ties.of[copy][tie].crosses()
+               ? all
+               : reduced() + 2 * lines() * map().links + lines() * pairs() +
+                     line_of(rank) * Program::ties.groups() + Program::ties.group(copy, tie);
   }
 
   /// Of the ranks over which the gradients of this stage are summed.
@@ -11590,23 +12276,23 @@ class RankLinks {
     return sum;
   }
 
-  /// A message of a microbatch of @p batch samples.
+  /// A message of microbatch @p own.
   template <class Memory>
   void run(Device& device, Memory const& memory, Table const& table, Action action,
-           std::int64_t batch, bool training) {
+           Microbatch const& own, bool training) {
     switch (action.kind) {
       case ActionKind::send_forward:
-        send_forward(device, table, action.stage, action.index, batch);
+        send_forward(device, table, action.stage, action.index, own);
         break;
       case ActionKind::receive_forward:
         await(device, action.kind, action.stage, training);
-        receive_forward(device, table, action.stage, action.index, batch);
+        receive_forward(device, table, action.stage, action.index, own);
         break;
       case ActionKind::send_backward:
-        send_backward(device, memory, action.stage, action.index, batch);
+        send_backward(device, memory, action.stage, action.index, own);
         break;
       default:
-        receive_backward(device, table, action.stage, action.index, batch);
+        receive_backward(device, table, action.stage, action.index, own);
     }
   }
 
@@ -11647,40 +12333,40 @@ class RankLinks {
     End* end;
   };
 
-  // What stage @p id has made of a microbatch of @p batch samples leaves.
-  void send_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+  // What stage @p id has made of microbatch @p own leaves.
+  void send_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : sends_) {
       if (t.stage == id) {
         // As the edge has it: a view of the network's input has no memory of its own.
         end(t.link, true)
-            ->send(device, table.operands[t.node].x[0], batch * elements(t), label(id, 0, m));
+            ->send(device, table.operands[t.node].x[0], elements(t, own), label(id, 0, m));
       }
     }
   }
-  void receive_forward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+  void receive_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : receives_) {
       if (t.stage == id) {
         end(t.link, true)
-            ->receive(device, table.operands[t.node].y, batch * elements(t), label(id, 1, m));
+            ->receive(device, table.operands[t.node].y, elements(t, own), label(id, 1, m));
       }
     }
   }
   // The gradients of what stage @p id received.
   template <class Memory>
-  void send_backward(Device& device, Memory const& memory, int id, int m, std::int64_t batch) {
+  void send_backward(Device& device, Memory const& memory, int id, int m, Microbatch const& own) {
     for (Transfer const& t : receives_) {
       for (int r = 0; t.stage == id && r < messages(t); ++r) {
         end(t.link, false)
-            ->send(device, memory.outgoing(t.node, r), batch * elements(t), label(id, 2, m));
+            ->send(device, memory.outgoing(t.node, r), elements(t, own), label(id, 2, m));
       }
     }
   }
-  void receive_backward(Device& device, Table const& table, int id, int m, std::int64_t batch) {
+  void receive_backward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : gradients_) {
       Node const& node = task_.graph.node[t.node];
       for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
         end(t.link, false)
-            ->receive(device, table.operands[t.node].dx[e], batch * elements(t), label(id, 3, m));
+            ->receive(device, table.operands[t.node].dx[e], elements(t, own), label(id, 3, m));
       }
     }
   }
@@ -11725,16 +12411,17 @@ class RankLinks {
   std::unique_ptr<End>& end(int link, bool forward) {
     return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
   }
-  [[nodiscard]] std::int64_t elements(Transfer const& t) const {
-    return task_.graph.node[t.node].out.elements();
+  [[nodiscard]] std::int64_t elements(Transfer const& t, Microbatch const& own) const {
+    return own.size * task_.graph.node[t.node].out.elements(own.time);
   }
   // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
   [[nodiscard]] std::int64_t largest_of(std::vector<Transfer> const& list, int link,
                                         bool gradients) const {
     std::int64_t most = 0;
     for (Transfer const& t : list) {
-      if (t.link == link && (!gradients || task_.graph.node[t.node].needs_gradient)) {
-        most = std::max(most, elements(t));
+      if (Node const& node = task_.graph.node[t.node];
+          t.link == link && (!gradients || node.needs_gradient)) {
+        most = std::max(most, node.out.elements());
       }
     }
     return largest_ * most * static_cast<std::int64_t>(sizeof(T));
@@ -11766,6 +12453,115 @@ class RankLinks {
   std::vector<Transfer> gradients_;
   std::vector<Wait> waits_;
   std::vector<std::string> names_;  // of each local stage, its four kinds of messages
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/tied_sums.hpp
+
+/// @file
+/// TiedSums: the gradient of a parameter that several layers share, from those of its copies.
+
+namespace tandem {
+
+/// Nothing is shared, and nothing compiled.
+struct NoTiedSums {
+  template <class Device, class Connect, class Tracer>
+  NoTiedSums(Device& /*device*/, int /*rank*/, Connect const& /*connect*/, Tracer& /*tracer*/) {}
+  void begin_step() {}
+  template <class Device, class Memory>
+  void add(Device& /*device*/, Memory const& /*memory*/) {}
+};
+
+/// Of each copy of the model the device adds what it holds itself, then the devices add that, and
+/// all copies have the sum: they are updated alike, and stay equal.
+///
+/// Cost: a pass over the gradient a further copy on the device, and an all-reduce of it where other
+///       devices hold it.
+/// @tparam Program  DeviceProgram
+template <class Program, class Backend, class Communicator>
+class TiedSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Mark = typename Device::Mark;
+  using Whole = typename Program::Program;
+
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  template <class Connect>
+  TiedSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
+      : tracer_{&tracer}, summed_{device.make_mark()} {
+    for (int copy = 0; copy < Whole::map.copies; ++copy) {
+      for (int tie = 0; tie < Whole::ties.count; ++tie) {
+        Tie own{.held = held(copy, Whole::ties.owner[tie])};
+        if (own.held.empty()) {
+          continue;
+        }
+        if (int const group = RankGroups<Whole>::of_tie(rank, copy, tie);
+            group != RankGroups<Whole>::all) {
+          own.others.push_back(connect(group));
+        }
+        if (own.held.size() > 1 || !own.others.empty()) {
+          ties_.push_back(std::move(own));
+        }
+      }
+    }
+  }
+
+  /// The gradients to come are new.
+  void begin_step() { added_ = false; }
+
+  /// What is computed from now on reads the sum in every copy; once a step.
+  /// @pre all gradients of the step are reduced over the replicas
+  template <class Memory>
+  void add(Device& device, Memory const& memory) {
+    if (std::exchange(added_, true)) {
+      return;
+    }
+    for (Tie& tie : ties_) {
+      P* const sum = memory.gradients() + tie.held.front().begin;
+      std::int64_t const count = tie.held.front().count();
+      for (std::size_t i = 1; i < tie.held.size(); ++i) {
+        Verbs<Backend>::add(device, memory.gradients() + tie.held[i].begin, sum, count);
+      }
+      for (Communicator& group : tie.others) {
+        std::span<P> const data{sum, static_cast<std::size_t>(count)};
+        Label const label{"shared"};
+        detail::queue_collective(device, *tracer_, label, summed_, [&] {
+          group.all_reduce(data, data, Sum{}, device.communication, label);
+        });
+        device.await_on(device.communication, summed_);
+      }
+      for (std::size_t i = 1; i < tie.held.size(); ++i) {
+        Verbs<Backend>::copy(device, sum, memory.gradients() + tie.held[i].begin, count);
+      }
+    }
+  }
+
+ private:
+  struct Tie {
+    std::vector<ElementRange> held;    // of the gradients, in the network's order
+    std::vector<Communicator> others;  // none, or the group of the devices that hold it
+  };
+
+  // Where the device has a parameter of one of the model's copies.
+  static std::vector<ElementRange> held(int copy, int owner) {
+    std::vector<ElementRange> list;
+    for (int p = 0; p < Program::graph.parameters; ++p) {
+      GraphParameter const& own = Program::graph.parameter[p];
+      bool const of_copy = Program::graph.node[own.node].stage / Whole::map.parts() == copy;
+      if (own.owner() == owner && of_copy && !own.frozen) {
+        std::int64_t const begin = Program::layout.offset[p];
+        list.push_back({begin, begin + own.parameter.shape.elements()});
+      }
+    }
+    return list;
+  }
+
+  Tracer<Device>* tracer_;
+  Mark summed_;
+  std::vector<Tie> ties_;
+  bool added_ = false;
 };
 
 }  // namespace tandem
@@ -11879,6 +12675,25 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
   }
 
+  /// Has room for what ops hand from rows of time to later ones, from the first call on; before,
+  /// nothing of it is allocated.
+  void carry(Device& device, std::vector<OpNeeds> const& needs) {
+    std::int64_t bytes = 0;
+    for (OpNeeds const& need : needs) {
+      bytes += detail::aligned(need.carried_bytes);
+    }
+    if (bytes > 0 && carried_ == nullptr) {
+      carried_ = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
+      std::byte* next = carried_->data();
+      std::vector<std::byte*> of_node;
+      for (OpNeeds const& need : needs) {
+        of_node.push_back(need.carried_bytes > 0 ? next : nullptr);
+        next += detail::aligned(need.carried_bytes);
+      }
+      tables_.carry(of_node);
+    }
+  }
+
   /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
   /// apart.
   [[nodiscard]] T* outgoing(int node, int reader = 0) const {
@@ -11892,7 +12707,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
             .kept = Base::size(kept_),
             .recomputed = Base::size(recomputed_),
             .transient = Base::size(transient_),
-            .scratch = Base::size(scratch_),
+            .scratch = Base::size(scratch_) + (carried_ != nullptr ? Base::size(*carried_) : 0),
             .versions = Base::version_bytes(),
             .weights = Base::weight_bytes() + Base::size(packed_),
             .logical = plan_.logical_bytes};
@@ -11943,6 +12758,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   Buffer transient_;  // what is sent, then values and gradients
   Buffer scratch_;
   Buffer packed_;
+  std::unique_ptr<Buffer> carried_;  // once a sequence has come in pieces
   OperandTables<T, P> tables_;
 };
 
@@ -11966,8 +12782,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
 // ---- tandem/graph/network.hpp
 
 /// @file
-/// The words of a network type: Sequential, Concat, Residual, Frozen, and Network, which adds the
-/// input.
+/// The words of a network type: Sequential, Concat, Residual, Repeat, Frozen, and Network, which
+/// adds the input.
 ///
 /// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
 /// network a short name of its own, which keeps symbols and compiler messages short; do the same
@@ -12022,6 +12838,14 @@ struct ResidualIsSound {
       "Frozen of such parts");
 };
 
+template <int Count, class Part>
+struct RepeatIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1 && NetworkPart<Part>,
+                "Repeat<Count, Part>: give a positive number, and a layer, or Sequential, Concat, "
+                "Residual, Repeat or Frozen of layers");
+};
+
 template <class Body>
 struct FrozenIsSound {
   static constexpr bool value = true;
@@ -12064,6 +12888,29 @@ template <class Body, class Shortcut>
   requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
 struct Residual<Body, Shortcut> : detail::Composite {};
 
+/// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
+/// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts
+/// them.
+///
+/// Cost: the compiler looks at Part once, whatever Count is, where it only needs its shapes.
+/// The primary template is the error path.
+template <int Count, class Part>
+struct Repeat : detail::Composite {
+  static_assert(detail::RepeatIsSound<Count, Part>::value);
+};
+
+template <int Count, class Part>
+  requires(Count >= 1 && NetworkPart<Part>)
+struct Repeat<Count, Part> : detail::Composite {};
+
+/// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
+/// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial
+/// value, one name, one entry in a checkpoint, and one gradient, the sum over all that hold it.
+template <class W>
+struct Shares {
+  using shares = W;
+};
+
 /// Body with parameters and statistics that training leaves as they are; a frozen batch norm
 /// normalises by its running statistics. No gradient of them is computed, stored or reduced.
 template <class Body>
@@ -12089,8 +12936,8 @@ struct NetworkHasParts {
   static constexpr bool value = true;
   static_assert(
       NetworkInput<Input> && NetworkPart<Body>,
-      "Network<Input, Body>: Input must be Image<C, H, W> or Vector<N>, and Body a layer, "
-      "or Sequential, Concat, Residual or Frozen of such parts");
+      "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N> or Tokens<T, V>, and Body a "
+      "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
 };
 
 }  // namespace detail
@@ -12155,6 +13002,10 @@ struct Flatten {
   static auto of(Residual<Body, Shortcut> const*) {
     return decltype(of(static_cast<Body const*>(nullptr))){} +
            decltype(of(static_cast<Shortcut const*>(nullptr))){};
+  }
+  template <int Count, class Part>
+  static auto of(Repeat<Count, Part> const*) {  // its copies have the same layers
+    return decltype(of(static_cast<Part const*>(nullptr))){};
   }
   template <class Body>
   static auto of(Frozen<Body> const*) {
@@ -12600,18 +13451,27 @@ TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings cons
 // ---- tandem/optim/parameter_group.hpp
 
 /// @file
-/// ParameterGroup: other settings for the parameters whose names match a pattern.
+/// ParameterGroup: other settings for the parameters whose names match a pattern, or that have few
+/// axes.
 
 namespace tandem {
 
 /// Settings for the parameters whose names match `pattern`, in which '*' stands for any characters:
-/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts.
+/// {"*.bias", .weight_decay = 0}. Where several groups match, the last one counts, whole.
+///
+/// {"*", .weight_decay = 0, .below_axes = 2} leaves biases and norms, which have one axis, without
+/// weight decay: nanoGPT's rule.
 struct ParameterGroup {
   std::string pattern;
   float learning_rate_scale = 1.0F;
   std::optional<float> weight_decay = std::nullopt;  ///< instead of the optimizer's
   bool frozen =
       false;  ///< keeps its value; Frozen<…> in the network also saves the gradient's work
+  int below_axes = 0;  ///< only parameters of fewer axes than that; 0: of any number
+  /// Largest norm of the group's gradients, all of them together, which are then no part of the
+  /// norm that TrainerOptions::clip_norm bounds; 0: with the others.
+  double clip_norm = 0.0;
+  float gradient_scale = 1.0F;  ///< what gradients are multiplied by, before any norm
 };
 
 /// A run of neighbouring parameters that are updated alike.
@@ -12626,11 +13486,14 @@ struct UpdateRun {
   float learning_rate_scale = 1.0F;
   std::optional<float> weight_decay = std::nullopt;
   bool frozen = false;
+  int clip_set = 0;  ///< of ClipSets
+  float gradient_scale = 1.0F;
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
     return stage == other.stage && role == other.role && rate == other.rate &&
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
-           frozen == other.frozen;
+           frozen == other.frozen && clip_set == other.clip_set &&
+           gradient_scale == other.gradient_scale;
   }
 };
 
@@ -12662,7 +13525,25 @@ constexpr bool matches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
+template <class = void>  // compiled where it is called, not by every include
+bool in_group(ParameterGroup const& group, Parameter const& parameter, std::string const& name) {
+  return (group.below_axes == 0 || parameter.shape.rank < group.below_axes) &&
+         matches(group.pattern, name);
+}
+
 }  // namespace detail
+
+/// The index of the group that counts for parameter @p p of @p graph; -1: none.
+template <class = void>
+int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
+  std::string const name = parameter_name(graph, p);
+  int last = -1;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    last = detail::in_group(groups[g], graph.parameter[p].parameter, name) ? static_cast<int>(g)
+                                                                           : last;
+  }
+  return last;
+}
 
 /// A pattern that matches nothing is a mistake.
 /// @throws ContractError  a pattern matches no parameter of the network
@@ -12671,13 +13552,28 @@ void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     bool used = false;
     for (int p = 0; p < graph.parameters && !used; ++p) {
-      used = !graph.parameter[p].frozen && detail::matches(group.pattern, parameter_name(graph, p));
+      used = !graph.parameter[p].frozen &&
+             detail::in_group(group, graph.parameter[p].parameter, parameter_name(graph, p));
     }
     if (!used) {
-      throw ContractError{"parameter group '" + group.pattern +
-                          "' matches no trained parameter; names look like '0.weight'"};
+      std::string const axes = group.below_axes == 0
+                                   ? ""
+                                   : " of fewer than " + std::to_string(group.below_axes) + " axes";
+      throw ContractError{"parameter group '" + group.pattern + "' matches no trained parameter" +
+                          axes + "; names look like '0.weight'"};
     }
   }
+}
+
+/// Which norm bounds the gradients of group @p g: 1, 2, … of the groups that are clipped apart, in
+/// their order; 0, TrainerOptions::clip_norm's, of any other group and for -1.
+template <class = void>
+int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
+  int sets = 0;
+  for (int i = 0; i <= g; ++i) {
+    sets += groups[static_cast<std::size_t>(i)].clip_norm > 0.0 ? 1 : 0;
+  }
+  return g >= 0 && groups[static_cast<std::size_t>(g)].clip_norm > 0.0 ? sets : 0;
 }
 
 /// The trained parameters of a device as runs, one each, in the order of its layout.
@@ -12698,16 +13594,16 @@ std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offse
                     .end = offset[p] + parameter.shape.elements(),
                     .origin = graph.parameter[p].origin,
                     .stage = node.stage,
-                    .counted = node.stage < parts,
+                    .counted = node.stage < parts && graph.parameter[p].shared < 0,
                     .role = parameter.role,
                     .rate = parameter.rate};
-      std::string const name = parameter_name(graph, p);
-      for (ParameterGroup const& group : groups) {
-        if (detail::matches(group.pattern, name)) {
-          run.learning_rate_scale = group.learning_rate_scale;
-          run.weight_decay = group.weight_decay;
-          run.frozen = group.frozen;
-        }
+      if (int const g = group_of(graph, p, groups); g >= 0) {
+        ParameterGroup const& group = groups[static_cast<std::size_t>(g)];
+        run.learning_rate_scale = group.learning_rate_scale;
+        run.weight_decay = group.weight_decay;
+        run.frozen = group.frozen;
+        run.clip_set = clip_set_of(groups, g);
+        run.gradient_scale = group.gradient_scale;
       }
       runs.push_back(run);
     }
@@ -12743,7 +13639,8 @@ struct RankOptions {
   /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
   ActionRows const* rows = nullptr;
   int microbatches = 0;
-  bool record = true;  ///< on a GPU: record a step as a graph and replay it
+  std::optional<bool> record{};  ///< on a GPU: record a step as a graph and replay it; empty: yes
+  bool debug = false;            ///< wait for each action, and name the one that fails
 };
 
 /// How the host waits for a device that works on its own: for so long, and looking after the other
@@ -12783,164 +13680,6 @@ struct Watch {
 /// @file
 /// Feed: how the data and the state of a step reach a device, and how its results come back.
 
-// ---- tandem/engine/step/microbatches.hpp
-
-/// @file
-/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
-
-// ---- tandem/strategy/batch/microbatch_sizes.hpp
-
-/// @file
-/// split: sizes of the microbatches of a global batch, the last uneven one included.
-
-namespace tandem {
-
-/// Part @p part of @p total cut into @p parts alike: ceil((i+1) t/p) - ceil(i t/p).
-///
-/// Sizes differ by one at most, and so do the sums of equal runs of them: 10 samples in 4
-/// microbatches are 3, 2, 3, 2, hence 5 and 5 for two replicas of two.
-constexpr int even_part(int total, int part, int parts) {
-  auto const before = [&](std::int64_t i) {
-    return static_cast<int>((i * total + parts - 1) / parts);
-  };
-  return before(part + 1) - before(part);
-}
-
-/// Shard @p shard of @p total in proportion to the weights: floors first, then what is left goes to
-/// the largest remainders, the lower rank among equals. Cost: O(shards²).
-constexpr int weighted_part(int total, int shard, Batching const& batching) {
-  std::int64_t weights = 0;
-  for (int s = 0; s < batching.shards; ++s) {
-    weights += batching.weight[s];
-  }
-  auto const quota = [&](int s) { return std::int64_t{total} * batching.weight[s]; };
-  std::int64_t left = total;
-  for (int s = 0; s < batching.shards; ++s) {
-    left -= quota(s) / weights;
-  }
-  int ahead = 0;  // shards that come before this one in the order of remainders
-  for (int s = 0; s < batching.shards; ++s) {
-    std::int64_t const theirs = quota(s) % weights;
-    std::int64_t const ours = quota(shard) % weights;
-    ahead += theirs > ours || (theirs == ours && s < shard) ? 1 : 0;
-  }
-  return static_cast<int>(quota(shard) / weights) + (ahead < left ? 1 : 0);
-}
-
-/// Samples in microbatch @p index (counted over all replicas) of a global batch of @p total.
-constexpr int microbatch_size(int total, int index, Batching const& batching) {
-  int const all = batching.all_microbatches();
-  if (batching.shards == 0) {
-    return even_part(total, index, all);
-  }
-  int const run = all / batching.shards;
-  return even_part(weighted_part(total, index / run, batching), index % run, run);
-}
-
-/// The largest microbatch of a global batch of @p total: what memory is planned for.
-constexpr int largest_microbatch(int total, Batching const& batching) {
-  int largest = 0;
-  for (int i = 0; i < batching.all_microbatches(); ++i) {
-    int const size = microbatch_size(total, i, batching);
-    largest = size > largest ? size : largest;
-  }
-  return largest;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One of a rank's microbatches.
-struct Microbatch {
-  int size = 0;       ///< samples
-  int first = 0;      ///< position of its first sample in the global batch
-  int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
-  bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
-};
-
-/// The sizes for one global batch size, worked out again only when that changes.
-class RankMicrobatches {
- public:
-  RankMicrobatches(Batching const& batching, int replica, int copies = 1)
-      : batching_{batching},
-        replica_{replica},
-        copies_{copies},
-        leaf_{batching.leaf(copies)},
-        own_(static_cast<std::size_t>(batching.microbatches)) {}
-
-  /// Splits a global batch of @p total samples. No allocation.
-  void split(int total) {
-    if (total == total_) {
-      return;
-    }
-    total_ = total;
-    int before = 0;
-    for (int i = 0; i < global(0); ++i) {
-      before += microbatch_size(total, i, batching_);
-    }
-    bool adds = false;
-    for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, global(m), batching_);
-      adds = adds && m % leaf_ != 0;
-      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
-      own_[static_cast<std::size_t>(m)] = {.size = size,
-                                           .first = before,
-                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
-                                           .adds = adds};
-      adds = adds || size > 0;
-      before += size;
-    }
-    for (int& samples : of_copy_) {
-      samples = 0;
-    }
-    for (int i = 0; i < batching_.all_microbatches(); ++i) {
-      of_copy_[batching_.copy_of(i, copies_)] += microbatch_size(total, i, batching_);
-    }
-  }
-
-  [[nodiscard]] int total() const { return total_; }
-  /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
-  [[nodiscard]] int total_of_copy(Microbatch const& own) const {
-    return of_copy_[(&own - own_.data()) / (batching_.microbatches / copies_)];
-  }
-  /// The rank's microbatch @p m.
-  [[nodiscard]] Microbatch const& operator[](int m) const {
-    return own_[static_cast<std::size_t>(m)];
-  }
-  [[nodiscard]] int size(int m) const { return (*this)[m].size; }
-  [[nodiscard]] std::int64_t first(int m) const { return (*this)[m].first; }
-  /// The rank's shard of the global batch: samples [begin(), end()).
-  [[nodiscard]] std::int64_t begin() const { return own_.front().first; }
-  [[nodiscard]] std::int64_t end() const { return own_.back().first + own_.back().size; }
-  /// What of the shard the microbatches of one of the model's copies are.
-  [[nodiscard]] std::int64_t begin(int copy) const { return (*this)[first_of(copy)].first; }
-  [[nodiscard]] std::int64_t end(int copy) const {
-    Microbatch const& last = (*this)[first_of(copy + 1) - 1];
-    return last.first + last.size;
-  }
-  /// The microbatches of one of the model's copies.
-  [[nodiscard]] std::span<Microbatch const> of_copy(int copy) const {
-    auto const count = static_cast<std::size_t>(batching_.microbatches / copies_);
-    return std::span{own_}.subspan(static_cast<std::size_t>(copy) * count, count);
-  }
-  /// Its index among the microbatches of all replicas.
-  [[nodiscard]] int global(int m) const { return batching_.global(replica_, m); }
-
- private:
-  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
-
-  Batching batching_;
-  int replica_;
-  int copies_;
-  int leaf_;  // in microbatches
-  int total_ = -1;
-  int of_copy_[2] = {};  // of the model, samples
-  std::vector<Microbatch> own_;
-};
-
-}  // namespace tandem
-
 // ---- tandem/engine/step/state.hpp
 
 /// @file
@@ -12949,21 +13688,41 @@ class RankMicrobatches {
 namespace tandem {
 
 /// One global batch, the same on every rank: each takes its own microbatches of it.
-template <class T, class Target>
+/// @tparam In  of the network's input: T, or std::int32_t of indices
+template <class T, class Target, class In = T>
 struct StepBatch {
-  T const* x = nullptr;             ///< (size, input)
+  using Scalar = T;
+  using TargetType = Target;
+  using Input = In;
+  In const* x = nullptr;            ///< (size, input)
   Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
   T* outputs = nullptr;             ///< (size, output), written if not null
   int size = 0;
+  int time = 0;  ///< rows of each timed sample, and of its targets and outputs; 0: the most
+  std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
+  int position = -1;  ///< of a sequence that comes in pieces: rows before these; -1: it is whole
+  float* scores = nullptr;  ///< (size, limit), written if not null: logits of each last row
 };
+
+/// What the input of @p Program has: indices, or numbers, as the backend's parameters are.
+template <class Program, class Backend>
+using InputOf = std::conditional_t<(Program::network.node[0].limit > 0), std::int32_t,
+                                   typename Backend::Master>;
+
+/// The batches of a program's steps. @tparam Device  DeviceProgram
+template <class Device, class Backend, class LossType>
+using StepBatchOf = StepBatch<typename Backend::Master, typename LossType::Target,
+                              InputOf<typename Device::Program, Backend>>;
 
 /// Sums over the global batch, the same on every rank.
 struct StepResult {
-  double loss = 0.0;           ///< mean over the samples
-  double metric = 0.0;         ///< mean over the samples
-  double gradient_norm = 0.0;  ///< before clipping; 0 where clipping is off
-  int non_finite = -1;         ///< first microbatch whose loss is not finite; the update is skipped
+  double loss = 0.0;    ///< mean over the samples
+  double metric = 0.0;  ///< mean over the samples
+  /// Of what TrainerOptions::clip_norm bounds, before it does; 0 where that is off.
+  double gradient_norm = 0.0;
+  int non_finite = -1;  ///< first microbatch whose loss is not finite; the update is skipped
   int samples = 0;
+  double weight = 0.0;  ///< what loss and metric are means over: the samples, or their targets
 };
 
 }  // namespace tandem
@@ -13212,8 +13971,8 @@ namespace tandem {
 
 /// What a Feed must have room for.
 struct FeedSizes {
-  std::int64_t samples = 0;  ///< of the largest shard
-  std::int64_t targets_per_sample = 1;
+  std::int64_t samples = 0;         ///< of the largest shard
+  Shape targets = vector_shape(1);  ///< of a sample
 };
 
 /// Whether arrays of @p shape are of another type, or in another order, than users have them.
@@ -13231,20 +13990,23 @@ class Feed {
  public:
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
-  using Batch = StepBatch<P, Target>;
+  using In = InputOf<typename Program::Program, Backend>;
+  using Batch = StepBatch<P, Target, In>;
   using Device = typename Backend::Device;
   static constexpr Shape in = Program::Program::network.node[0].out;
   static constexpr Shape out = Program::Program::network.output().out;
   static constexpr std::int64_t inputs = in.elements();
-  static constexpr std::int64_t outputs = out.elements();
+  /// Whether the input are indices, which no backend stores otherwise.
+  static constexpr bool takes_indices = Program::Program::network.node[0].limit > 0;
   /// Whether the caller's elements are of another type, or in another order, than the backend's.
-  static constexpr bool converts_input = Program::has_input && converts<Backend>(in);
+  static constexpr bool converts_input =
+      Program::has_input && !takes_indices && converts<Backend>(in);
   static constexpr bool converts_output = converts<Backend>(out);
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
 
   Feed(Device& device, FeedSizes const& sizes)
-      : targets_{sizes.targets_per_sample},
+      : targets_{sizes.targets},
         samples_{device, converts_input
                              ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
                              : 0} {}
@@ -13256,6 +14018,7 @@ class Feed {
     state_ = state;
     batch_ = batch;
     first_ = own.begin();
+    time_ = own[0].time;
     result_ = {};
   }
 
@@ -13269,28 +14032,41 @@ class Feed {
   /// What is queued first in every step.
   void load(Device& device, RankMicrobatches const& own) {
     if constexpr (converts_input) {
-      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), in,
-                            batch_.x + first_ * inputs, samples_.template as<T>());
+      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in),
+                            batch_.x + first_ * in.elements(time_), samples_.template as<T>());
     }
   }
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
-    if constexpr (converts_input) {
-      return samples_.template as<T>() + (m.first - first_) * inputs;
+    if constexpr (takes_indices) {
+      return reinterpret_cast<T const*>(batch_.x + m.first * in.elements(time_));
+    } else if constexpr (converts_input) {
+      return samples_.template as<T>() + (m.first - first_) * in.elements(time_);
     } else {
-      return batch_.x + m.first * inputs;
+      return batch_.x + m.first * in.elements(time_);
     }
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return batch_.targets + m.first * targets_;
+    return batch_.targets + m.first * targets_.elements(time_);
+  }
+  /// How many rows of each of its samples count; null: all.
+  [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
+    return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
+  }
+
+  /// Of each of its samples, for a criterion; null where they are not wanted.
+  [[nodiscard]] float* scores(Microbatch const& m) const {
+    std::int64_t const each = Program::Program::network.output().limit;
+    return batch_.scores != nullptr ? batch_.scores + m.first * each : nullptr;
   }
 
   /// Gives the caller a microbatch's outputs.
   void store(Device& device, T const* y, Microbatch const& m) {
+    std::int64_t const outputs = out.elements(time_);
     P* const to = batch_.outputs + m.first * outputs;
     if constexpr (converts_output) {
-      Border<Backend>::store(device, m.size, out, y, to);
+      Border<Backend>::store(device, m.size, shape_of(out), y, to);
     } else {
       Verbs<Backend>::copy(device, y, to, m.size * outputs);
     }
@@ -13312,9 +14088,18 @@ class Feed {
   [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
 
  private:
-  std::int64_t targets_;
+  // As this step has it.
+  [[nodiscard]] Shape shape_of(Shape shape) const {
+    if (shape.timed) {
+      shape.extent[0] = time_;
+    }
+    return shape;
+  }
+
+  Shape targets_;
   typename Backend::Buffer samples_;
   std::int64_t first_ = 0;  // of the rank's samples in the global batch
+  int time_ = 0;            // rows of the step's samples
   StepState state_{};
   Batch batch_{};
   StepResult result_{};
@@ -13332,7 +14117,7 @@ class Feed {
 
 namespace tandem {
 
-/// The means over result.samples, and the first microbatch whose loss is not finite; @p sums are
+/// The means over result.weight, and the first microbatch whose loss is not finite; @p sums are
 /// pairs of loss and metric.
 template <class = void>  // compiled where it is called, not by every include
 void finish_sums(std::span<double const> sums, StepResult& result) {
@@ -13342,8 +14127,8 @@ void finish_sums(std::span<double const> sums, StepResult& result) {
     loss += sums[i];
     metric += sums[i + 1];
   }
-  result.loss = loss / result.samples;
-  result.metric = metric / result.samples;
+  result.loss = loss / result.weight;
+  result.metric = metric / result.weight;
   if (!std::isfinite(loss)) {
     std::size_t first = 0;  // also where only the sum of finite losses overflows
     for (std::size_t i = sums.size(); i > 0; i -= 2) {
@@ -13385,9 +14170,11 @@ class StepSums {
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
 
   /// Fills in *result, but for its norm.
+  /// @param state    in the device's memory
   /// @param samples  of the global batch
-  void finish(Device& /*device*/, int samples, StepResult* result) const {
+  void finish(Device& /*device*/, StepState const* state, int samples, StepResult* result) const {
     result->samples = samples;
+    result->weight = state->targets > 0.0 ? state->targets : samples;
     finish_sums(sums_, *result);
   }
 
@@ -13460,6 +14247,8 @@ struct RankParts {
   using Memory = RankMemory<Program, Backend>;
   using Table = typename Memory::Table;
   using Groups = RankGroups<Whole>;
+  using Ties = std::conditional_t<(Whole::ties.count > 0), TiedSums<Program, Backend, Communicator>,
+                                  NoTiedSums>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
 
   /// @param rank_plan  what it does in a step
@@ -13479,6 +14268,7 @@ struct RankParts {
               Groups::connect_links(options.rank, connect),
               tracer,
               options.largest_microbatch},
+        ties{device, options.rank, connect, tracer},
         sums{device, plan.batching.all_microbatches()} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
@@ -13489,10 +14279,8 @@ struct RankParts {
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
-    std::int64_t const samples =
-        std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
-    return {.samples = Program::has_input || Program::has_result ? samples : 0,
-            .targets_per_sample = LossType::targets(Whole::network.output().out)};
+    return {.samples = std::int64_t{options.largest_microbatch} * plan.batching.microbatches,
+            .targets = targets_shape<LossType>(Whole::network.output().out)};
   }
   [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
     return {plan.batching, Whole::mesh.coordinate(options.rank, Axis::data), Whole::map.copies};
@@ -13505,6 +14293,13 @@ struct RankParts {
     all.tables = sums.bytes();
     all.messages = links.bytes();
     return all;
+  }
+
+  /// Before a sequence's rows from @p position on: there is room for what they hand on.
+  void carry(int position) {
+    if (position >= 0) {
+      memory.carry(device, ops.needs());
+    }
   }
 
   /// After an error: nothing queued reads or writes memory any more.
@@ -13555,6 +14350,7 @@ struct RankParts {
   Tracer<Device> tracer;
   GradientReduction<Program, Backend, Communicator> gradients;
   Links links;
+  Ties ties;
   StepSums<Backend> sums;
 
  private:
@@ -14142,7 +14938,7 @@ struct Stage {
   static void add_forks(Host& host, PassType const& pass, Table const& table) {
     constexpr Node const& node = graph.node[I];
     auto const* const forks = table.forks + table.first_fork[I];
-    std::int64_t const elements = pass.batch * node.out.elements();
+    std::int64_t const elements = pass.elements(node.out);
     if constexpr (node.kind == NodeKind::receive) {
       host.gather_outgoing(I, forks, uses.of[I], elements);
     } else if constexpr (uses.of[I] > 1) {
@@ -14167,15 +14963,98 @@ namespace tandem {
 
 /// Steps with the same key queue the same work.
 struct StepKey {
-  int samples = 0;  ///< of the global batch
+  int samples = 0;       ///< of the global batch
+  int time = 0;          ///< rows of each sample, where these are sequences
+  bool lengths = false;  ///< some rows of some samples do not count
+  int position = -1;     ///< rows before these, where a sequence comes in pieces
   bool training = false;
   bool targets = false;
   bool outputs = false;
   bool exchanges = false;  ///< two models are averaged
-  bool clips = false;      ///< the gradient may be scaled down to a largest norm
+  bool clips = false;      ///< gradients may be scaled down to a largest norm
 
   friend bool operator==(StepKey const&, StepKey const&) = default;
 };
+
+}  // namespace tandem
+
+// ---- tandem/optim/clip_sets.hpp
+
+/// @file
+/// ClipSets: which parameters' gradients are clipped by one norm.
+///
+/// The norm of a set is of parameters on all stages. Each rank has a square sum for every parameter
+/// of the network, summed over the ranks, and joins them in the network's order: so that all ranks
+/// have the same bits, as under any other strategy.
+
+namespace tandem {
+
+/// One set of all that TrainerOptions::clip_norm bounds, and one of each group with a clip_norm of
+/// its own.
+struct ClipSets {
+  std::vector<int> set;         ///< of each parameter of the network
+  std::vector<double> factor;   ///< of its square sum: its group's gradient_scale squared
+  std::vector<double> largest;  ///< norm of each set; of set 0 the step's state has it
+
+  [[nodiscard]] int parameters() const { return static_cast<int>(set.size()); }
+  [[nodiscard]] int sets() const { return static_cast<int>(largest.size()); }
+};
+
+/// Whether some group is clipped apart.
+template <class = void>  // compiled where it is called, not by every include
+bool clips_apart(std::vector<ParameterGroup> const& groups) {
+  for (ParameterGroup const& group : groups) {
+    if (group.clip_norm > 0.0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Of a whole network.
+template <class = void>
+ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups) {
+  ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
+  for (ParameterGroup const& group : groups) {
+    if (group.clip_norm > 0.0) {
+      sets.largest.push_back(group.clip_norm);
+    }
+  }
+  for (int p = 0; p < network.parameters; ++p) {
+    int const g = group_of(network, p, groups);
+    double const scale = g < 0 ? 1.0 : double{groups[static_cast<std::size_t>(g)].gradient_scale};
+    sets.set.push_back(clip_set_of(groups, g));
+    sets.factor.push_back(scale * scale);
+  }
+  return sets;
+}
+
+/// What the gradients of a set are multiplied by, of norm @p norm; not at all where @p largest is
+/// 0.
+constexpr double clip_scale(double norm, double largest) {
+  return largest > 0.0 && norm > largest ? largest / norm : 1.0;
+}
+
+/// The scale of each set.
+/// @param squares    of each parameter of the network
+/// @param clip_norm  of set 0; 0: it is not clipped
+/// @returns the norm of set 0
+template <class = void>
+double clip_scales(ClipSets const& sets, std::span<double const> squares, double clip_norm,
+                   std::span<double> scales) {
+  double first = 0.0;
+  for (int set = 0; set < sets.sets(); ++set) {
+    double sum = 0.0;
+    for (std::size_t p = 0; p < squares.size(); ++p) {
+      sum += sets.set[p] == set ? squares[p] * sets.factor[p] : 0.0;
+    }
+    double const norm = std::sqrt(sum);
+    auto const s = static_cast<std::size_t>(set);
+    scales[s] = clip_scale(norm, set == 0 ? clip_norm : sets.largest[s]);
+    first = set == 0 ? norm : first;
+  }
+  return first;
+}
 
 }  // namespace tandem
 
@@ -14188,25 +15067,32 @@ template <class Parts>
 struct StepSlot {
   using Backend = typename Parts::Backend;
   using Whole = typename Parts::Whole;
-  using Target = typename Parts::Loss::Target;
-  using Batch = StepBatch<typename Backend::Master, Target>;
+  using Loss = typename Parts::Loss;
+  using Target = typename Loss::Target;
+  using Batch = StepBatchOf<typename Parts::Program, Backend, Loss>;
   using FeedType = Feed<typename Parts::Program, Backend, Target>;
 
   StepSlot(Parts& parts, RankOptions const& options)
-      : feed{parts.device, parts.feed_sizes(options)}, microbatches{parts.microbatches(options)} {}
+      : feed{parts.device, parts.feed_sizes(options)},
+        microbatches{parts.microbatches(options)},
+        groups_clip{clips_apart(options.groups)} {}
 
   /// Begins a step on the rank's samples of @p batch.
   void begin(Parts& parts, StepState const& state, Batch const& batch, bool training,
              auto const& wait) {
+    int const time = batch.time > 0 ? batch.time : longest;
     key = {.samples = batch.size,
+           .time = time,
+           .lengths = batch.lengths != nullptr,
+           .position = batch.position,
            .training = training,
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
            .exchanges = training && Whole::averaging.takes_place(state.step),
-           .clips = state.clip_norm > 0.0};
+           .clips = training && (groups_clip || state.clip_norm > 0.0)};
     touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
-    microbatches.split(batch.size);
-    feed.begin(parts.device, state, batch, microbatches, wait);
+    microbatches.split(batch.size, time);
+    feed.begin(parts.device, weighed(state, batch), batch, microbatches, wait);
   }
   /// What is queued first.
   void load(Parts& parts) { feed.load(parts.device, microbatches); }
@@ -14223,13 +15109,62 @@ struct StepSlot {
             .share = static_cast<double>(own.size) / samples_of(own),
             .state = feed.state(),
             .training = key.training,
-            .accumulate = own.adds};
+            .accumulate = own.adds,
+            .time = own.time,
+            .lengths = feed.lengths(own),
+            .position = key.position};
+  }
+  /// The same where the network's result is made, for a criterion.
+  [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
+    auto all = pass(parts, own);
+    if constexpr (reads_targets) {
+      all.targets = key.targets ? feed.targets(own) : nullptr;
+      all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
+      all.scores = scores_of(own);
+    }
+    return all;
   }
 
   FeedType feed;
   RankMicrobatches microbatches;
   StepKey key{};
+  bool groups_clip;      ///< by norms of their own
   bool touched = false;  ///< it may have changed parameters or optimizer states
+
+ private:
+  static constexpr auto const& network = Whole::network;
+  static constexpr bool reads_targets = network.output().criterion;
+  static constexpr int longest = network.node[0].out.timed ? network.node[0].out[0] : 0;
+
+  // Where the host reads what the device writes.
+  [[nodiscard]] float* scores_of(Microbatch const& own) const {
+    if constexpr (requires { feed.scores(own); }) {
+      return feed.scores(own);
+    } else {
+      return nullptr;
+    }
+  }
+
+  // The state with what the loss is a mean of, in the global batch and in that of each model's
+  // copy.
+  [[nodiscard]] StepState weighed(StepState state, Batch const& batch) const {
+    if constexpr (reads_targets) {
+      if (batch.targets != nullptr) {
+        double counts[2] = {};
+        microbatches.each_of_all([&](int copy, int first, int size) {
+          counts[copy] += Loss::weight({batch.targets, key.time}, first, size);
+        });
+        double const all = counts[0] + counts[1];
+        bool const apart = Whole::averaging.keeps_two();
+        for (int copy = 0; copy < 2; ++copy) {
+          double const count = apart ? counts[copy] : all;
+          state.row_scale[copy] = count > 0.0 ? 1.0 / count : 0.0;
+        }
+        state.targets = all;
+      }
+    }
+    return state;
+  }
 };
 
 }  // namespace tandem
@@ -14311,7 +15246,7 @@ struct MicrobatchPasses {
   /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
   static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
     Microbatch const& own = slot.microbatches[m];
-    auto const pass = slot.pass(parts, own);
+    auto const pass = pass_of(parts, slot, own);
     parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training);
     if constexpr (stage.has_input) {
       parts.memory.set_input(t, slot.feed.input(own));
@@ -14345,7 +15280,7 @@ struct MicrobatchPasses {
       }
       return;
     }
-    auto const pass = slot.pass(parts, own);
+    auto const pass = pass_of(parts, slot, own);
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
       parts.links.await(parts.device, ActionKind::backward, stage.id, true);
       if constexpr (stage.has_result && stage.needs_gradient) {
@@ -14362,6 +15297,14 @@ struct MicrobatchPasses {
   static void pack(Parts& parts, Table const& table) { Nodes::pack(parts, table); }
 
  private:
+  static auto pass_of(Parts& parts, Slot const& slot, Microbatch const& own) {
+    if constexpr (stage.has_result) {
+      return slot.criterion_pass(parts, own);
+    } else {
+      return slot.pass(parts, own);
+    }
+  }
+
   // A shard without samples contributes zeros, and still takes part in every collective.
   static void finish_empty(Parts& parts, Microbatch const& own) {
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
@@ -14442,6 +15385,7 @@ struct NamedParameter {
   Shape shape{};
   Role role = Role::weight;
   bool frozen = false;
+  int owner = 0;  ///< index of the one whose values it has: its own unless it is shared
   std::span<T> value{};
   std::span<T> gradient{};             ///< empty where frozen
   std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
@@ -14463,6 +15407,7 @@ auto named_parameters(Mirror& mirror, int states) {
         .shape = own.parameter.shape,
         .role = own.parameter.role,
         .frozen = own.frozen,
+        .owner = own.owner(),
         .value = {mirror.parameters() + at, count}};
     if (!own.frozen) {
       named.gradient = {mirror.gradients() + at, count};
@@ -14485,7 +15430,7 @@ template <class Interface, class Parts>
 class RankBody : public Interface {
  public:
   using Whole = typename Parts::Whole;
-  using P = typename Parts::Backend::Master;
+  using typename Interface::P;
   using Slot = StepSlot<Parts>;
   using FeedType = typename Slot::FeedType;
   using typename Interface::Batch;
@@ -14535,14 +15480,15 @@ class RankBody : public Interface {
 
 namespace tandem {
 
-template <class P, class Target>
+template <class Batch>
 class StepStream;  // engine/step/stream.hpp
 
 /// @tparam P  of parameters and of the data that the caller passes
-template <class P, class Target>
+template <class BatchType>
 class RankInterface {
  public:
-  using Batch = StepBatch<P, Target>;
+  using Batch = BatchType;
+  using P = typename Batch::Scalar;
 
   RankInterface() = default;
   RankInterface(RankInterface const&) = delete;
@@ -14580,10 +15526,10 @@ class RankInterface {
 };
 
 /// A rank that does step after step in lockstep with the others.
-template <class P, class Target>
-class SteppedRank : public RankInterface<P, Target> {
+template <class BatchType>
+class SteppedRank : public RankInterface<BatchType> {
  public:
-  using typename RankInterface<P, Target>::Batch;
+  using typename RankInterface<BatchType>::Batch;
 
   /// One training step on @p batch, without its result: at most steps_in_flight may wait.
   virtual void queue_training(StepState const& state, Batch const& batch) = 0;
@@ -14598,11 +15544,11 @@ class SteppedRank : public RankInterface<P, Target> {
 };
 
 /// A rank of an asynchronous pipeline, which may be several steps ahead of others.
-template <class P, class Target>
-class StreamedRank : public RankInterface<P, Target> {
+template <class BatchType>
+class StreamedRank : public RankInterface<BatchType> {
  public:
   /// Trains on the steps of @p stream until there are no more, and has the weights then.
-  virtual void run_stream(StepStream<P, Target>& stream) = 0;
+  virtual void run_stream(StepStream<BatchType>& stream) = 0;
 };
 
 }  // namespace tandem
@@ -14909,15 +15855,17 @@ class Update {
   /// @param parameters  of the device, a run each
   /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
   ///                    parameters only one's does
-  /// @param all         parameters of the network
+  /// @param clips       of the whole network
   template <class Memory>
   Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-         std::vector<UpdateRun> parameters, bool counted, int all)
+         std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
         runs_{merged(parameters_)},
         counted_{counted},
-        squares_(static_cast<std::size_t>(all)) {}
+        clips_{std::move(clips)},
+        squares_(clips_.set.size()),
+        scales_(clips_.largest.size(), 1.0) {}
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
   /// be summed over the ranks before run(), if there are several with different parameters.
@@ -14938,13 +15886,11 @@ class Update {
   template <class Memory>
   void finish(Device& device, Memory const& /*memory*/, StepState const* state,
               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
-    sums.finish(device, key.samples, result);
+    sums.finish(device, state, key.samples, result);
     stopped_ = result->non_finite < 0 ? 0 : 1;
-    scale_ = 1.0;
-    if (state->clip_norm > 0.0 && stopped_ == 0) {
-      double const norm = std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
-      scale_ = norm > state->clip_norm ? state->clip_norm / norm : 1.0;
-      result->gradient_norm = norm;
+    if (key.clips && stopped_ == 0) {
+      double const norm = clip_scales(clips_, squares_, state->clip_norm, scales_);
+      result->gradient_norm = state->clip_norm > 0.0 ? norm : 0.0;
     }
   }
 
@@ -14998,7 +15944,7 @@ class Update {
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
-        .gradient_scale = scale_,
+        .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
         .step = state.step + 1};
     Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
   }
@@ -15008,8 +15954,9 @@ class Update {
   std::vector<UpdateRun> runs_;  // neighbours that are updated alike
   bool counted_;
   int stopped_ = 0;
-  double scale_ = 1.0;  // of the step's gradients, by clipping
+  ClipSets clips_;
   std::vector<double> squares_;
+  std::vector<double> scales_;  // of each set; all 1 where nothing is clipped
 };
 
 }  // namespace tandem
@@ -15033,7 +15980,7 @@ class DeviceUpdate {
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts()),
                 Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
-                Whole::network.parameters} {}
+                clip_sets(Whole::network, options.groups)} {}
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
@@ -15210,10 +16157,10 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class Rank final
-    : public RankBody<SteppedRank<typename Backend::Master, typename LossType::Target>,
+    : public RankBody<SteppedRank<StepBatchOf<Program, Backend, LossType>>,
                       RankParts<Program, Backend, LossType, MetricType, Communicator>> {
   using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<SteppedRank<typename Backend::Master, typename LossType::Target>, Parts>;
+  using Base = RankBody<SteppedRank<StepBatchOf<Program, Backend, LossType>>, Parts>;
 
  public:
   using typename Base::Batch;
@@ -15228,9 +16175,9 @@ class Rank final
       : Base{options, make_rank_plan<Program>(options.rows, options.microbatches), connect},
         slot_{parts_, options},
         updates_{parts_, options, connect},
-        runner_{recordable && options.record},
+        runner_{recordable && options.record.value_or(true)},
         rank_{options.rank},
-        debug_{!options.record} {
+        debug_{options.debug} {
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
   }
@@ -15269,11 +16216,12 @@ class Rank final
 
   StepResult forward(StepState const& state, Batch const& batch) override {
     begin(state, batch, false);
+    parts_.carry(batch.position);
     runner_.run(parts_.device, slot_.key, [this] {
       slot_.load(parts_);
       run(parts_.plan.forward.data());
       parts_.links.await_all(parts_.device);
-      parts_.sums.finish(parts_.device, slot_.key.samples, slot_.feed.result());
+      parts_.sums.finish(parts_.device, slot_.feed.state(), slot_.key.samples, slot_.feed.result());
     });
     slot_.feed.end(parts_.device);
     return collect();
@@ -15283,7 +16231,7 @@ class Rank final
     parts_.sums.vote(parts_.device, yes);
     parts_.gradients.reduce_sums(parts_.device, parts_.sums.all(), {"votes"});
     parts_.gradients.await_sums(parts_.device);
-    parts_.sums.finish(parts_.device, 1, slot_.feed.result());
+    parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
   }
   [[nodiscard]] MemoryReport memory_report() const override {
@@ -15316,6 +16264,7 @@ class Rank final
 
   void training_step() {
     slot_.load(parts_);
+    parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
     run(parts_.plan.training.data());
     updates_.end(parts_);
@@ -15392,12 +16341,14 @@ class Rank final
         parts_.gradients.await_sums(parts_.device);
         break;
       case ActionKind::reduce_norm:
+        parts_.ties.add(parts_.device, parts_.memory);
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
           parts_.gradients.await_sums(parts_.device);
         }
         break;
       case ActionKind::update:
+        parts_.ties.add(parts_.device, parts_.memory);
         updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:
@@ -15406,9 +16357,9 @@ class Rank final
       case ActionKind::end:
         return false;
       default:
-        if (std::int64_t const size = slot_.microbatches[action.index].size; size > 0) {
+        if (Microbatch const& own = slot_.microbatches[action.index]; own.size > 0) {
           parts_.links.run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
-                           size, slot_.key.training);
+                           own, slot_.key.training);
         }
     }
     return true;
@@ -15470,6 +16421,27 @@ struct NetworkIsSound {
   static_assert(Why != Fault::channels,
                 "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
                 "has");
+  static_assert(Why != Fault::not_tokens,
+                "Embedding wants indices: make it the first layer of a Network<Tokens<T, V>, …>");
+  static_assert(Why != Fault::indices,
+                "this layer wants numbers, but its input are the network's Tokens: put an "
+                "Embedding before it");
+  static_assert(Why != Fault::not_timed,
+                "this layer wants a sequence (T, C): begin the network with Tokens<T, V> and an "
+                "Embedding");
+  static_assert(Why != Fault::heads,
+                "the channels of a row must be a multiple of its heads: Attention<Heads, "
+                "KeyHeads<K>> wants (Heads + 2 K) D of them, and Heads a multiple of K");
+  static_assert(Why != Fault::not_last,
+                "a layer that gives the loss, such as Vocabulary, must be the network's last");
+  static_assert(Why != Fault::no_owner,
+                "Shares<W>: W must stand before it in the network, as a layer type of its own: "
+                "struct W : Embedding<V, C> {};");
+  static_assert(Why != Fault::shared_shapes,
+                "Shares<W>: the weight of W has another shape; a Vocabulary<V, Shares<W>> on C "
+                "channels shares an Embedding<V, C>");
+  static_assert(Why != Fault::shared_frozen,
+                "Shares<W>: one of both is Frozen and the other is trained; freeze both");
 };
 
 template <class Net, int LeafIndex>
@@ -15502,7 +16474,7 @@ namespace detail {
 struct CountParts {
   template <Layer L>
   static constexpr GraphSize of(L const*) {
-    return {1, 1, 4};
+    return {1, 1, 0};
   }
   template <class... Parts>
     requires FewParts<Parts...>
@@ -15517,6 +16489,11 @@ struct CountParts {
   static constexpr GraphSize of(Residual<Body, Shortcut> const*) {
     return sum({1, 2, 0}, of(static_cast<Body const*>(nullptr)),
                of(static_cast<Shortcut const*>(nullptr)));
+  }
+  template <int Count, class Part>
+  static constexpr GraphSize of(Repeat<Count, Part> const*) {
+    constexpr GraphSize one = of(static_cast<Part const*>(nullptr));
+    return {Count * one.nodes, Count * one.edges, 0};
   }
   template <class Body>
   static constexpr GraphSize of(Frozen<Body> const*) {
@@ -15535,6 +16512,10 @@ struct CountParts {
   }
 };
 
+/// What a layer type is known by.
+template <class L>
+inline constexpr char identity_of = 0;
+
 // Fills a Graph. Without `keep` it only counts the parameters.
 template <class G, bool Keep>
 struct GraphBuilder {
@@ -15544,7 +16525,9 @@ struct GraphBuilder {
   int parameters = 0;
   int leaves = 0;
   int top = 0;
+  bool counts_copies = false;  ///< of the Repeat to come: each copy is a top-level part
   bool frozen = false;
+  bool ended = false;  ///< a criterion has been passed
   Path path{};
 
   constexpr Shape shape(int node) const { return graph.node[node].out; }
@@ -15580,9 +16563,22 @@ struct GraphBuilder {
     Node node{.kind = NodeKind::layer,
               .layer = kind_of<L>(),
               .view = is_view<L>,
+              .criterion = is_criterion<L>(),
               .leaf = leaves++,
               .in = in};
     node.name = L::name;
+    node.identity = &identity_of<L>;
+    if constexpr (is_criterion<L>()) {
+      node.limit = L::classes;
+    }
+    if (ended) {
+      fail(Fault::not_last, 0, 0);
+    }
+    ended = ended || node.criterion;
+    if (graph.node[input].kind == NodeKind::input && graph.node[input].limit > 0 &&
+        !takes_indices<L>()) {
+      fail(Fault::indices, 0, 0);
+    }
     if constexpr (requires { L::normalizes_over_batch; }) {
       node.normalizes = L::normalizes_over_batch && !frozen;
     }
@@ -15596,17 +16592,49 @@ struct GraphBuilder {
       } else {
         node.out = L::output(in);
         node.macs = macs_of<L>(in);
+        node.kept = kept_of<L>(in);
         Parameters const list = parameters_of<L>(in);
         node.parameters = list.count;
         for (int p = 0; p < list.count; ++p, ++parameters) {
           node.needs_gradient = node.needs_gradient || !frozen;
           if constexpr (Keep) {
-            graph.parameter[parameters] = {list.item[p], nodes, frozen, parameters};
+            GraphParameter& own = graph.parameter[parameters];  // field by field: nvcc's sake
+            own.parameter = list.item[p];
+            own.node = nodes;
+            own.frozen = frozen;
+            own.origin = parameters;
+            own.path = path;
           }
+        }
+        if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {
+          share(node.first_parameter, &identity_of<typename SharedBy<L>::type>);
         }
       }
     }
     return add(node, {input});
+  }
+
+  // Parameter p has the values of the first one of the layer that stands before it.
+  constexpr void share(int p, void const* identity) {
+    int owner = 0;
+    while (owner < nodes && graph.node[owner].identity != identity) {
+      ++owner;
+    }
+    if (owner == nodes || graph.node[owner].parameters == 0) {
+      fail(Fault::no_owner, 0, 0);
+      return;
+    }
+    if constexpr (Keep) {
+      GraphParameter const& first = graph.parameter[graph.node[owner].first_parameter];
+      if (graph.parameter[p].parameter.shape != first.parameter.shape) {
+        fail(Fault::shared_shapes, first.parameter.shape[0], first.parameter.shape[1]);
+      } else if (graph.parameter[p].frozen != first.frozen) {
+        fail(Fault::shared_frozen, 0, 0);
+      }
+      graph.parameter[p].parameter = first.parameter;
+      graph.parameter[p].shared = first.owner();
+      graph.parameter[p].path = first.path;
+    }
   }
 
   template <class... Parts>
@@ -15616,19 +16644,42 @@ struct GraphBuilder {
     int index = 0;
     int node = input;
     [[maybe_unused]] auto const step = [&]<class Part>(Part const* part) {
-      if (outermost) {
-        top = index;
-      }
       path.push(index++);
+      if (outermost) {
+        top = graph.tops;
+        counts_copies = is_repeat(part);
+      }
       node = walk(node, part);
+      if (outermost) {
+        graph.tops = top + 1;
+      }
       path.pop();
     };
     (step(static_cast<Parts const*>(nullptr)), ...);
-    if (outermost) {
-      graph.tops = index;
+    return node;
+  }
+
+  template <int Count, class Part>
+  constexpr int walk(int input, Repeat<Count, Part> const*) {
+    bool const counts = counts_copies;
+    counts_copies = false;
+    int const first_leaf = leaves;
+    int node = input;
+    for (int i = 0; i < Count; ++i) {
+      leaves = first_leaf;
+      top += counts && i > 0 ? 1 : 0;
+      path.push(i);
+      node = walk(node, static_cast<Part const*>(nullptr));
+      path.pop();
     }
     return node;
   }
+
+  template <int Count, class Part>
+  static constexpr bool is_repeat(Repeat<Count, Part> const*) {
+    return true;
+  }
+  static constexpr bool is_repeat(void const*) { return false; }
 
   template <class... Branches>
   constexpr int walk(int input, Concat<Branches...> const*) {
@@ -15646,12 +16697,12 @@ struct GraphBuilder {
       Shape const other = shape(ends[i]);
       if (!other.valid() || !join.out.valid()) {
         join.out = {};
-      } else if (other.rank != join.out.rank || other[1] != join.out[1] ||
-                 other[2] != join.out[2]) {
+      } else if (!joins(join.out, other)) {
         fail(Fault::concat_shapes, join.in[1], other[1]);
         join.out = {};
       } else {
-        join.out.extent[0] += other[0];
+        int const axis = join.out.timed ? 1 : 0;
+        join.out.extent[axis] += other[axis];
       }
     }
     int const first = edges;
@@ -15663,6 +16714,12 @@ struct GraphBuilder {
     }
     graph.node[node].edges = edges - first;
     return node;
+  }
+
+  // Images along their channels, vectors, and sequences of the same rows.
+  static constexpr bool joins(Shape a, Shape b) {
+    return a.rank == b.rank && a.timed == b.timed &&
+           (a.timed ? a.rank == 2 && a[0] == b[0] : a[1] == b[1] && a[2] == b[2]);
   }
 
   template <class Body, class Shortcut>
@@ -15701,6 +16758,9 @@ constexpr auto walk_network() {
   GraphBuilder<Graph<Size>, Keep> builder;
   Node input{.kind = NodeKind::input, .in = Input::shape, .out = Input::shape};
   input.name = "Input";
+  if constexpr (requires { Input::limit; }) {
+    input.limit = Input::limit;
+  }
   if (!input.out.valid()) {
     builder.fail(Fault::no_input, input.out.rank, 0);
   }
@@ -15802,6 +16862,126 @@ struct Dropout<Rate> {
   static constexpr LayerKind kind = LayerKind::dropout;
   static constexpr double rate = Rate::value;
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape in) { return in.timed ? Kept::of(false, false) : Kept{}; }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/attention.hpp
+
+/// @file
+/// Attention: of each row of a sequence to the others, by heads, from one packed input.
+
+namespace tandem {
+
+/// A row looks at itself and the rows before it only.
+struct Causal {
+  static constexpr bool causal = true;
+};
+
+/// So many heads of keys and values, each shared by as many heads of queries.
+template <int Count>
+struct KeyHeads {
+  static constexpr int key_heads = Count;
+};
+
+template <class Option>
+concept AttentionOption = std::same_as<Option, Causal> || DropoutRate<Option> || requires {
+  { Option::key_heads } -> std::convertible_to<int>;
+};
+
+namespace detail {
+
+struct AttentionOptions {
+  int key_heads = 0;
+  bool causal = false;
+  double dropout = 0.0;
+};
+
+template <int Heads, class... Options>
+constexpr AttentionOptions gather_attention_options() {
+  AttentionOptions all{.key_heads = Heads};
+  (
+      [&] {
+        if constexpr (requires { Options::key_heads; }) {
+          all.key_heads = Options::key_heads;
+        } else if constexpr (requires { Options::causal; }) {
+          all.causal = Options::causal;
+        } else {
+          all.dropout = Options::value;
+        }
+      }(),
+      ...);
+  return all;
+}
+
+template <int Heads, class... Options>
+constexpr bool attention_is_sound() {
+  if constexpr (Heads < 1 || !(AttentionOption<Options> && ...)) {
+    return false;
+  } else {
+    constexpr int key_heads = gather_attention_options<Heads, Options...>().key_heads;
+    return key_heads >= 1 && Heads % (key_heads >= 1 ? key_heads : 1) == 0;
+  }
+}
+
+template <int Heads, class... Options>
+struct AttentionIsSound {
+  static constexpr bool value = true;
+  static_assert(attention_is_sound<Heads, Options...>(),
+                "Attention<Heads, Options...>: give a positive number of heads; options are "
+                "Causal, KeyHeads<K> with a K that divides Heads, and a dropout such as "
+                "Percent<10>");
+};
+
+}  // namespace detail
+
+/// y = softmax(q kᵀ / sqrt(D)) v, for each head. Options: Causal, KeyHeads<K>, and a rate such as
+/// Percent<10>: in training so many of the probabilities are dropped, the others scaled up.
+///
+/// Shapes: x (B, T, (Heads + 2 K) D), a row [queries of all heads | keys | values]; y (B, T,
+///         Heads D). Rows behind a sample's length are no keys, and give 0.
+/// Saves:  each row's normaliser, B T Heads elements, and views of x and y, until backward.
+/// Cost:   2 T² Heads D multiply-accumulates a sample, causal about half of them; backward 2.5 times
+///         as many. The dropout's mask depends on (seed, step, sample, layer, head, row, key) only
+///         and is drawn again in backward.
+/// Source: Vaswani et al., arXiv:1706.03762; Ainslie et al., arXiv:2305.13245 (key heads)
+/// The primary template is the error path.
+template <int Heads, class... Options>
+struct Attention {
+  static constexpr std::string_view name = "Attention";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::AttentionIsSound<Heads, Options...>::value);
+};
+
+template <int Heads, class... Options>
+  requires(detail::attention_is_sound<Heads, Options...>())
+struct Attention<Heads, Options...> {
+  using layer = Attention;
+  static constexpr std::string_view name = "Attention";
+  static constexpr detail::AttentionOptions options =
+      detail::gather_attention_options<Heads, Options...>();
+  static constexpr int heads = Heads;
+  static constexpr int key_heads = options.key_heads;
+  static constexpr bool causal = options.causal;
+  static constexpr double dropout = options.dropout;
+
+  /// D, of one head.
+  static constexpr int width(Shape in) { return in[1] / (Heads + 2 * key_heads); }
+
+  static constexpr Fault fault(Shape in) {
+    if (in.rank != 2 || !in.timed) {
+      return Fault::not_timed;
+    }
+    return in[1] % (Heads + 2 * key_heads) == 0 ? Fault::none : Fault::heads;
+  }
+  static constexpr Shape output(Shape in) { return timed_shape(in[0], Heads * width(in)); }
+  static constexpr std::int64_t macs(Shape in) {
+    std::int64_t const pairs =
+        causal ? std::int64_t{in[0]} * (in[0] + 1) / 2 : std::int64_t{in[0]} * in[0];
+    return 2 * pairs * Heads * width(in);
+  }
 };
 
 }  // namespace tandem
@@ -16198,6 +17378,322 @@ struct Conv2d<Out, Options...> {
 
 }  // namespace tandem
 
+// ---- tandem/layers/embedding.hpp
+
+/// @file
+/// Embedding, which makes rows of indices, and Positions, which adds a learnt row for each time.
+
+// ---- tandem/layers/init_options.hpp
+
+/// @file
+/// Initial values of a layer's weight as options: Linear<768, InitNormal<2, 100>>.
+///
+/// Without one a layer has PyTorch's. An option of your own is any type that has a
+/// `static constexpr Init init`.
+
+namespace tandem {
+
+namespace detail {
+
+// By Newton's method from above: each step is nearer until it is no longer smaller.
+constexpr double square_root(double value) {
+  double root = value > 1.0 ? value : 1.0;
+  for (double next = root;; root = next) {
+    next = 0.5 * (root + value / root);
+    if (!(next < root)) {
+      return root;
+    }
+  }
+}
+
+template <long Numerator, long Denominator, long Root>
+struct InitNormalIsSound {
+  static constexpr bool value = true;
+  static_assert(Numerator >= 0 && Denominator >= 1 && Root >= 1,
+                "InitNormal<Numerator, Denominator, Root>: give the standard deviation as a "
+                "quotient, of which Root divides the square");
+};
+
+template <long Numerator, long Denominator>
+struct InitUniformIsSound {
+  static constexpr bool value = true;
+  static_assert(Numerator >= 0 && Denominator >= 1,
+                "InitUniform<Numerator, Denominator>: give the bound as a quotient");
+};
+
+}  // namespace detail
+
+/// Normal, with mean 0 and standard deviation Numerator / Denominator / sqrt(Root): InitNormal<2,
+/// 100> has 0.02, and InitNormal<2, 100, 2 * Layers> what GPT-2 has at the end of residual
+/// branches.
+template <long Numerator, long Denominator = 1, long Root = 1>
+struct InitNormal {
+  static constexpr Init init = Init::normal(static_cast<float>(
+      static_cast<double>(Numerator) / static_cast<double>(Denominator >= 1 ? Denominator : 1) /
+      detail::square_root(static_cast<double>(Root >= 1 ? Root : 1))));
+  static_assert(detail::InitNormalIsSound<Numerator, Denominator, Root>::value);
+};
+
+/// Uniform in ±Numerator / Denominator.
+template <long Numerator, long Denominator = 1>
+struct InitUniform {
+  static constexpr Init init = Init::uniform(static_cast<float>(
+      static_cast<double>(Numerator) / static_cast<double>(Denominator >= 1 ? Denominator : 1)));
+  static_assert(detail::InitUniformIsSound<Numerator, Denominator>::value);
+};
+
+template <class Option>
+concept InitOption = requires {
+  { Option::init } -> std::convertible_to<Init>;
+};
+
+namespace detail {
+
+// The init that one of the options gives, else the layer's own.
+template <class... Options>
+constexpr Init init_of(Init otherwise) {
+  Init init = otherwise;
+  (
+      [&] {
+        if constexpr (InitOption<Options>) {
+          init = Options::init;
+        }
+      }(),
+      ...);
+  return init;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <int V, int C, class... Options>
+struct EmbeddingIsSound {
+  static constexpr bool value = true;
+  static_assert(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (InitOption<Options> && ...),
+                "Embedding<V, C, Options...>: give a positive number of indices and of channels; "
+                "the option is InitNormal or InitUniform");
+};
+
+template <class... Options>
+struct PositionsIsSound {
+  static constexpr bool value = true;
+  static_assert(sizeof...(Options) <= 1 && (InitOption<Options> && ...),
+                "Positions<Options...>: the option is InitNormal or InitUniform");
+};
+
+}  // namespace detail
+
+/// y[t] = weight[index[t]]. Option: an initial law, as InitNormal.
+///
+/// Shapes: index (B, T), weight (V, C); y (B, T, C).
+/// Cost:   forward copies T C elements a sample; the weight's gradient, which is dense, adds as many
+///         and writes V C.
+/// Init:   normal with deviation 1, as PyTorch.
+/// Order:  Host adds the rows of an index in the order of the microbatch.
+/// The primary template is the error path.
+template <int V, int C, class... Options>
+struct Embedding {
+  static constexpr std::string_view name = "Embedding";
+  static constexpr bool takes_indices = true;
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::EmbeddingIsSound<V, C, Options...>::value);
+};
+
+template <int V, int C, class... Options>
+  requires(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (InitOption<Options> && ...))
+struct Embedding<V, C, Options...> {
+  using layer = Embedding;
+  static constexpr std::string_view name = "Embedding";
+  static constexpr bool takes_indices = true;
+  static constexpr int vocabulary = V;
+  static constexpr int channels = C;
+
+  static constexpr Fault fault(Shape in) {
+    return in.timed && in.rank == 1 ? Fault::none : Fault::not_tokens;
+  }
+  static constexpr Shape output(Shape in) { return timed_shape(in[0], C); }
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
+  static constexpr Parameters parameters(Shape) {
+    return Parameters{
+        Parameter{"weight", {2, {V, C}}, detail::init_of<Options...>(Init::normal(1.0F))}};
+  }
+};
+
+/// y[t] = x[t] + weight[t]. Option: an initial law, as InitNormal.
+///
+/// Shapes: x (B, T, C), weight (T, C); y (B, T, C).
+/// Init:   normal with deviation 1, as an Embedding of times.
+/// Order:  Host adds the samples' gradients in the order of the microbatch.
+/// The primary template is the error path.
+template <class... Options>
+struct Positions {
+  static constexpr std::string_view name = "Positions";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::PositionsIsSound<Options...>::value);
+};
+
+template <class... Options>
+  requires(sizeof...(Options) <= 1 && (InitOption<Options> && ...))
+struct Positions<Options...> {
+  using layer = Positions;
+  static constexpr std::string_view name = "Positions";
+
+  static constexpr Fault fault(Shape in) {
+    return in.timed && in.rank == 2 ? Fault::none : Fault::not_timed;
+  }
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape) { return Kept::of(false, false); }
+  static constexpr Parameters parameters(Shape in) {
+    return Parameters{
+        Parameter{"weight", {2, {in[0], in[1]}}, detail::init_of<Options...>(Init::normal(1.0F))}};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/layer_norm.hpp
+
+/// @file
+/// LayerNorm and RmsNorm: each row of a sequence, or a vector, normalised by itself.
+
+// ---- tandem/layers/rows.hpp
+
+/// @file
+/// The rows of a value: a sequence has one for each time, a vector is one.
+
+namespace tandem {
+
+namespace detail {
+
+// Of an op that treats the rows of a sequence alike, or a vector as one row.
+constexpr bool has_rows(Shape in) { return in.rank == (in.timed ? 2 : 1); }
+
+// Numbers of one such row.
+constexpr int row_size(Shape in) { return in[in.rank > 0 ? in.rank - 1 : 0]; }
+
+// The same rows, of another size.
+constexpr Shape with_row_size(Shape in, int size) {
+  return in.timed ? timed_shape(in[0], size) : vector_shape(size);
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+template <class Option>
+concept LayerNormOption = std::same_as<Option, NoBias> || requires {
+  Option::epsilon;
+};
+
+template <class Option>
+concept RmsNormOption = requires {
+  Option::epsilon;
+};
+
+namespace detail {
+
+template <class... Options>
+struct LayerNormIsSound {
+  static constexpr bool value = true;
+  static_assert((LayerNormOption<Options> && ...),
+                "LayerNorm<Options...>: options are Epsilon and NoBias");
+};
+
+template <class... Options>
+struct RmsNormIsSound {
+  static constexpr bool value = true;
+  static_assert((RmsNormOption<Options> && ...), "RmsNorm<Options...>: the option is Epsilon");
+};
+
+}  // namespace detail
+
+/// y = (x - mean) / sqrt(variance + epsilon) weight + bias, over the last axis. Options: Epsilon
+/// (1e-5), NoBias.
+///
+/// Shapes: x (B, T, C) or (B, C), weight and bias (C); y as x.
+/// Saves:  mean and 1 / sqrt(variance + epsilon) of each row, and two sums (C).
+/// Init:   weight 1, bias 0.
+/// Source: Ba, Kiros, Hinton, arXiv:1607.06450, section 3
+/// The primary template is the error path.
+template <class... Options>
+struct LayerNorm {
+  static constexpr std::string_view name = "LayerNorm";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::LayerNormIsSound<Options...>::value);
+};
+
+template <LayerNormOption... Options>
+struct LayerNorm<Options...> {
+  using layer = LayerNorm;
+  static constexpr std::string_view name = "LayerNorm";
+  static constexpr double epsilon = detail::gather_options<Options...>().epsilon;
+  static constexpr bool bias = detail::gather_options<Options...>().bias;
+
+  static constexpr Fault fault(Shape in) {
+    return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
+  }
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape in) {
+    return Kept::of(true, false, 0, 8 * in.elements() / detail::row_size(in));
+  }
+  static constexpr Parameters parameters(Shape in) {
+    Shape const channels = vector_shape(detail::row_size(in));
+    Parameter const weight{"weight", channels, Init::constant(1.0F)};
+    if constexpr (bias) {
+      return Parameters{weight, Parameter{"bias", channels, Init::constant(0.0F)}};
+    } else {
+      return Parameters{weight};
+    }
+  }
+};
+
+/// y = x / sqrt(mean(x²) + epsilon) weight, over the last axis. Option: Epsilon (1e-5, as Llama;
+/// PyTorch's default is the type's own, 1.2e-7 in fp32).
+///
+/// Shapes: x (B, T, C) or (B, C), weight (C); y as x.
+/// Saves:  1 / sqrt(mean(x²) + epsilon) of each row, and a sum (C).
+/// Init:   1.
+/// Source: Zhang, Sennrich, arXiv:1910.07467
+/// The primary template is the error path.
+template <class... Options>
+struct RmsNorm {
+  static constexpr std::string_view name = "RmsNorm";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::RmsNormIsSound<Options...>::value);
+};
+
+template <RmsNormOption... Options>
+struct RmsNorm<Options...> {
+  using layer = RmsNorm;
+  static constexpr std::string_view name = "RmsNorm";
+  static constexpr double epsilon = detail::gather_options<Options...>().epsilon;
+
+  static constexpr Fault fault(Shape in) {
+    return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
+  }
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape in) {
+    return Kept::of(true, false, 0, 4 * in.elements() / detail::row_size(in));
+  }
+  static constexpr Parameters parameters(Shape in) {
+    return Parameters{
+        Parameter{"weight", vector_shape(detail::row_size(in)), Init::constant(1.0F)}};
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/layers/linear.hpp
 
 /// @file
@@ -16206,7 +17702,7 @@ struct Conv2d<Out, Options...> {
 namespace tandem {
 
 template <class Option>
-concept LinearOption = std::same_as<Option, NoBias>;
+concept LinearOption = std::same_as<Option, NoBias> || InitOption<Option>;
 
 namespace detail {
 
@@ -16214,16 +17710,17 @@ template <int Out, class... Options>
 struct LinearIsSound {
   static constexpr bool value = true;
   static_assert(Out >= 1 && (LinearOption<Options> && ...),
-                "Linear<Out, Options...>: give a positive number of outputs; the option is NoBias");
+                "Linear<Out, Options...>: give a positive number of outputs; options are NoBias, "
+                "InitNormal and InitUniform");
 };
 
 }  // namespace detail
 
-/// y = x weightᵀ + bias. Option: NoBias.
+/// y = x weightᵀ + bias, each row of a sequence. Options: NoBias, an initial law, as InitNormal.
 ///
-/// Shapes: x (B, In), weight (Out, In), bias (Out); y (B, Out).
-/// Cost:   In Out multiply-accumulates a sample, each of three passes.
-/// Init:   uniform in ±1/sqrt(In), as PyTorch.
+/// Shapes: x (B, T, In) or (B, In), weight (Out, In), bias (Out); y (B, T, Out) or (B, Out).
+/// Cost:   In Out multiply-accumulates a row, each of three passes.
+/// Init:   uniform in ±1/sqrt(In), as PyTorch; with a law of the weight's the bias is 0.
 /// The primary template is the error path.
 template <int Out, class... Options>
 struct Linear {
@@ -16238,21 +17735,25 @@ template <int Out, class... Options>
 struct Linear<Out, Options...> {
   using layer = Linear;
   static constexpr std::string_view name = "Linear";
-  static constexpr bool bias = sizeof...(Options) == 0;
+  static constexpr bool bias = !(std::same_as<Options, NoBias> || ...);
 
   static constexpr Fault fault(Shape in) {
-    return in.rank == 1 ? Fault::none : Fault::not_a_vector;
+    return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
   }
-  static constexpr Shape output(Shape) { return vector_shape(Out); }
+  static constexpr Shape output(Shape in) { return detail::with_row_size(in, Out); }
   static constexpr Parameters parameters(Shape in) {
-    Init const init = Init::uniform_fan_in(in[0]);
-    Parameter const weight{"weight", {2, {Out, in[0]}}, init};
+    int const size = detail::row_size(in);
+    Init const usual = Init::uniform_fan_in(size);
+    Parameter const weight{"weight", {2, {Out, size}}, detail::init_of<Options...>(usual)};
     if constexpr (bias) {
-      return Parameters{weight, Parameter{"bias", vector_shape(Out), init}};
+      bool const given = (InitOption<Options> || ...);
+      return Parameters{weight,
+                        Parameter{"bias", vector_shape(Out), given ? Init::constant(0.0F) : usual}};
     } else {
       return Parameters{weight};
     }
   }
+  static constexpr Kept kept(Shape in) { return in.timed ? Kept::of(true, false) : Kept{}; }
   static constexpr std::int64_t macs(Shape in) { return in.elements() * Out; }
 };
 
@@ -16298,6 +17799,57 @@ template <class L, class M>
 inline constexpr bool targets_are_labels = std::integral<typename L::Target> &&
                                            (
                                                requires { L::labels; } || requires { M::k; });
+
+/// The shape of a sample's targets: as many as the loss says, a row of time each where it has
+/// `static constexpr bool timed = true`.
+template <Loss L>
+constexpr Shape targets_shape(Shape output) {
+  if constexpr (requires { requires L::timed; }) {
+    return output.timed ? tokens_shape(output[0]) : vector_shape(1);
+  } else {
+    return vector_shape(L::targets(output));
+  }
+}
+
+/// The targets of a global batch on the host, (samples, time): see PerToken.
+struct TargetRows {
+  std::int32_t const* target = nullptr;
+  int time = 0;
+};
+
+/// The loss of a network whose last layer gives a loss a row, as Vocabulary does: their sum,
+/// divided by the targets of the global batch that are not -1, however they lie on samples and
+/// devices.
+///
+/// Shapes: one std::int32_t target a row of time, -1 for none; the criterion's output (B, T, 3): a
+///         row's loss, what rounding took of it, and 1 where the largest output was the target's.
+struct PerToken {
+  using Target = std::int32_t;
+  static constexpr bool timed = true;
+  static constexpr std::string_view name = "PerToken";
+  static constexpr int targets(Shape out) { return out.timed ? out[0] : 1; }
+  /// What the loss of samples [first, first + size) is a mean of.
+  static double weight(TargetRows rows, int first, int size) {
+    std::int64_t count = 0;
+    for (std::int64_t i = std::int64_t{first} * rows.time, end = i + std::int64_t{size} * rows.time;
+         i < end; ++i) {
+      count += rows.target[i] >= 0 ? 1 : 0;
+    }
+    return static_cast<double>(count);
+  }
+};
+
+/// The same sum, divided by the samples of the global batch: a loss a sentence, as GNMT has it.
+struct PerSample : PerToken {
+  static constexpr std::string_view name = "PerSample";
+  static double weight(TargetRows /*rows*/, int /*first*/, int size) {
+    return static_cast<double>(size);
+  }
+};
+
+/// Whether the criterion at the end of a network makes this loss.
+template <class L>
+inline constexpr bool is_of_criterion = std::derived_from<L, PerToken>;
 
 /// -Σ_c q_c log softmax(y)_c, q = (1 - smoothing) [c = label] + smoothing / C, mean over the batch.
 ///
@@ -16453,6 +18005,182 @@ struct GlobalAvgPool {
 
 }  // namespace tandem
 
+// ---- tandem/layers/rotary_positions.hpp
+
+/// @file
+/// RotaryPositions: queries and keys turned by angles that grow with their time.
+
+namespace tandem {
+
+/// What the angles of RotaryPositions are powers of.
+template <int Value>
+struct Base {
+  static constexpr double base = detail::at_least(2, Value);
+  static_assert(Value >= 2, "Base<Value>: give a number of 2 or more");
+};
+
+template <class Option>
+concept RotaryOption = requires {
+  { Option::key_heads } -> std::convertible_to<int>;
+}
+|| requires {
+  { Option::base } -> std::convertible_to<double>;
+};
+
+namespace detail {
+
+struct RotaryOptions {
+  int heads;
+  int key_heads;
+  double base = 10000.0;
+
+  // Of a row of queries, keys and values; those that are turned stand first.
+  [[nodiscard]] constexpr int all() const { return heads + 2 * key_heads; }
+  [[nodiscard]] constexpr int turned() const { return heads + key_heads; }
+};
+
+template <int Heads, class... Options>
+constexpr RotaryOptions rotary_options() {
+  RotaryOptions options{Heads, Heads};
+  (
+      [&] {
+        if constexpr (requires { Options::key_heads; }) {
+          options.key_heads = Options::key_heads;
+        } else {
+          options.base = Options::base;
+        }
+      }(),
+      ...);
+  return options;
+}
+
+template <int Heads, class... Options>
+struct RotaryIsSound {
+  static constexpr bool value = true;
+  static_assert(Heads >= 1 && (RotaryOption<Options> && ...),
+                "RotaryPositions<Heads, Options...>: give a positive number of heads; options are "
+                "KeyHeads<K> and Base<10000>");
+};
+
+}  // namespace detail
+
+/// The queries and keys of a row rotated, ahead of an Attention with the same heads. Options:
+/// KeyHeads (as many as Heads), Base (10000).
+///
+/// A row is (Heads + 2 KeyHeads) heads of D numbers, D even: queries, keys, values. Number i of a
+/// query or key and number i + D / 2 are a pair (Llama's convention; the paper pairs neighbours),
+/// turned by t Base^(-2 i / D).
+///
+/// Shapes: x (B, T, (Heads + 2 KeyHeads) D); y as x.
+/// Source: Su et al., arXiv:2104.09864
+/// The primary template is the error path.
+template <int Heads, class... Options>
+struct RotaryPositions {
+  static constexpr std::string_view name = "RotaryPositions";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::RotaryIsSound<Heads, Options...>::value);
+};
+
+template <int Heads, class... Options>
+  requires(Heads >= 1 && (RotaryOption<Options> && ...))
+struct RotaryPositions<Heads, Options...> {
+  using layer = RotaryPositions;
+  static constexpr std::string_view name = "RotaryPositions";
+  static constexpr detail::RotaryOptions options = detail::rotary_options<Heads, Options...>();
+
+  static constexpr Fault fault(Shape in) {
+    if (!in.timed || in.rank != 2) {
+      return Fault::not_timed;
+    }
+    return in[1] % (2 * options.all()) == 0 ? Fault::none : Fault::heads;
+  }
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape) { return Kept::of(false, false); }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/smooth_activation.hpp
+
+/// @file
+/// Gelu, GeluTanh, SiLU, Sigmoid, Tanh, Softmax and SwiGlu: layers without parameters.
+
+namespace tandem {
+
+/// y = x Φ(x), Φ the standard normal distribution: GELU by the error function, PyTorch's default.
+/// Source: Hendrycks, Gimpel, arXiv:1606.08415
+struct Gelu {
+  using layer = Gelu;
+  static constexpr std::string_view name = "Gelu";
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
+  static constexpr Shape output(Shape in) { return in; }
+};
+
+/// y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))): GELU as GPT-2 has it.
+struct GeluTanh {
+  using layer = GeluTanh;
+  static constexpr std::string_view name = "GeluTanh";
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
+  static constexpr Shape output(Shape in) { return in; }
+};
+
+/// y = x / (1 + exp(-x)).
+struct SiLU {
+  using layer = SiLU;
+  static constexpr std::string_view name = "SiLU";
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
+  static constexpr Shape output(Shape in) { return in; }
+};
+
+/// y = 1 / (1 + exp(-x)). Its gradient is taken from y.
+struct Sigmoid {
+  using layer = Sigmoid;
+  static constexpr std::string_view name = "Sigmoid";
+  static constexpr Kept kept(Shape) { return Kept::of(false, true); }
+  static constexpr Shape output(Shape in) { return in; }
+};
+
+/// y = tanh(x). Its gradient is taken from y.
+struct Tanh {
+  using layer = Tanh;
+  static constexpr std::string_view name = "Tanh";
+  static constexpr Kept kept(Shape) { return Kept::of(false, true); }
+  static constexpr Shape output(Shape in) { return in; }
+};
+
+/// y = exp(x) / sum(exp(x)), over the last axis. Its gradient is taken from y.
+///
+/// Shapes: x (B, T, C) or (B, C); y as x.
+struct Softmax {
+  using layer = Softmax;
+  static constexpr std::string_view name = "Softmax";
+  static constexpr Kept kept(Shape) { return Kept::of(false, true); }
+  static constexpr Fault fault(Shape in) {
+    return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
+  }
+  static constexpr Shape output(Shape in) { return in; }
+};
+
+/// y = silu(first half of x) * second half, over the last axis, which is even.
+///
+/// Shapes: x (B, T, 2 C) or (B, 2 C); y (B, T, C) or (B, C).
+/// Source: Shazeer, arXiv:2002.05202
+struct SwiGlu {
+  using layer = SwiGlu;
+  static constexpr std::string_view name = "SwiGlu";
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
+  static constexpr Fault fault(Shape in) {
+    return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
+  }
+  static constexpr Shape output(Shape in) {
+    int const size = detail::row_size(in);
+    return size % 2 == 0 ? detail::with_row_size(in, size / 2) : Shape{};
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/layers/subsample2d.hpp
 
 /// @file
@@ -16549,6 +18277,165 @@ struct SyncBatchNorm2d<Options...> : BatchNorm2d<Options...> {
 
 }  // namespace tandem
 
+// ---- tandem/layers/vocabulary.hpp
+
+/// @file
+/// Vocabulary: the criterion at the end of a language model, which owns or shares the matrix of its
+/// words and gives each row's loss.
+
+namespace tandem {
+
+/// So much of each target is spread evenly over all words: Smoothing<Percent<10>>.
+template <DropoutRate Share>
+struct Smoothing {
+  static constexpr double smoothing = Share::value;
+};
+
+/// Logits of so many rows at a time, made again in backward: no memory for those of all rows.
+template <int Rows>
+struct Chunked {
+  static constexpr int chunk_rows = Rows;
+  static_assert(Rows >= 1, "Chunked<Rows>: give a positive number of rows");
+};
+
+namespace detail {
+
+template <class Option>
+inline constexpr bool is_smoothing = requires {
+  { Option::smoothing } -> std::convertible_to<double>;
+};
+template <class Option>
+inline constexpr bool is_chunked = requires {
+  { Option::chunk_rows } -> std::convertible_to<int>;
+};
+template <class Option>
+inline constexpr bool is_shares = requires {
+  typename Option::shares;
+};
+template <class Option>
+inline constexpr bool is_init = requires {
+  { Option::init } -> std::convertible_to<Init>;
+};
+
+}  // namespace detail
+
+template <class Option>
+concept VocabularyOption =
+    std::same_as<Option, NoBias> || is_of_criterion<Option> || detail::is_smoothing<Option> ||
+    detail::is_chunked<Option> || detail::is_shares<Option> || detail::is_init<Option>;
+
+namespace detail {
+
+struct VocabularyOptions {
+  bool bias = true;
+  double smoothing = 0.0;
+  int chunk_rows = 0;  // 0: all
+  bool init_given = false;
+  Init init{};
+};
+
+template <class... Options>
+constexpr VocabularyOptions gather_vocabulary_options() {
+  VocabularyOptions all;
+  (
+      [&] {
+        if constexpr (std::same_as<Options, NoBias>) {
+          all.bias = false;
+        } else if constexpr (is_smoothing<Options>) {
+          all.smoothing = Options::smoothing;
+        } else if constexpr (is_chunked<Options>) {
+          all.chunk_rows = Options::chunk_rows;
+        } else if constexpr (is_init<Options>) {
+          all.init_given = true;
+          all.init = Options::init;
+        }
+      }(),
+      ...);
+  return all;
+}
+
+// The first option that is a divisor, else PerToken.
+template <class... Options>
+struct DivisorOf {
+  using type = PerToken;
+};
+template <class First, class... Others>
+struct DivisorOf<First, Others...> : DivisorOf<Others...> {};
+template <class First, class... Others>
+  requires is_of_criterion<First>
+struct DivisorOf<First, Others...> {
+  using type = First;
+};
+
+template <class... Options>
+struct SharesOf {};
+template <class First, class... Others>
+struct SharesOf<First, Others...> : SharesOf<Others...> {};
+template <class First, class... Others>
+  requires is_shares<First>
+struct SharesOf<First, Others...> {
+  using shares = typename First::shares;
+};
+
+template <int V, class... Options>
+struct VocabularyIsSound {
+  static constexpr bool value = true;
+  static_assert(V >= 1 && (VocabularyOption<Options> && ...),
+                "Vocabulary<V, Options...>: give a positive number of words; options are NoBias, "
+                "Shares<W>, Smoothing<Percent<10>>, Chunked<Rows>, PerToken or PerSample, and "
+                "initial values such as InitNormal<2, 100>");
+};
+
+}  // namespace detail
+
+/// Each row's loss -Σ_v q_v log softmax(x weightᵀ + bias)_v in nats, q the target's, smoothed; a
+/// row whose target is -1 has none. A network's last layer, whose loss is the sum over rows divided
+/// by the targets of the global batch (PerToken) or by its samples (PerSample).
+///
+/// Shapes: x (B, T, C), weight (V, C), bias (V), targets (B, T); y (B, T, 3): the loss, what
+///         rounding took of it, and 1 where the largest logit is the target's.
+/// Saves:  the gradient over the logits, B T V elements; with Chunked nothing but a view of x.
+/// Cost:   V C multiply-accumulates a row, each of three passes; Chunked five instead of three.
+/// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; an option gives another.
+/// The primary template is the error path.
+template <int V, class... Options>
+struct Vocabulary {
+  static constexpr std::string_view name = "Vocabulary";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::VocabularyIsSound<V, Options...>::value);
+};
+
+template <int V, class... Options>
+  requires(V >= 1 && (VocabularyOption<Options> && ...))
+struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
+  using layer = Vocabulary;
+  using Divisor = typename detail::DivisorOf<Options...>::type;
+  static constexpr std::string_view name = "Vocabulary";
+  static constexpr bool is_criterion = true;
+  static constexpr int classes = V;
+  static constexpr detail::VocabularyOptions options =
+      detail::gather_vocabulary_options<Options...>();
+  static constexpr bool bias = options.bias;
+
+  static constexpr Fault fault(Shape in) {
+    return in.rank == 2 && in.timed ? Fault::none : Fault::not_timed;
+  }
+  static constexpr Shape output(Shape in) { return timed_shape(in[0], 3); }
+  static constexpr Parameters parameters(Shape in) {
+    Init const own = Init::uniform_fan_in(in[1]);
+    Parameter const weight{"weight", {2, {V, in[1]}}, options.init_given ? options.init : own};
+    if constexpr (bias) {
+      return Parameters{weight, Parameter{"bias", vector_shape(V), own}};
+    } else {
+      return Parameters{weight};
+    }
+  }
+  static constexpr std::int64_t macs(Shape in) { return in.elements() * V; }
+};
+
+}  // namespace tandem
+
 // ---- tandem/models/googlenet.hpp
 
 /// @file
@@ -16592,6 +18479,120 @@ struct GoogLeNet : Network<Image<3, 32, 32>,
                                       Inception<384, 192, 384, 48, 128, 128>,    // 11 (1024, 8, 8)
                                       GlobalAvgPool,                             // 12 (1024)
                                       Linear<Classes>>> {};                      // 13
+
+}  // namespace tandem::models
+
+// ---- tandem/models/gpt.hpp
+
+/// @file
+/// GPT: a decoder-only Transformer, in the layout of GPT-2 and nanoGPT.
+
+namespace tandem::models {
+
+namespace gpt {
+
+/// Weights N(0, 0.02²); those before a residual sum less by the square root of how many there are.
+using Init02 = InitNormal<2, 100>;
+template <int Layers>
+using InitResidual = InitNormal<2, 100, 2 * Layers>;
+
+// Options: of each kind the first one, or what stands for none.
+template <class... Options>
+inline constexpr bool has_bias = !(std::is_same_v<Options, NoBias> || ...);
+template <class... Options>
+struct Activation {
+  using type = GeluTanh;
+};
+template <class First, class... Others>
+struct Activation<First, Others...> : Activation<Others...> {};
+template <class... Others>
+struct Activation<Gelu, Others...> {
+  using type = Gelu;
+};
+template <class... Options>
+struct DropoutAt {
+  using type = void;
+};
+template <class First, class... Others>
+struct DropoutAt<First, Others...> : DropoutAt<Others...> {};
+template <DropoutRate First, class... Others>
+struct DropoutAt<First, Others...> {
+  using type = First;
+};
+
+/// What differs between GPTs of one size.
+template <bool Bias, class ActivationLayer, class Rate>
+struct Style {
+  template <int Out, class Init>
+  struct ProductOf {
+    using type = Linear<Out, Init>;
+  };
+  template <int Out, class Init>
+    requires(!Bias)
+  struct ProductOf<Out, Init> {
+    using type = Linear<Out, NoBias, Init>;
+  };
+  template <int Out, class Init>
+  using Product = typename ProductOf<Out, Init>::type;
+  using Norm = std::conditional_t<Bias, LayerNorm<>, LayerNorm<NoBias>>;
+  using Nonlinearity = ActivationLayer;
+  template <int Heads>
+  using Look = Attention<Heads, Causal, Rate>;
+  template <class... Parts>
+  using Dropped = Sequential<Parts..., Dropout<Rate>>;
+};
+template <bool Bias, class ActivationLayer>
+struct Style<Bias, ActivationLayer, void> : Style<Bias, ActivationLayer, Percent<0>> {
+  template <int Heads>
+  using Look = Attention<Heads, Causal>;
+  template <class... Parts>
+  using Dropped = Sequential<Parts...>;
+};
+template <class... Options>
+using StyleOf = Style<has_bias<Options...>, typename Activation<Options...>::type,
+                      typename DropoutAt<Options...>::type>;
+
+template <int V, int C>
+struct Wte : Embedding<V, C, Init02> {};
+
+template <int C, int Heads, int Layers, class S>
+struct Attend : S::template Dropped<typename S::Norm, typename S::template Product<3 * C, Init02>,
+                                    typename S::template Look<Heads>,
+                                    typename S::template Product<C, InitResidual<Layers>>> {};
+template <int C, int Layers, class S>
+struct Think : S::template Dropped<typename S::Norm, typename S::template Product<4 * C, Init02>,
+                                   typename S::Nonlinearity,
+                                   typename S::template Product<C, InitResidual<Layers>>> {};
+template <int C, int Heads, int Layers, class S>
+struct Block : Sequential<Residual<Attend<C, Heads, Layers, S>>, Residual<Think<C, Layers, S>>> {};
+
+template <int V, int C, int Heads, int Layers, class S>
+struct Body : Sequential<Wte<V, C>, typename S::template Dropped<Positions<Init02>>,
+                         Repeat<Layers, Block<C, Heads, Layers, S>>, typename S::Norm,
+                         Vocabulary<V, Shares<Wte<V, C>>, NoBias>> {};
+
+}  // namespace gpt
+
+/// A GPT of Layers blocks on C channels and so many heads, that reads T of V tokens. Options:
+/// NoBias (in products and norms), Gelu (erf, nanoGPT's; the default is GPT-2's tanh), and a
+/// dropout such as Percent<10>. The matrix of the words is shared with the criterion.
+///
+/// V C + T C + L (12 C² + 13 C) + 2 C parameters with biases: 124,439,808 of Gpt2.
+/// Top-level parts, as Split counts them: the words, the positions, each block, the last norm, the
+/// criterion.
+/// Source: Radford et al. 2019; Karpathy, nanoGPT
+template <int V, int T, int C, int Heads, int Layers, class... Options>
+struct Gpt : Network<Tokens<T, V>, gpt::Body<V, C, Heads, Layers, gpt::StyleOf<Options...>>> {};
+
+/// GPT-2 in its four sizes: 124,439,808, 354,823,168, 774,030,080 and 1,557,611,200 parameters.
+template <class... Options>
+struct Gpt2 : Gpt<50257, 1024, 768, 12, 12, Options...> {};
+template <class... Options>
+struct Gpt2Medium : Gpt<50257, 1024, 1024, 16, 24, Options...> {};
+template <class... Options>
+struct Gpt2Large : Gpt<50257, 1024, 1280, 20, 36, Options...> {};
+template <class... Options>
+struct Gpt2Xl : Gpt<50257, 1024, 1600, 25, 48, Options...> {};
 
 }  // namespace tandem::models
 
@@ -16940,6 +18941,7 @@ struct LayerCheck {
 
 struct LayerCheckOptions {
   int batch = 3;
+  int time = 0;             ///< rows of each sample of a sequence; 0: as many as there may be
   double step = 1e-5;       ///< of the central differences
   double tolerance = 1e-6;  ///< relative to 1 + |computed| + |expected|
   int elements = 64;        ///< checked of each tensor, spread evenly
@@ -16954,8 +18956,10 @@ class LayerChecker {
   using Backend = BasicHost<Portable, Fp64>;
 
  public:
-  LayerChecker(Shape in, LayerCheckOptions const& options)
+  /// @param limit  of an input of indices: they are in [0, limit)
+  LayerChecker(Shape in, int limit, LayerCheckOptions const& options)
       : options_{options},
+        time_{options.time > 0 ? options.time : in[0]},
         node_{.kind = NodeKind::layer,
               .needs_gradient = true,
               .edges = 1,
@@ -16964,9 +18968,16 @@ class LayerChecker {
         list_{parameters_of<L>(in)},
         device_{1},
         op_{OpSetup{node_, 1, &node_.in, options.batch, 1}} {
-    x_ = random(in.elements() * options.batch, -1.0, 1.0);
-    y_ = std::vector<double>(size(node_.out.elements() * options.batch));
-    weights_ = random(node_.out.elements() * options.batch, -1.0, 1.0);
+    Pass<host::Device> const whole = pass(false);
+    if constexpr (takes_indices<L>()) {
+      for (double const place : random(whole.elements(in), 0.0, 1.0)) {
+        indices_.push_back(static_cast<std::int32_t>(place * limit));
+      }
+    } else {
+      x_ = random(whole.elements(in), -1.0, 1.0);
+    }
+    y_ = std::vector<double>(size(whole.elements(node_.out)));
+    weights_ = random(whole.elements(node_.out), -1.0, 1.0);
     for (int p = 0; p < list_.count; ++p) {
       bool const statistic = list_.item[p].role == Role::statistic;
       parameters_.push_back(
@@ -16984,14 +18995,16 @@ class LayerChecker {
 
   LayerCheck run() {
     std::vector<double> dx(x_.size(), poison);
-    double const* const x = x_.data();
+    double const* const x = input();
     double* const dx_memory = dx.data();
     static_cast<void>(objective());
     check_written(y_, "forward leaves an element of y unwritten, or makes it not finite");
     Operands<double> const o = operands(&x, &dx_memory);
-    op_.input_gradient(o, pass(false));
-    check_written(dx, "input_gradient leaves an element of dx unwritten, or makes it not finite");
-    compare(dx, x_, "x");
+    if constexpr (!takes_indices<L>()) {
+      op_.input_gradient(o, pass(false));
+      check_written(dx, "input_gradient leaves an element of dx unwritten, or makes it not finite");
+      compare(dx, x_, "x");
+    }
     if constexpr (requires { op_.weight_gradient(o, pass(false)); }) {
       if (list_.count > 0) {
         check_parameters(o);
@@ -17015,7 +19028,11 @@ class LayerChecker {
   }
 
   [[nodiscard]] Pass<host::Device> pass(bool accumulate) {
-    return {.device = device_, .batch = options_.batch, .state = &state_, .accumulate = accumulate};
+    return {.device = device_,
+            .batch = options_.batch,
+            .state = &state_,
+            .accumulate = accumulate,
+            .time = time_};
   }
   Operands<double> operands(double const* const* x, double* const* dx) {
     return {.x = x,
@@ -17027,8 +19044,17 @@ class LayerChecker {
             .saved = saved_.data()};
   }
 
+  // What an op gets as its input: numbers, or indices that it takes for what they are.
+  [[nodiscard]] double const* input() const {
+    if constexpr (takes_indices<L>()) {
+      return reinterpret_cast<double const*>(indices_.data());
+    } else {
+      return x_.data();
+    }
+  }
+
   double objective() {
-    double const* const x = x_.data();
+    double const* const x = input();
     for (double& y : y_) {
       y = poison;
     }
@@ -17093,6 +19119,7 @@ class LayerChecker {
   }
 
   LayerCheckOptions options_;
+  int time_;
   StepState state_{.seed = options_.seed};
   Node node_;
   Parameters list_;
@@ -17100,6 +19127,7 @@ class LayerChecker {
   Op<L, Backend> op_;
   std::uint64_t drawn_ = 0;
   std::vector<double> x_;
+  std::vector<std::int32_t> indices_;
   std::vector<double> y_;
   std::vector<double> weights_;
   std::vector<std::vector<double>> parameters_;
@@ -17118,11 +19146,17 @@ class LayerChecker {
 ///
 ///   REQUIRE(check_layer<MyLayer, Image<3, 8, 8>>().ok());
 ///
+/// Of a layer that takes indices, on Tokens, the weights' gradients only.
+///
 /// Cost: two forward passes an element checked. A kink (as ReLU's) hit by chance is an error that
 /// another seed does not have.
 template <Layer L, class Input>
 LayerCheck check_layer(LayerCheckOptions const& options = {}) {
-  return detail::LayerChecker<L>{Input::shape, options}.run();
+  int limit = 0;
+  if constexpr (requires { Input::limit; }) {
+    limit = Input::limit;
+  }
+  return detail::LayerChecker<L>{Input::shape, limit, options}.run();
 }
 
 }  // namespace tandem
@@ -17284,37 +19318,39 @@ namespace host {
 template <class T>
 class ReluOp {
  public:
-  explicit ReluOp(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+  explicit ReluOp(OpSetup const& setup) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.output = true, .in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    relu_forward(p.device.team, o.x[0], o.y, p.batch * elements_);
+    relu_forward(p.device.team, o.x[0], o.y, p.elements(shape_));
   }
   void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.batch * elements_);
+    relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
 };
 
+/// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.
 template <class T>
 class DropoutOp {
  public:
   DropoutOp(OpSetup const& setup, double rate)
-      : elements_{setup.node.out.elements()},
+      : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    dropout_forward(p.device.team, p.batch, elements_, place(p), p.training ? rate_ : 0.0F, o.x[0],
-                    o.y);
+    dropout_forward(p.device.team, p.batch, shape_.elements(p.time), place(p),
+                    p.training ? rate_ : 0.0F, o.x[0], o.y);
   }
   void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    dropout_gradient(p.device.team, p.batch, elements_, place(p), rate_, o.dy, o.dx[0]);
+    dropout_gradient(p.device.team, p.batch, shape_.elements(p.time), place(p), rate_, o.dy,
+                     o.dx[0]);
   }
 
  private:
@@ -17323,7 +19359,7 @@ class DropoutOp {
             static_cast<std::uint32_t>(p.first_sample)};
   }
 
-  std::int64_t elements_;
+  Shape shape_;
   std::uint32_t layer_;
   float rate_;
 };
@@ -17340,6 +19376,1354 @@ struct Op<Dropout<Rate>, BasicHost<Portable, Precision>>
     : host::DropoutOp<typename Precision::Scalar> {
   explicit Op(OpSetup const& setup)
       : host::DropoutOp<typename Precision::Scalar>{setup, Dropout<Rate>::rate} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/attention.hpp
+
+/// @file
+/// Attention on Host: the portable kernels, and those in vectors, which need no library either.
+
+// ---- tandem/kernels/channels_last/attention.hpp
+
+/// @file
+/// Attention in float inside, of float or BFloat16, in vectors: kernels/host/attention.hpp has the
+/// definition. This is the forward pass; attention_gradient.hpp has the backward one.
+
+// ---- tandem/kernels/channels_last/attention_mask.hpp
+
+/// @file
+/// The dropout of attention for 64 keys at a time: the words of kernels/functors/attention.hpp, 16
+/// blocks of Philox side by side in vectors.
+
+// ---- tandem/kernels/functors/attention.hpp
+
+/// @file
+/// What the kernels of attention share: its sizes, the rows of a step, and the mask of its dropout.
+///
+/// A row of the packed input is [a query for each head | a key for each key head | a value for each
+/// key head], each of `width` numbers; head h reads key head h / (heads / key_heads).
+
+namespace tandem {
+
+/// Of one attention layer. @pre key_heads divides heads; all are positive
+struct AttentionShape {
+  int heads = 1;
+  int key_heads = 1;
+  int width = 1;    ///< D, of one head
+  int longest = 1;  ///< T, of the network: what dropout counts rows of keys by
+  bool causal = false;
+
+  /// Numbers in a packed row, and in a row of the output.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t row() const {
+    return static_cast<std::int64_t>(heads + 2 * key_heads) * width;
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t out() const {
+    return static_cast<std::int64_t>(heads) * width;
+  }
+  /// Heads that read one key head.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int group() const { return heads / key_heads; }
+  /// Where the queries of a head, and the keys and values of a key head, stand in a packed row.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t query(std::int64_t head) const {
+    return head * width;
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t key(std::int64_t head) const {
+    return (heads + head) * width;
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t value(std::int64_t head) const {
+    return (heads + key_heads + head) * width;
+  }
+  /// Keys that row @p i of a sample of @p length rows looks at: the first so many.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int keys(int i, int length) const {
+    return causal && i + 1 < length ? i + 1 : length;
+  }
+};
+
+/// Samples of `time` rows each, of which the first lengths[s] count; null: all of them.
+struct AttentionRows {
+  int batch = 0;
+  int time = 0;
+  std::int32_t const* lengths = nullptr;
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int length(std::int64_t sample) const {
+    return lengths == nullptr ? time : lengths[sample];
+  }
+};
+
+/// Which probabilities are dropped; a rate of 0 drops none.
+struct AttentionDropout {
+  DropoutPlace place{};
+  float rate = 0.0F;
+};
+
+/// Keys whose words stand beside one another: 16 blocks of Philox, word w of block n is that of key
+/// 16 w + n, so that 16 lanes of a vector draw 64 words without moving one.
+inline constexpr int attention_word_keys = 64;
+
+/// The counter's number of the block of key 64 b + n in row @p i of a head; n in [0, 16).
+/// @pre heads · T · (T + 63) < 2³⁴
+TANDEM_HOST_DEVICE constexpr std::int64_t attention_word_block(AttentionShape const& shape,
+                                                               std::int64_t head, std::int64_t i,
+                                                               std::int64_t b) {
+  std::int64_t const blocks = (shape.longest + attention_word_keys - 1) / attention_word_keys;
+  return ((head * shape.longest + i) * blocks + b) * 16;
+}
+
+/// The word that decides on the probability of row @p i for key @p j: a function of the place, the
+/// sample, the head, i and j only.
+TANDEM_HOST_DEVICE constexpr std::uint32_t attention_word(AttentionShape const& shape,
+                                                          DropoutPlace const& place,
+                                                          std::int64_t sample, std::int64_t head,
+                                                          std::int64_t i, std::int64_t j) {
+  std::int64_t const block = attention_word_block(shape, head, i, j / attention_word_keys) + j % 16;
+  return dropout_words(place, sample, block).word[j % attention_word_keys / 16];
+}
+
+}  // namespace tandem
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+using WideVector = std::uint64_t __attribute__((vector_size(64)));
+using HalfWords = std::uint32_t __attribute__((vector_size(32)));
+
+}  // namespace detail
+
+/// A row's factors for keys 64 b to 64 b + 63: 0 where dropped, else 1 / (1 - rate).
+///
+/// Cost: 10 rounds of about 10 operations on 16 vectors of 8 for 64 keys.
+class AttentionMask {
+ public:
+  /// @param sample  in the batch that `dropout` is of
+  AttentionMask(AttentionShape const& shape, AttentionDropout const& dropout, std::int64_t sample,
+                std::int64_t head)
+      : shape_{shape},
+        place_{dropout.place},
+        head_{head},
+        sample_{static_cast<std::uint32_t>(static_cast<std::uint64_t>(sample) +
+                                           dropout.place.first_sample)},
+        rate_{dropout.rate},
+        scale_{dropout_scale<float>(dropout.rate)} {}
+
+  [[nodiscard]] bool drops() const { return rate_ != 0.0F; }
+
+  /// Lane n of factor[w] is that of key 64 b + 16 w + n in row @p i.
+  void factors(std::int64_t i, std::int64_t b, Floats (&factor)[4]) const {
+    auto const first = static_cast<std::uint64_t>(attention_word_block(shape_, head_, i, b));
+    for (std::uint64_t half = 0; half < 2; ++half) {
+      detail::WideVector word[4];
+      constexpr detail::WideVector count{0, 1, 2, 3, 4, 5, 6, 7};
+      constexpr std::uint64_t low = 0xFFFFFFFFU;
+      word[0] = detail::WideVector{} + place_.layer;
+      word[1] = detail::WideVector{} + place_.step;
+      word[2] = (count + (first + 8 * half)) & low;
+      word[3] = detail::WideVector{} + sample_;
+      std::uint32_t key0 = static_cast<std::uint32_t>(place_.seed) ^
+                           (static_cast<std::uint32_t>(RandomUse::dropout) << 24);
+      auto key1 = static_cast<std::uint32_t>(place_.seed >> 32);
+      for (int round = 0; round < 10; ++round) {
+        detail::WideVector const a = word[0] * std::uint64_t{0xD2511F53U};
+        detail::WideVector const c = word[2] * std::uint64_t{0xCD9E8D57U};
+        word[0] = (c >> 32) ^ word[1] ^ std::uint64_t{key0};
+        word[1] = c & low;
+        word[2] = (a >> 32) ^ word[3] ^ std::uint64_t{key1};
+        word[3] = a & low;
+        key0 += 0x9E3779B9U;
+        key1 += 0xBB67AE85U;
+      }
+      for (int w = 0; w < 4; ++w) {
+        auto const words = __builtin_convertvector(word[w] >> 8, detail::HalfWords);
+        std::memcpy(reinterpret_cast<char*>(&factor[w].v) + half * sizeof words, &words,
+                    sizeof words);
+      }
+    }
+    for (Floats& lane : factor) {  // as dropped(uniform(word)) does, exactly
+      Floats uniform;
+      uniform.v = __builtin_convertvector((detail::IntVector)lane.v, detail::FloatVector);
+      lane = select(Floats{rate_} <= uniform * Floats{1.0F / 16777216.0F}, Floats{scale_},
+                    Floats{0.0F});
+    }
+  }
+
+ private:
+  AttentionShape shape_;
+  DropoutPlace place_;
+  std::int64_t head_;
+  std::uint32_t sample_;
+  float rate_;
+  float scale_;
+};
+
+}  // namespace tandem::host::channels_last
+
+// ---- tandem/kernels/channels_last/elementary.hpp
+
+/// @file
+/// The elementary functions of kernels/functors/elementary.hpp for Floats, of polynomials.
+///
+/// Errors: the largest seen at one float of seven, with and without fused multiply-adds, against the
+/// C library in double (test/unit/kernels/vector_elementary_test.cpp checks fewer); an ulp is 2⁻²³
+/// of the power of two at or below the exact result.
+
+// ---- tandem/kernels/functors/elementary.hpp
+
+/// @file
+/// The elementary functions that activations are made of, for float and double, on every backend.
+///
+/// Functors call them without a namespace's name, so that a vector type of a backend's own brings
+/// the same functions beside itself (kernels/channels_last/elementary.hpp has those of Floats).
+
+namespace tandem::elementary {
+
+/// @p value in a number of type V, or in every lane of one.
+template <class V>
+TANDEM_HOST_DEVICE constexpr V constant(double value) {
+  if constexpr (std::is_floating_point_v<V>) {
+    return static_cast<V>(value);
+  } else {
+    return V{static_cast<float>(value)};
+  }
+}
+
+TANDEM_HOST_DEVICE inline float exponential(float const& x) { return ::expf(x); }
+TANDEM_HOST_DEVICE inline double exponential(double const& x) { return ::exp(x); }
+
+TANDEM_HOST_DEVICE inline float hyperbolic_tangent(float const& x) { return ::tanhf(x); }
+TANDEM_HOST_DEVICE inline double hyperbolic_tangent(double const& x) { return ::tanh(x); }
+
+/// 1 / (1 + exp(-x)); 0 and 1 at the infinities.
+TANDEM_HOST_DEVICE inline float logistic(float const& x) { return 1.0F / (1.0F + ::expf(-x)); }
+TANDEM_HOST_DEVICE inline double logistic(double const& x) { return 1.0 / (1.0 + ::exp(-x)); }
+
+/// Of the standard normal distribution at some x.
+template <class V>
+struct Normal {
+  V cumulative;  ///< (1 + erf(x / sqrt 2)) / 2, without cancellation where x is negative
+  V density;     ///< exp(-x² / 2) / sqrt(2 pi)
+};
+
+TANDEM_HOST_DEVICE inline Normal<float> normal(float const& x) {
+  return {0.5F * ::erfcf(-0.707106781F * x), 0.398942280F * ::expf(-0.5F * x * x)};
+}
+TANDEM_HOST_DEVICE inline Normal<double> normal(double const& x) {
+  return {0.5 * ::erfc(-0.70710678118654752 * x), 0.39894228040143268 * ::exp(-0.5 * x * x)};
+}
+
+}  // namespace tandem::elementary
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+[[gnu::always_inline]] inline Floats magnitude(Floats const& x) {
+  Floats result;
+  result.v = (FloatVector)((WordVector)x.v & 0x7FFFFFFFU);
+  return result;
+}
+[[gnu::always_inline]] inline Floats negative(Floats const& x) {
+  Floats result;
+  result.v = (FloatVector)((WordVector)x.v ^ 0x80000000U);
+  return result;
+}
+
+/// @p x with the sign of @p sign; x is not negative.
+[[gnu::always_inline]] inline Floats with_sign(Floats const& x, Floats const& sign) {
+  Floats result;
+  result.v = (FloatVector)((WordVector)x.v | ((WordVector)sign.v & 0x80000000U));
+  return result;
+}
+
+/// c[0] + c[1] x + … by Horner's rule.
+template <int N>
+[[gnu::always_inline]] inline Floats polynomial(Floats const& x, float const (&c)[N]) {
+  Floats result{c[N - 1]};
+  for (int i = N - 2; i >= 0; --i) {
+    result = multiply_add(result, x, Floats{c[i]});
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// exp(x); a NaN stays one. 0 below -87.7 and infinity above 88.3, where floats end at -103.3 and
+/// 88.7. Error from -87 to 88.3: 1.2 ulp.
+/// Source: Cephes, expf (the polynomial)
+[[gnu::always_inline]] inline Floats exponential(Floats const& exponent) {
+  Floats const x = max(min(exponent, Floats{89.0F}), Floats{-88.0F});
+  Floats const magic{12582912.0F};  // 1.5 2²³: an addition rounds to an integer, in the low bits
+  Floats const shifted = multiply_add(x, Floats{1.44269504F}, magic);
+  Floats const n = shifted - magic;
+  Floats r = multiply_add(n, Floats{-0.693359375F}, x);  // log 2 in two parts
+  r = multiply_add(n, Floats{2.12194440e-4F}, r);
+  constexpr float c[] = {5.0000001201e-1F, 1.6666665459e-1F, 4.1665795894e-2F,
+                         8.3334519073e-3F, 1.3981999507e-3F, 1.9875691500e-4F};
+  Floats const power =
+      multiply_add(multiply_add(detail::polynomial(r, c), r, Floats{1.0F}), r, Floats{1.0F});
+  Floats scale;  // 2ⁿ; 0 for n = -127 and infinity for n = 128
+  scale.v = (detail::FloatVector)(((detail::WordVector)shifted.v << 23) + 0x3F800000U);
+  return power * scale;
+}
+
+/// 1 / (1 + exp(-x)). Error for x above -87: 2.5 ulp.
+[[gnu::always_inline]] inline Floats logistic(Floats const& x) {
+  return Floats{1.0F} / (Floats{1.0F} + exponential(detail::negative(x)));
+}
+
+/// tanh(x). Error: 1.4 ulp.
+/// Source: Cephes, tanhf (the polynomial, for |x| < 0.625)
+[[gnu::always_inline]] inline Floats hyperbolic_tangent(Floats const& x) {
+  Floats const a = detail::magnitude(x);
+  Floats const one{1.0F};
+  Floats const distant = one - Floats{2.0F} / (exponential(a + a) + one);
+  constexpr float c[] = {-3.33332819422e-1F, 1.33314422036e-1F, -5.37397155531e-2F,
+                         2.06390887954e-2F, -5.70498872745e-3F};
+  Floats const square = x * x;
+  Floats const close = multiply_add(detail::polynomial(square, c) * square, a, a);
+  return detail::with_sign(select(Floats{0.625F} > a, close, distant), x);
+}
+
+/// The standard normal distribution at x. Errors: of the cumulative one 2.1 2⁻²³, and 12 ulp where
+/// x is above -5 (its exponent is rounded, hence more and more for smaller x); of the density 0.4
+/// 2⁻²³. Of x times it, a GELU, 2⁻²³ for x < 1.
+///
+/// With a = |x|, exp(-a² / 2) times a polynomial in 1 / (1 + 0.3 a) is the smaller tail; its
+/// coefficients minimise the largest relative error on [0, 13.5], which is 5.8e-8 (Remez).
+[[gnu::always_inline]] inline elementary::Normal<Floats> normal(Floats const& x) {
+  Floats const one{1.0F};
+  Floats const t = one / multiply_add(detail::magnitude(x), Floats{0.3F}, one);
+  Floats const power = exponential(x * x * Floats{-0.5F});
+  constexpr float c[] = {6.852875485e-6F, 0.1194930645F,  0.1218820481F,
+                         0.09483300591F,  0.1421849864F,  -0.07599948283F,
+                         0.2282172036F,   -0.1689519058F, 0.03833425584F};
+  Floats const tail = power * detail::polynomial(t, c);
+  return {select(Floats{0.0F} > x, tail, one - tail), power * Floats{0.398942280F}};
+}
+
+}  // namespace tandem::host::channels_last
+
+// ---- tandem/kernels/channels_last/products.hpp
+
+/// @file
+/// Products of small matrices in float that lie in one core's cache, for attention: register tiles
+/// on Floats, by one thread; and the transposed copies that they read.
+///
+/// The left matrix is read number by number, at any strides, so that its transpose costs no copy;
+/// the right one in whole vectors of a row.
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+/// f(0), …, f(n - 1) of constants: a loop that is no loop at any level of optimisation, so that
+/// what it indexes stays in registers.
+template <class Function, int... I>
+[[gnu::always_inline]] inline void unroll(Function const& f, std::integer_sequence<int, I...>) {
+  (f(std::integral_constant<int, I>{}), ...);
+}
+template <int N, class Function>
+[[gnu::always_inline]] inline void unroll(Function const& f) {
+  detail::unroll(f, std::make_integer_sequence<int, N>{});
+}
+
+}  // namespace detail
+
+/// Rows of the largest register tile; and its vectors, each of one register: with AVX-512 there are
+/// 32 of them, of which 24 are sums, else 16.
+inline constexpr int product_rows = 6;
+#if defined(__AVX512F__)
+inline constexpr int register_bytes = 64;
+inline constexpr int product_registers = 4;
+#elif defined(__AVX__)
+inline constexpr int register_bytes = 32;
+inline constexpr int product_registers = 2;
+#else
+inline constexpr int register_bytes = 16;
+inline constexpr int product_registers = 2;
+#endif
+
+/// The left matrix of a product: element (i, p) stands at first[i * row + p * step].
+struct LeftMatrix {
+  float const* first;
+  std::int64_t row;
+  std::int64_t step;
+
+  [[nodiscard]] LeftMatrix from(std::int64_t i, std::int64_t p) const {
+    return {first + i * row + p * step, row, step};
+  }
+};
+
+/// A matrix whose rows are whole vectors; `stride` numbers from one row to the next.
+template <class T>
+struct RowMatrix {
+  T* first;
+  std::int64_t stride;
+
+  [[nodiscard]] RowMatrix from(std::int64_t i, std::int64_t column = 0) const {
+    return {first + i * stride + column, stride};
+  }
+};
+
+namespace detail {
+
+// Not of Floats: g++ 12 keeps one that takes several registers in memory (AVX2, backward: 9 against
+// 45 Gflop/s).
+using Register = float __attribute__((vector_size(register_bytes)));
+inline constexpr int register_lanes = register_bytes / static_cast<int>(sizeof(float));
+
+template <int Rows, int Registers>
+TANDEM_NOINLINE void multiply_tile(std::int64_t depth, LeftMatrix a, RowMatrix<float const> b,
+                                   RowMatrix<float> c, bool accumulate) {
+  Register total[Rows * Registers];
+  unroll<Rows * Registers>([&](auto n) {
+    total[n] = Register{};
+    if (accumulate) {
+      std::memcpy(&total[n], c.first + n / Registers * c.stride + n % Registers * register_lanes,
+                  sizeof(Register));
+    }
+  });
+  float const* left = a.first;
+  float const* right = b.first;
+  for (std::int64_t p = 0; p < depth; ++p) {
+    Register row[Registers];
+    unroll<Registers>(
+        [&](auto v) { std::memcpy(&row[v], right + v * register_lanes, sizeof(Register)); });
+    unroll<Rows>([&](auto i) {
+      Register const factor = left[i * a.row] - Register{};
+      unroll<Registers>(
+          [&](auto v) { total[i * Registers + v] = factor * row[v] + total[i * Registers + v]; });
+    });
+    left += a.step;
+    right += b.stride;
+  }
+  unroll<Rows * Registers>([&](auto n) {
+    std::memcpy(c.first + n / Registers * c.stride + n % Registers * register_lanes, &total[n],
+                sizeof(Register));
+  });
+}
+
+template <int Rows>
+[[gnu::always_inline]] inline void multiply_rows(std::int64_t depth, LeftMatrix const& a,
+                                                 RowMatrix<float const> b, RowMatrix<float> c,
+                                                 std::int64_t columns, bool accumulate) {
+  std::int64_t at = 0;
+  for (; at + product_registers * register_lanes <= columns;
+       at += product_registers * register_lanes) {
+    multiply_tile<Rows, product_registers>(depth, a, b.from(0, at), c.from(0, at), accumulate);
+  }
+  if constexpr (product_registers > 2) {
+    for (; at + 2 * register_lanes <= columns; at += 2 * register_lanes) {
+      multiply_tile<Rows, 2>(depth, a, b.from(0, at), c.from(0, at), accumulate);
+    }
+  }
+  for (; at < columns; at += register_lanes) {
+    multiply_tile<Rows, 1>(depth, a, b.from(0, at), c.from(0, at), accumulate);
+  }
+}
+
+}  // namespace detail
+
+/// c = [+=] a b.
+///
+/// Shapes: a (rows, depth), b (depth, columns), c (rows, columns).
+/// Order:  each element one sum in the order of the depth, fused where the machine can, from 0 or
+///         from what c holds; its bits depend on its row of a and its column of b only.
+/// @pre    columns is a multiple of 16
+inline void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                     LeftMatrix const& a, RowMatrix<float const> b, RowMatrix<float> c,
+                     bool accumulate) {
+  std::int64_t i = 0;
+  for (; i + product_rows <= rows; i += product_rows) {
+    detail::multiply_rows<product_rows>(depth, a.from(i, 0), b, c.from(i), columns, accumulate);
+  }
+  for (; i + 4 <= rows; i += 4) {
+    detail::multiply_rows<4>(depth, a.from(i, 0), b, c.from(i), columns, accumulate);
+  }
+  for (; i + 2 <= rows; i += 2) {
+    detail::multiply_rows<2>(depth, a.from(i, 0), b, c.from(i), columns, accumulate);
+  }
+  for (; i < rows; ++i) {
+    detail::multiply_rows<1>(depth, a.from(i, 0), b, c.from(i), columns, accumulate);
+  }
+}
+
+/// Columns of one panel of a transposed copy.
+inline constexpr std::int64_t panel_columns = 64;
+
+namespace detail {
+
+/// 16 rows of 16 become columns, in four rounds of zips.
+[[gnu::always_inline]] inline void transpose_square(Floats (&square)[lanes]) {
+  for (int round = 0; round < 4; ++round) {
+    Floats zipped[lanes];
+    unroll<lanes / 2>([&](auto i) {
+      zipped[2 * i].v = __builtin_shufflevector(square[i].v, square[i + lanes / 2].v, 0, 16, 1, 17,
+                                                2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      zipped[2 * i + 1].v =
+          __builtin_shufflevector(square[i].v, square[i + lanes / 2].v, 8, 24, 9, 25, 10, 26, 11,
+                                  27, 12, 28, 13, 29, 14, 30, 15, 31);
+    });
+    unroll<lanes>([&](auto i) { square[i] = zipped[i]; });
+  }
+}
+
+}  // namespace detail
+
+/// Panels of 64 columns of the transpose: element (d, j) of x is to[j / 64][d][j % 64], zeros in
+/// the columns from @p rows on.
+///
+/// Shapes: x (rows, width) of float or BFloat16, its rows @p stride apart; to (ceil(rows / 64),
+///         width, 64).
+template <class T>
+TANDEM_NOINLINE void pack_transposed(std::int64_t rows, int width, T const* x, std::int64_t stride,
+                                     float* to) {
+  for (std::int64_t j = 0; j < (rows + panel_columns - 1) / panel_columns * panel_columns;
+       j += lanes) {
+    float* const panel = to + j / panel_columns * width * panel_columns + j % panel_columns;
+    std::int64_t const own = rows - j;
+    for (int d = 0; d < width; d += lanes) {
+      int const wide = width - d < lanes ? width - d : lanes;
+      Floats square[lanes];
+      detail::unroll<lanes>([&](auto i) {
+        square[i] = Floats{0.0F};
+        if (i < own) {
+          T const* const from = x + (j + i) * stride + d;
+          square[i] = wide == lanes ? load(from) : load(from, wide);
+        }
+      });
+      detail::transpose_square(square);
+      for (int e = 0; e < wide; ++e) {
+        store(panel + (d + e) * panel_columns, square[e]);
+      }
+    }
+  }
+}
+
+/// to[j] = x[j], in float, zeros behind the width up to a whole vector.
+///
+/// Shapes: x (rows, width), its rows @p stride apart; to (rows, the width rounded up to 16).
+template <class T>
+TANDEM_NOINLINE void pack_rows(std::int64_t rows, int width, T const* x, std::int64_t stride,
+                               float* to) {
+  for (std::int64_t j = 0; j < rows; ++j) {
+    for (int d = 0; d < width; d += lanes, to += lanes) {
+      T const* const from = x + j * stride + d;
+      store(to, width - d >= lanes ? load(from) : load(from, width - d));
+    }
+  }
+}
+
+/// The inverse: to[j] = factor[j] x[j], rounded to T.
+template <class T, class Factor>
+[[gnu::always_inline]] inline void unpack_rows(std::int64_t rows, int width, float const* x, T* to,
+                                               std::int64_t stride, Factor const& factor) {
+  for (std::int64_t j = 0; j < rows; ++j) {
+    Floats const scale{factor(j)};
+    for (int d = 0; d < width; d += lanes, x += lanes) {
+      T* const at = to + j * stride + d;
+      if (width - d >= lanes) {
+        store(at, load(x) * scale);
+      } else {
+        store(at, load(x) * scale, width - d);
+      }
+    }
+  }
+}
+
+}  // namespace tandem::host::channels_last
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+constexpr std::int64_t whole_vectors(std::int64_t n) { return (n + lanes - 1) / lanes * lanes; }
+constexpr std::int64_t whole_panels(std::int64_t n) {
+  return (n + panel_columns - 1) / panel_columns * panel_columns;
+}
+
+/// Lanes 0 to n - 1 are true; n may be any number below 2²⁴.
+[[gnu::always_inline]] inline Mask first_lanes(std::int64_t n) {
+  Floats count;
+  count.v = FloatVector{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return Floats{static_cast<float>(n)} > count;
+}
+
+template <class Join>
+[[gnu::always_inline]] inline float join_lanes(Floats const& value, Join const& join) {
+  float lane[lanes];
+  store(lane, value);
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) {
+      lane[i] = join(lane[i], lane[i + half]);
+    }
+  }
+  return lane[0];
+}
+
+/// Of one row of scores: its largest and its sum of exponentials.
+struct RowSums {
+  float largest;
+  float total;
+};
+
+/// s = factor exp(scale (s - the largest)) in the first @p keys columns, 0 in the others.
+///
+/// Shapes: s (columns), whole vectors of which the first hold scores.
+inline RowSums softmax_row(std::int64_t keys, std::int64_t columns, float scale, float* s,
+                           AttentionMask const& mask, std::int64_t i) {
+  std::int64_t const whole = keys - keys % lanes;
+  Floats const least{-std::numeric_limits<float>::infinity()};
+  Floats most = least;
+  for (std::int64_t c = 0; c < whole; c += lanes) {
+    Floats const score = load(s + c);
+    most = select(score > most, score, most);
+  }
+  Mask const last = first_lanes(keys - whole);
+  if (whole < columns) {
+    Floats const tail = select(last, load(s + whole), least);
+    store(s + whole, tail);
+    most = select(tail > most, tail, most);
+  }
+  float const largest = join_lanes(most, [](float a, float b) { return b > a ? b : a; });
+  Floats const shift{largest};
+  Floats const factor{scale};
+  Floats total{0.0F};
+  for (std::int64_t c = 0; c < whole + (whole < columns ? lanes : 0); c += lanes) {
+    Floats const p = exponential((load(s + c) - shift) * factor);
+    total += p;
+    store(s + c, p);
+  }
+  for (std::int64_t c = whole + lanes; c < columns; c += lanes) {
+    store(s + c, Floats{0.0F});
+  }
+  if (mask.drops()) {
+    for (std::int64_t c = 0; c < keys; c += panel_columns) {
+      Floats kept[4];
+      mask.factors(i, c / panel_columns, kept);
+      for (std::int64_t v = 0; v < 4 && c + v * lanes < columns; ++v) {
+        float* const at = s + c + v * lanes;
+        store(at, load(at) * kept[v]);
+      }
+    }
+  }
+  return {largest, join_lanes(total, [](float a, float b) { return a + b; })};
+}
+
+}  // namespace detail
+
+/// Bytes that attention_forward needs as scratch.
+inline std::int64_t attention_forward_scratch(AttentionShape const& shape, int time, int threads) {
+  std::int64_t const wide = detail::whole_vectors(shape.width);
+  std::int64_t const keys = detail::whole_panels(time);
+  return threads * std::int64_t{sizeof(float)} *
+         (keys * (shape.width + wide) + product_rows * (keys + 2 * wide));
+}
+
+/// As host::attention_forward, of float or BFloat16; normalisers in float.
+///
+/// Cost:  2 D multiply-accumulates and one exponential a head, row and key; keys and values of a
+///        head are copied once, to stay in a core's second-level cache.
+/// Order: fixed by the row and its keys: sums over D and over keys in order, of exponentials in 16
+///        lanes. No bit depends on the threads, on the time, or on what stands behind the keys.
+template <class T>
+TANDEM_NOINLINE void attention_forward(Team& team, AttentionShape const& shape,
+                                       AttentionRows const& rows, AttentionDropout const& dropout,
+                                       T const* x, T* y, float* normalisers, float* scratch) {
+  int const members = team.size();
+  std::int64_t const each =
+      attention_forward_scratch(shape, rows.time, 1) / std::int64_t{sizeof(float)};
+  std::int64_t const tasks = std::int64_t{rows.batch} * shape.heads;
+  float const scale = 1.0F / std::sqrt(static_cast<float>(shape.width));
+  team.parallel_for(members, [&](std::int64_t member, std::int64_t) {
+    std::int64_t const wide = detail::whole_vectors(shape.width);
+    std::int64_t const columns = detail::whole_panels(rows.time);
+    float* const keys = scratch + member * each;         // panels of 64
+    float* const values = keys + columns * shape.width;  // (time, wide)
+    float* const query = values + columns * wide;        // (6, wide)
+    float* const result = query + product_rows * wide;   // (6, wide)
+    float* const scores = result + product_rows * wide;  // (6, columns)
+    std::int64_t packed = -1;                            // which key head is in keys and values
+    for (std::int64_t task = tasks * member / members; task < tasks * (member + 1) / members;
+         ++task) {
+      std::int64_t const sample = task / shape.heads;
+      std::int64_t const head = task % shape.heads;
+      T const* const first = x + sample * rows.time * shape.row();
+      T* const to = y + sample * rows.time * shape.out() + shape.query(head);
+      int const length = rows.length(sample);
+      if (packed != task / shape.group()) {
+        packed = task / shape.group();
+        std::int64_t const key_head = head / shape.group();
+        pack_transposed(length, shape.width, first + shape.key(key_head), shape.row(), keys);
+        pack_rows(length, shape.width, first + shape.value(key_head), shape.row(), values);
+      }
+      AttentionMask const mask{shape, dropout, sample, head};
+      for (int i = 0; i < length; i += product_rows) {
+        int const count = std::min(product_rows, length - i);
+        int const most = shape.keys(i + count - 1, length);
+        pack_rows(count, shape.width, first + i * shape.row() + shape.query(head), shape.row(),
+                  query);
+        for (std::int64_t c = 0; c < most; c += panel_columns) {
+          std::int64_t const part = std::min<std::int64_t>(panel_columns, most - c);
+          multiply(count, detail::whole_vectors(part), shape.width, {query, wide, 1},
+                   {keys + c * shape.width, panel_columns}, {scores + c, columns}, false);
+        }
+        float inverse[product_rows];
+        for (int r = 0; r < count; ++r) {
+          auto const [largest, total] =
+              detail::softmax_row(shape.keys(i + r, length), detail::whole_vectors(most), scale,
+                                  scores + r * columns, mask, i + r);
+          inverse[r] = 1.0F / total;
+          if (normalisers != nullptr) {
+            normalisers[task * rows.time + i + r] = scale * largest + std::log(total);
+          }
+        }
+        multiply(count, wide, most, {scores, columns, 1}, {values, wide}, {result, wide}, false);
+        unpack_rows(count, shape.width, result, to + i * shape.out(), shape.out(),
+                    [&](std::int64_t r) { return inverse[r]; });
+      }
+      for (int i = length; i < rows.time; ++i) {
+        std::fill_n(to + i * shape.out(), shape.width, T{});
+        if (normalisers != nullptr) {
+          normalisers[task * rows.time + i] = 0.0F;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host::channels_last
+
+// ---- tandem/kernels/channels_last/attention_gradient.hpp
+
+/// @file
+/// The backward pass of attention in float inside, of float or BFloat16, in vectors.
+///
+/// Probabilities are computed again, in blocks of rows by blocks of keys that stay in a core's
+/// second-level cache. Source: Dao, arXiv:2307.08691, algorithm 2.
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+/// A block of the matrix of probabilities: so many rows by so many keys.
+inline constexpr int block_queries = 16 * product_rows;
+inline constexpr int block_keys = 4 * static_cast<int>(panel_columns);
+
+/// s, scores, becomes probabilities as the values' gradient wants them, factor p; dp, the gradient
+/// of probabilities, becomes that of scores, scale p (factor dp - mean). 0 from @p keys on.
+///
+/// Shapes: s, dp (columns), whole vectors; their first column is key @p first_key.
+struct ScoreGradient {
+  float scale;
+  float normaliser;
+  float mean;
+
+  void operator()(std::int64_t keys, std::int64_t columns, float* s, float* dp,
+                  AttentionMask const& mask, std::int64_t i, std::int64_t first_key) const {
+    Floats kept[4] = {Floats{1.0F}, Floats{1.0F}, Floats{1.0F}, Floats{1.0F}};
+    for (std::int64_t c = 0; c < columns; c += lanes) {
+      if (mask.drops() && c % panel_columns == 0 && c < keys) {
+        mask.factors(i, (first_key + c) / panel_columns, kept);
+      }
+      Floats p = exponential(multiply_add(load(s + c), Floats{scale}, Floats{-normaliser}));
+      if (c + lanes > keys) {
+        p = select(first_lanes(keys - c), p, Floats{0.0F});
+      }
+      Floats const factor = kept[c % panel_columns / lanes];
+      store(dp + c, Floats{scale} * p * (factor * load(dp + c) - Floats{mean}));
+      store(s + c, factor * p);
+    }
+  }
+};
+
+/// Where the parts of a member's scratch stand.
+class GradientScratch {
+ public:
+  std::int64_t wide;     ///< the head's width in whole vectors
+  std::int64_t columns;  ///< of a block of keys
+  std::int64_t queries;  ///< rows of a block
+  std::int64_t stride;   ///< of scores: one vector more, zeros that a tile reads behind the keys
+  std::int64_t accumulated;  ///< numbers in dqueries
+  std::int64_t size = 0;     ///< numbers in all
+  float* keys;               ///< (columns, wide)
+  float* keys_transposed;    ///< panels of columns
+  float* values_transposed;  ///< the same
+  float* dkeys;              ///< (columns, wide)
+  float* dvalues;            ///< (columns, wide), behind dkeys
+  float* query;              ///< (queries, wide)
+  float* dresult;            ///< (queries, wide)
+  float* scores;             ///< (queries, stride)
+  float* dscores;            ///< (queries, stride)
+  float* dqueries;           ///< (group, time, wide)
+
+  /// @param first  null: only the size is wanted
+  GradientScratch(AttentionShape const& shape, int time, float* first)
+      : wide{whole_vectors(shape.width)},
+        columns{std::min<std::int64_t>(block_keys, whole_panels(time))},
+        queries{std::min(block_queries, time)},
+        stride{columns + lanes},
+        accumulated{shape.group() * time * wide},
+        keys{take(first, columns * wide)},
+        keys_transposed{take(first, columns * shape.width)},
+        values_transposed{take(first, columns * shape.width)},
+        dkeys{take(first, columns * wide)},
+        dvalues{take(first, columns * wide)},
+        query{take(first, queries * wide)},
+        dresult{take(first, queries * wide)},
+        scores{take(first, queries * stride)},
+        dscores{take(first, queries * stride)},
+        dqueries{take(first, accumulated)} {}
+
+ private:
+  float* take(float* first, std::int64_t numbers) {
+    size += numbers;
+    return first == nullptr ? nullptr : first + size - numbers;
+  }
+};
+
+/// What one member of the team does for a (sample, key head).
+template <class T>
+class AttentionGradient {
+ public:
+  AttentionGradient(AttentionShape const& shape, AttentionRows const& rows,
+                    AttentionDropout const& dropout, float* scratch)
+      : shape_{shape},
+        rows_{rows},
+        dropout_{dropout},
+        m_{shape, rows.time, scratch},
+        scale_{1.0F / std::sqrt(static_cast<float>(shape.width))} {}
+
+  void operator()(std::int64_t sample, std::int64_t key_head, T const* x, T const* y, T const* dy,
+                  float const* normalisers, T* dx) const {
+    std::int64_t const row = shape_.row();
+    T const* const first = x + sample * rows_.time * row;
+    T* const to = dx + sample * rows_.time * row;
+    int const length = rows_.length(sample);
+    std::fill_n(m_.dqueries, m_.accumulated, 0.0F);
+    for (int j = 0; j < length; j += block_keys) {
+      int const keys = std::min(block_keys, length - j);
+      T const* const k = first + j * row + shape_.key(key_head);
+      T const* const v = first + j * row + shape_.value(key_head);
+      pack_rows(keys, shape_.width, k, row, m_.keys);
+      pack_transposed(keys, shape_.width, k, row, m_.keys_transposed);
+      pack_transposed(keys, shape_.width, v, row, m_.values_transposed);
+      std::fill_n(m_.dkeys, 2 * m_.columns * m_.wide, 0.0F);
+      for (std::int64_t g = 0; g < shape_.group(); ++g) {
+        std::int64_t const head = key_head * shape_.group() + g;
+        std::int64_t const at = sample * rows_.time * shape_.out() + shape_.query(head);
+        AttentionMask const mask{shape_, dropout_, sample, head};
+        float const* const normaliser = normalisers + (sample * shape_.heads + head) * rows_.time;
+        for (int i = shape_.causal ? j : 0; i < length; i += block_queries) {
+          block(i, std::min(block_queries, length - i), j, keys,
+                first + i * row + shape_.query(head), y + at + i * shape_.out(),
+                dy + at + i * shape_.out(), normaliser + i, mask,
+                m_.dqueries + (g * rows_.time + i) * m_.wide);
+        }
+      }
+      auto const one = [](std::int64_t) { return 1.0F; };
+      unpack_rows(keys, shape_.width, m_.dkeys, to + j * row + shape_.key(key_head), row, one);
+      unpack_rows(keys, shape_.width, m_.dvalues, to + j * row + shape_.value(key_head), row, one);
+    }
+    for (std::int64_t g = 0; g < shape_.group(); ++g) {
+      unpack_rows(rows_.time, shape_.width, m_.dqueries + g * rows_.time * m_.wide,
+                  to + shape_.query(key_head * shape_.group() + g), row,
+                  [](std::int64_t) { return 1.0F; });
+    }
+    for (int j = length; j < rows_.time; ++j) {
+      std::fill_n(to + j * row + shape_.key(key_head), shape_.width, T{});
+      std::fill_n(to + j * row + shape_.value(key_head), shape_.width, T{});
+    }
+  }
+
+ private:
+  /// Rows i, …, i + count - 1 of a head by keys j, …, j + keys - 1: all pointers are at row i.
+  void block(int i, int count, int j, int keys, T const* q, T const* y, T const* dy,
+             float const* normaliser, AttentionMask const& mask, float* dquery) const {
+    pack_rows(count, shape_.width, q, shape_.row(), m_.query);
+    pack_rows(count, shape_.width, dy, shape_.out(), m_.dresult);
+    std::int64_t const stride = m_.stride;
+    for (int r = 0; r < count; r += product_rows) {
+      int const some = std::min(product_rows, count - r);
+      int const most = looked_at(i + r + some - 1, j, keys);
+      for (int c = 0; c < most; c += static_cast<int>(panel_columns)) {
+        int const part = std::min(static_cast<int>(panel_columns), most - c);
+        std::int64_t const columns = whole_vectors(part);
+        multiply(some, columns, shape_.width, {m_.query + r * m_.wide, m_.wide, 1},
+                 {m_.keys_transposed + c * shape_.width, panel_columns},
+                 {m_.scores + r * stride + c, stride}, false);
+        multiply(some, columns, shape_.width, {m_.dresult + r * m_.wide, m_.wide, 1},
+                 {m_.values_transposed + c * shape_.width, panel_columns},
+                 {m_.dscores + r * stride + c, stride}, false);
+      }
+      for (int n = r; n < r + some; ++n) {
+        float* const s = m_.scores + n * stride;
+        float* const ds = m_.dscores + n * stride;
+        ScoreGradient const gradient{scale_, normaliser[n], mean(y, n)};
+        gradient(looked_at(i + n, j, keys), whole_vectors(most), s, ds, mask, i + n, j);
+        store(s + whole_vectors(most), Floats{0.0F});
+        store(ds + whole_vectors(most), Floats{0.0F});
+      }
+      multiply(some, m_.wide, most, {m_.dscores + r * stride, stride, 1}, {m_.keys, m_.wide},
+               {dquery + r * m_.wide, m_.wide}, true);
+    }
+    for (int c = 0; c < looked_at(i + count - 1, j, keys); c += product_rows) {
+      int const some = std::min(product_rows, keys - c);
+      int const from = shape_.causal ? std::max(0, j + c - i) : 0;  // rows before look at none
+      multiply(some, m_.wide, count - from, {m_.scores + from * stride + c, 1, stride},
+               {m_.dresult + from * m_.wide, m_.wide}, {m_.dvalues + c * m_.wide, m_.wide}, true);
+      multiply(some, m_.wide, count - from, {m_.dscores + from * stride + c, 1, stride},
+               {m_.query + from * m_.wide, m_.wide}, {m_.dkeys + c * m_.wide, m_.wide}, true);
+    }
+  }
+
+  /// Keys of the block that row @p i looks at.
+  [[nodiscard]] int looked_at(int i, int j, int keys) const {
+    return std::clamp(shape_.keys(i, j + keys) - j, 0, keys);
+  }
+
+  /// The gradient of the probabilities of row n, averaged under them: y · dy.
+  [[nodiscard]] float mean(T const* y, int n) const {
+    float const* const dy = m_.dresult + n * m_.wide;
+    Floats total{0.0F};
+    for (int d = 0; d < shape_.width; d += lanes) {
+      T const* const from = y + n * shape_.out() + d;
+      total +=
+          load(dy + d) * (shape_.width - d >= lanes ? load(from) : load(from, shape_.width - d));
+    }
+    return join_lanes(total, [](float a, float b) { return a + b; });
+  }
+
+  AttentionShape shape_;
+  AttentionRows rows_;
+  AttentionDropout dropout_;
+  GradientScratch m_;
+  float scale_;
+};
+
+}  // namespace detail
+
+/// Bytes that attention_gradient needs as scratch.
+inline std::int64_t attention_gradient_scratch(AttentionShape const& shape, int time, int threads) {
+  return threads * detail::GradientScratch{shape, time, nullptr}.size * std::int64_t{sizeof(float)};
+}
+
+/// As host::attention_gradient, of float or BFloat16; normalisers in float.
+///
+/// Cost:  5 D multiply-accumulates and one exponential a head, row and key.
+/// Order: each sum in order, in float: over keys for a query; over the heads of a group, and of each
+///        over rows, for a key or value. No bit depends on the threads, on the time, or on what
+///        stands behind the keys.
+template <class T>
+TANDEM_NOINLINE void attention_gradient(Team& team, AttentionShape const& shape,
+                                        AttentionRows const& rows, AttentionDropout const& dropout,
+                                        T const* x, T const* y, T const* dy,
+                                        float const* normalisers, T* dx, float* scratch) {
+  int const members = team.size();
+  std::int64_t const each =
+      attention_gradient_scratch(shape, rows.time, 1) / std::int64_t{sizeof(float)};
+  std::int64_t const tasks = std::int64_t{rows.batch} * shape.key_heads;
+  team.parallel_for(members, [&](std::int64_t member, std::int64_t) {
+    detail::AttentionGradient<T> const gradient{shape, rows, dropout, scratch + member * each};
+    for (std::int64_t task = tasks * member / members; task < tasks * (member + 1) / members;
+         ++task) {
+      gradient(task / shape.key_heads, task % shape.key_heads, x, y, dy, normalisers, dx);
+    }
+  });
+}
+
+}  // namespace tandem::host::channels_last
+
+// ---- tandem/kernels/host/attention.hpp
+
+/// @file
+/// Attention, row by row: the reference for every other, in any T; and one new row, for generation.
+
+namespace tandem::host {
+
+/// What attention computes in, and the type of the normalisers that it saves.
+template <class T>
+using AttentionScalar = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+namespace detail {
+
+/// Rows of one head of keys or of values in memory.
+template <class T>
+struct HeadRows {
+  T const* first;
+  std::int64_t stride;
+
+  [[nodiscard]] T const* operator[](std::int64_t j) const { return first + j * stride; }
+};
+
+template <class F, class A, class B>
+F dot(int width, A const* a, B const* b) {
+  return lane_sum<F>(width,
+                     [=](std::int64_t d) { return static_cast<F>(a[d]) * static_cast<F>(b[d]); });
+}
+
+/// The factor of each of @p keys probabilities of a row: 0 where it is dropped, else 1 / (1 -
+/// rate).
+template <class F>
+class RowMask {
+ public:
+  RowMask(AttentionShape const& shape, AttentionDropout const& dropout, std::int64_t sample,
+          std::int64_t head, std::int64_t row)
+      : shape_{shape}, dropout_{dropout}, sample_{sample}, head_{head}, row_{row} {}
+
+  [[nodiscard]] F operator()(std::int64_t j) const {
+    if (dropout_.rate == 0.0F) {
+      return F{1};
+    }
+    return dropped(attention_word(shape_, dropout_.place, sample_, head_, row_, j), dropout_.rate,
+                   dropout_scale<F>(dropout_.rate), F{1});
+  }
+
+ private:
+  AttentionShape const& shape_;
+  AttentionDropout const& dropout_;
+  std::int64_t sample_;
+  std::int64_t head_;
+  std::int64_t row_;
+};
+
+/// y = the sum over the keys of mask(j) softmax(q k_j / sqrt(D)) v_j; returns the logarithm of the
+/// softmax's normaliser. Scratch: keys + width numbers. @pre keys >= 1
+template <class F, class T, class Mask>
+F attention_row(int width, int keys, T const* q, HeadRows<T> k, HeadRows<T> v, Mask const& mask,
+                T* y, F* scratch) {
+  F const scale = F{1} / std::sqrt(static_cast<F>(width));
+  F* const p = scratch;
+  F* const total = scratch + keys;
+  for (int j = 0; j < keys; ++j) {
+    p[j] = scale * dot<F>(width, q, k[j]);
+  }
+  F largest = p[0];
+  for (int j = 1; j < keys; ++j) {
+    largest = p[j] > largest ? p[j] : largest;
+  }
+  F const sum = lane_sum<F>(keys, [=](std::int64_t j) { return p[j] = std::exp(p[j] - largest); });
+  std::fill(total, total + width, F{0});
+  for (int j = 0; j < keys; ++j) {
+    F const weight = p[j] * mask(j);
+    T const* const value = v[j];
+    for (int d = 0; d < width; ++d) {
+      total[d] += weight * static_cast<F>(value[d]);
+    }
+  }
+  for (int d = 0; d < width; ++d) {
+    y[d] = static_cast<T>(total[d] / sum);
+  }
+  return largest + std::log(sum);
+}
+
+}  // namespace detail
+
+/// Elements of AttentionScalar<T> that attention_forward needs as scratch.
+template <class T>
+constexpr std::int64_t attention_forward_scratch(AttentionShape const& shape, int time,
+                                                 int threads) {
+  return threads * (std::int64_t{time} + shape.width);
+}
+
+/// y = softmax(q kᵀ / sqrt(D)) v, for each head; the causal one looks at keys up to its own row.
+///
+/// Shapes: x (B, time, shape.row()); y (B, time, Heads D); normalisers (B, Heads, time), the
+///         logarithm of each row's sum of exponentials, or null. Rows from lengths[s] on are looked
+///         at by none, and give 0.
+/// Cost:   2 D multiply-accumulates and one exponential a head, row and key.
+/// Order:  a row by itself: its bits depend on its own keys only. Sums over D and of exponentials in
+///         16 lanes, over keys in order.
+/// @pre    0 <= lengths[s] <= time <= shape.longest
+template <class T>
+TANDEM_NOINLINE void attention_forward(Team& team, AttentionShape const& shape,
+                                       AttentionRows const& rows, AttentionDropout const& dropout,
+                                       T const* x, T* y, AttentionScalar<T>* normalisers,
+                                       AttentionScalar<T>* scratch) {
+  using F = AttentionScalar<T>;
+  int const members = team.size();
+  std::int64_t const tasks = std::int64_t{rows.batch} * shape.heads;
+  team.parallel_for(members, [&](std::int64_t member, std::int64_t) {
+    F* const own = scratch + member * (rows.time + shape.width);
+    for (std::int64_t task = tasks * member / members; task < tasks * (member + 1) / members;
+         ++task) {
+      std::int64_t const sample = task / shape.heads;
+      std::int64_t const head = task % shape.heads;
+      T const* const first = x + sample * rows.time * shape.row();
+      detail::HeadRows<T> const k{first + shape.key(head / shape.group()), shape.row()};
+      detail::HeadRows<T> const v{first + shape.value(head / shape.group()), shape.row()};
+      int const length = rows.length(sample);
+      for (int i = 0; i < rows.time; ++i) {
+        T* const to = y + (sample * rows.time + i) * shape.out() + shape.query(head);
+        F normaliser{0};
+        if (i < length) {
+          normaliser = detail::attention_row<F>(
+              shape.width, shape.keys(i, length), first + i * shape.row() + shape.query(head), k, v,
+              detail::RowMask<F>{shape, dropout, sample, head, i}, to, own);
+        } else {
+          std::fill(to, to + shape.width, T{});
+        }
+        if (normalisers != nullptr) {
+          normalisers[task * rows.time + i] = normaliser;
+        }
+      }
+    }
+  });
+}
+
+/// Elements of AttentionScalar<T> that attention_gradient needs as scratch.
+template <class T>
+constexpr std::int64_t attention_gradient_scratch(AttentionShape const& shape, int time,
+                                                  int threads) {
+  return threads * (2 * std::int64_t{time} + 1) * shape.width;
+}
+
+/// dx of attention_forward, from what it read, gave and saved.
+///
+/// Shapes: x, dx (B, time, shape.row()); y, dy (B, time, Heads D); normalisers (B, Heads, time).
+///         Rows from lengths[s] on give 0, and their dy is not read.
+/// Cost:   5 D multiply-accumulates and one exponential a head, row and key.
+/// Order:  a gradient of a key or value adds the heads of its group in order, and of each the rows
+///         in order.
+template <class T>
+TANDEM_NOINLINE void attention_gradient(Team& team, AttentionShape const& shape,
+                                        AttentionRows const& rows, AttentionDropout const& dropout,
+                                        T const* x, T const* y, T const* dy,
+                                        AttentionScalar<T> const* normalisers, T* dx,
+                                        AttentionScalar<T>* scratch) {
+  using F = AttentionScalar<T>;
+  int const members = team.size();
+  int const width = shape.width;
+  F const scale = F{1} / std::sqrt(static_cast<F>(width));
+  std::int64_t const tasks = std::int64_t{rows.batch} * shape.key_heads;
+  team.parallel_for(members, [&](std::int64_t member, std::int64_t) {
+    F* const dk = scratch + member * (2 * std::int64_t{rows.time} + 1) * width;
+    F* const dv = dk + std::int64_t{rows.time} * width;
+    F* const dq = dv + std::int64_t{rows.time} * width;
+    for (std::int64_t task = tasks * member / members; task < tasks * (member + 1) / members;
+         ++task) {
+      std::int64_t const sample = task / shape.key_heads;
+      std::int64_t const key_head = task % shape.key_heads;
+      T const* const first = x + sample * rows.time * shape.row();
+      T* const dfirst = dx + sample * rows.time * shape.row();
+      detail::HeadRows<T> const k{first + shape.key(key_head), shape.row()};
+      detail::HeadRows<T> const v{first + shape.value(key_head), shape.row()};
+      int const length = rows.length(sample);
+      std::fill(dk, dq, F{0});
+      for (std::int64_t head = key_head * shape.group(); head < (key_head + 1) * shape.group();
+           ++head) {
+        for (int i = 0; i < rows.time; ++i) {
+          std::int64_t const at = (sample * rows.time + i) * shape.out() + shape.query(head);
+          T const* const q = first + i * shape.row() + shape.query(head);
+          std::fill(dq, dq + width, F{0});
+          if (i < length) {
+            F const normaliser = normalisers[(sample * shape.heads + head) * rows.time + i];
+            F const mean = detail::dot<F>(width, y + at, dy + at);  // of dp under p
+            detail::RowMask<F> const mask{shape, dropout, sample, head, i};
+            for (std::int64_t j = 0; j < shape.keys(i, length); ++j) {
+              F const p = std::exp(scale * detail::dot<F>(width, q, k[j]) - normaliser);
+              F const factor = mask(j);
+              F const dp = factor * detail::dot<F>(width, dy + at, v[j]);
+              F const ds = scale * p * (dp - mean);
+              for (int d = 0; d < width; ++d) {
+                dq[d] += ds * static_cast<F>(k[j][d]);
+                dk[j * width + d] += ds * static_cast<F>(q[d]);
+                dv[j * width + d] += factor * p * static_cast<F>(dy[at + d]);
+              }
+            }
+          }
+          T* const to = dfirst + i * shape.row() + shape.query(head);
+          for (int d = 0; d < width; ++d) {
+            to[d] = static_cast<T>(dq[d]);
+          }
+        }
+      }
+      for (std::int64_t j = 0; j < rows.time; ++j) {
+        T* const to = dfirst + j * shape.row();
+        for (int d = 0; d < width; ++d) {
+          to[shape.key(key_head) + d] = static_cast<T>(dk[j * width + d]);
+          to[shape.value(key_head) + d] = static_cast<T>(dv[j * width + d]);
+        }
+      }
+    }
+  });
+}
+
+/// Elements of AttentionScalar<T> that attention_step needs as scratch.
+template <class T>
+constexpr std::int64_t attention_step_scratch(AttentionShape const& shape, int threads) {
+  return attention_forward_scratch<T>(shape, shape.longest, threads);
+}
+
+/// Row @p position of attention_forward without its other rows: keeps the new keys and values, and
+/// looks at those of all rows up to this one. Without dropout.
+///
+/// Shapes: x (B, shape.row()), the new row of each sample; y (B, Heads D); cache (B, longest,
+///         2 KeyHeads D), [keys | values] of the rows before, to which this row's are added.
+/// Cost:   reads the first position rows of the cache once for each head of a group.
+/// Order:  the bits of attention_forward's row.
+/// @pre    shape.causal; 0 <= position < shape.longest
+template <class T>
+TANDEM_NOINLINE void attention_step(Team& team, AttentionShape const& shape, int batch,
+                                    int position, T const* x, T* cache, T* y,
+                                    AttentionScalar<T>* scratch) {
+  using F = AttentionScalar<T>;
+  int const members = team.size();
+  std::int64_t const kept = shape.row() - shape.out();
+  std::int64_t const tasks = std::int64_t{batch} * shape.key_heads;
+  team.parallel_for(members, [&](std::int64_t member, std::int64_t) {
+    F* const own = scratch + member * (shape.longest + shape.width);
+    for (std::int64_t task = tasks * member / members; task < tasks * (member + 1) / members;
+         ++task) {
+      std::int64_t const sample = task / shape.key_heads;
+      std::int64_t const key_head = task % shape.key_heads;
+      T const* const row = x + sample * shape.row();
+      T* const keys = cache + sample * shape.longest * kept + shape.key(key_head) - shape.out();
+      T* const values = cache + sample * shape.longest * kept + shape.value(key_head) - shape.out();
+      std::copy_n(row + shape.key(key_head), shape.width, keys + position * kept);
+      std::copy_n(row + shape.value(key_head), shape.width, values + position * kept);
+      for (std::int64_t head = key_head * shape.group(); head < (key_head + 1) * shape.group();
+           ++head) {
+        detail::attention_row<F>(
+            shape.width, position + 1, row + shape.query(head), detail::HeadRows<T>{keys, kept},
+            detail::HeadRows<T>{values, kept}, [](std::int64_t) { return F{1}; },
+            y + sample * shape.out() + shape.query(head), own);
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Row by row, in any T.
+template <class T>
+struct AttentionByRow {
+  using Normaliser = AttentionScalar<T>;
+
+  static std::int64_t scratch_bytes(AttentionShape const& shape, int threads) {
+    std::int64_t const most =
+        std::max(attention_forward_scratch<T>(shape, shape.longest, threads),
+                 attention_gradient_scratch<T>(shape, shape.longest, threads));
+    return most * static_cast<std::int64_t>(sizeof(Normaliser));
+  }
+  template <class... Arguments>
+  static void forward(Arguments&&... arguments) {
+    attention_forward<T>(arguments...);
+  }
+  template <class... Arguments>
+  static void gradient(Arguments&&... arguments) {
+    attention_gradient<T>(arguments...);
+  }
+};
+
+/// In vectors, float or BFloat16.
+template <class T>
+struct AttentionInVectors {
+  using Normaliser = float;
+
+  static std::int64_t scratch_bytes(AttentionShape const& shape, int threads) {
+    return std::max(channels_last::attention_forward_scratch(shape, shape.longest, threads),
+                    channels_last::attention_gradient_scratch(shape, shape.longest, threads));
+  }
+  template <class... Arguments>
+  static void forward(Arguments&&... arguments) {
+    channels_last::attention_forward<T>(arguments...);
+  }
+  template <class... Arguments>
+  static void gradient(Arguments&&... arguments) {
+    channels_last::attention_gradient<T>(arguments...);
+  }
+};
+
+/// Any Attention: one type for all of a precision.
+template <class T, class P, class Kernels>
+class AttentionOp {
+  using Normaliser = typename Kernels::Normaliser;
+
+ public:
+  AttentionOp(OpSetup const& setup, AttentionShape const& shape, double rate)
+      : shape_{shape},
+        layer_{static_cast<std::uint32_t>(setup.index)},
+        rate_{static_cast<float>(rate)},
+        scratch_{Kernels::scratch_bytes(shape, setup.threads)},
+        saved_{std::int64_t{setup.batch} * shape.heads * shape.longest *
+               static_cast<std::int64_t>(sizeof(Normaliser))} {
+    std::int64_t const words = std::int64_t{shape.heads} * shape.longest * (shape.longest + 63);
+    expects(rate == 0.0 || words < (std::int64_t{1} << 34),
+            "Attention<Heads, Percent<…>>: a dropout's mask has too many elements for one sample; "
+            "heads times the square of the time must be below 2^34");
+  }
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true, .output = true, .saved_bytes = saved_, .scratch_bytes = scratch_};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    Kernels::forward(p.device.team, shape_, rows(p), dropout(p, p.training ? rate_ : 0.0F), o.x[0],
+                     o.y, p.training ? reinterpret_cast<Normaliser*>(o.saved) : nullptr,
+                     p.device.scratch_as<Normaliser>());
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    Kernels::gradient(p.device.team, shape_, rows(p), dropout(p, rate_), o.x[0], o.y, o.dy,
+                      reinterpret_cast<Normaliser const*>(o.saved), o.dx[0],
+                      p.device.scratch_as<Normaliser>());
+  }
+
+ private:
+  static AttentionRows rows(Pass<Device> const& p) { return {p.batch, p.time, p.lengths}; }
+
+  [[nodiscard]] AttentionDropout dropout(Pass<Device> const& p, float rate) const {
+    if (rate == 0.0F) {
+      return {};
+    }
+    return {{p.state->seed, static_cast<std::uint32_t>(p.state->step), layer_,
+             static_cast<std::uint32_t>(p.first_sample)},
+            rate};
+  }
+
+  AttentionShape shape_;
+  std::uint32_t layer_;
+  float rate_;
+  std::int64_t scratch_;
+  std::int64_t saved_;
+};
+
+}  // namespace host
+
+namespace detail {
+
+/// What the kernels know of a layer L on an input of shape @p in.
+template <class L>
+constexpr AttentionShape attention_shape(Shape in) {
+  return {L::heads, L::key_heads, L::width(in), in[0], L::causal};
+}
+
+}  // namespace detail
+
+template <int Heads, class... Options, class Precision>
+struct Op<Attention<Heads, Options...>, BasicHost<Portable, Precision>>
+    : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
+                        host::AttentionByRow<typename Precision::Scalar>> {
+  using L = Attention<Heads, Options...>;
+  explicit Op(OpSetup const& setup)
+      : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
+                          host::AttentionByRow<typename Precision::Scalar>>{
+            setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
+};
+
+template <int Heads, class... Options, class Precision>
+struct Op<Attention<Heads, Options...>, BasicHost<OneDnn, Precision>>
+    : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
+                        host::AttentionInVectors<typename Precision::Scalar>> {
+  using L = Attention<Heads, Options...>;
+  explicit Op(OpSetup const& setup)
+      : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
+                          host::AttentionInVectors<typename Precision::Scalar>>{
+            setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
 };
 
 }  // namespace tandem
@@ -18610,30 +21994,35 @@ class ConvolutionOp {
   std::int64_t scratch_;
 };
 
+/// Each row of a sequence, or each sample, by itself.
 template <class T, bool Bias>
 class LinearOp {
  public:
   explicit LinearOp(OpSetup const& setup)
-      : in_{setup.node.in[0]},
-        out_{setup.node.out[0]},
+      : shape_{setup.node.in},
+        in_{tandem::detail::row_size(shape_)},
+        out_{tandem::detail::row_size(setup.node.out)},
         scratch_{linear_scratch<T>(setup.threads) * static_cast<std::int64_t>(sizeof(T))} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.input = true, .scratch_bytes = scratch_}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    linear_forward(p.device.team, p.batch, in_, out_, o.x[0], o.parameter[0],
+    linear_forward(p.device.team, rows(p), in_, out_, o.x[0], o.parameter[0],
                    Bias ? o.parameter[1] : nullptr, o.y, p.device.scratch_as<T>());
   }
   void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    linear_input_gradient(p.device.team, p.batch, in_, out_, o.parameter[0], o.dy, o.dx[0],
+    linear_input_gradient(p.device.team, rows(p), in_, out_, o.parameter[0], o.dy, o.dx[0],
                           p.device.scratch_as<T>());
   }
   void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    linear_weight_gradient(p.device.team, p.batch, in_, out_, o.x[0], o.dy, o.gradient[0],
+    linear_weight_gradient(p.device.team, rows(p), in_, out_, o.x[0], o.dy, o.gradient[0],
                            Bias ? o.gradient[1] : nullptr, p.accumulate, p.device.scratch_as<T>());
   }
 
  private:
+  [[nodiscard]] int rows(Pass<Device> const& p) const { return static_cast<int>(p.rows(shape_)); }
+
+  Shape shape_;
   int in_;
   int out_;
   std::int64_t scratch_;
@@ -18653,6 +22042,462 @@ template <int Out, class... Options, class Precision>
 struct Op<Linear<Out, Options...>, BasicHost<Portable, Precision>>
     : host::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias> {
   using host::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias>::LinearOp;
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/embedding.hpp
+
+/// @file
+/// Embedding, Positions and RotaryPositions on Host, with oneDNN and without.
+
+// ---- tandem/kernels/host/embedding.hpp
+
+/// @file
+/// Rows of a table picked by indices, and the table's gradient; a table of positions, likewise.
+
+// ---- tandem/kernels/host/wide.hpp
+
+/// @file
+/// Wide<T>: what a kernel computes with, 16 floats for float and BFloat16, one double for double.
+///
+/// One text of a kernel then serves the reference in double and the fast types. Blocks of work have
+/// sizes of their own, so that no bit depends on how many threads share them.
+
+namespace tandem::host {
+
+/// The type in which numbers stored as T are computed.
+template <class T>
+using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, channels_last::Floats>;
+
+/// @p value in every lane.
+template <class T>
+[[gnu::always_inline]] inline Wide<T> wide(Real<T> value) {
+  return Wide<T>{value};
+}
+
+/// All lanes of a double: there is one.
+struct OneLane {
+  [[gnu::always_inline]] double load(double const* p) const { return *p; }
+  [[gnu::always_inline]] void store(double* p, double value) const { *p = value; }
+  [[gnu::always_inline]] double keep(double value, double /*otherwise*/) const { return value; }
+};
+
+/// Calls f(i, lanes) so that elements i, i + 1, … of all calls are [begin, end), each once; lanes
+/// loads and stores them, and keep(value, otherwise) is otherwise in the lanes that are none.
+template <class T, class Function>
+[[gnu::always_inline]] inline void for_wide(std::int64_t begin, std::int64_t end,
+                                            Function const& f) {
+  if constexpr (std::is_same_v<T, double>) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      f(i, OneLane{});
+    }
+  } else {
+    std::int64_t i = begin;
+    for (; i + channels_last::lanes <= end; i += channels_last::lanes) {
+      f(i, channels_last::AllLanes{});
+    }
+    if (i < end) {
+      f(i, channels_last::FirstLanes{static_cast<int>(end - i)});
+    }
+  }
+}
+
+/// The same of [0, n), shared by a team in blocks of 1024.
+template <class T, class Function>
+[[gnu::always_inline]] inline void for_wide(Team& team, std::int64_t n, Function const& f) {
+  constexpr std::int64_t block = 1024;
+  team.parallel_for((n + block - 1) / block, [f, n](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      for_wide<T>(b * block, std::min(n, (b + 1) * block), f);
+    }
+  });
+}
+
+/// The sum of the lanes, as a binary tree.
+[[gnu::always_inline]] inline double lane_total(double value) { return value; }
+[[gnu::always_inline]] inline float lane_total(channels_last::Floats const& value) {
+  float lane[channels_last::lanes];
+  channels_last::store(lane, value);
+  for (int half = channels_last::lanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) {
+      lane[i] += lane[i + half];
+    }
+  }
+  return lane[0];
+}
+
+/// The largest of the lanes; a NaN is passed over unless all are.
+[[gnu::always_inline]] inline double lane_largest(double value) { return value; }
+[[gnu::always_inline]] inline float lane_largest(channels_last::Floats const& value) {
+  float lane[channels_last::lanes];
+  channels_last::store(lane, value);
+  float largest = lane[0];
+  for (float const each : lane) {
+    largest = each > largest || largest != largest ? each : largest;
+  }
+  return largest;
+}
+
+/// The larger of each pair; a NaN in @p a stays.
+[[gnu::always_inline]] inline double larger(double a, double b) { return b > a ? b : a; }
+[[gnu::always_inline]] inline channels_last::Floats larger(channels_last::Floats const& a,
+                                                           channels_last::Floats const& b) {
+  return max(a, b);
+}
+
+}  // namespace tandem::host
+
+namespace tandem::host {
+
+/// y[row] = table[index[row]].
+///
+/// Shapes: index (rows), table (V, C); y (rows, C).
+/// Cost:   reads and writes rows C elements.
+/// @pre    0 <= index[row] < V
+template <class T, class P>
+TANDEM_NOINLINE void embedding_forward(Team& team, std::int64_t rows, int channels,
+                                       std::int32_t const* index, P const* table, T* y) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      P const* const from = table + std::int64_t{index[row]} * channels;
+      T* const to = y + row * channels;
+      for_wide<T>(0, channels,
+                  [=](std::int64_t c, auto some) { some.store(to + c, some.load(from + c)); });
+    }
+  });
+}
+
+/// Numbers of scratch of embedding_gradient.
+constexpr std::int64_t embedding_scratch(std::int64_t rows, int vocabulary) {
+  return rows + vocabulary + 1;
+}
+
+namespace detail {
+
+/// Sorts the rows by their index, keeping their order: those of index v are
+/// order[first[v]] … order[first[v + 1] - 1]. Cost: rows + V steps of one thread.
+inline void sort_rows(std::int64_t rows, int vocabulary, std::int32_t const* index,
+                      std::int32_t* first, std::int32_t* order) {
+  std::fill_n(first, vocabulary + 1, 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    ++first[index[row]];
+  }
+  std::int32_t before = 0;
+  for (int v = 0; v <= vocabulary; ++v) {
+    before += first[v];
+    first[v] = before;  // the end of v's rows: filling them from behind leaves the beginning
+  }
+  for (std::int64_t row = rows - 1; row >= 0; --row) {
+    order[--first[index[row]]] = static_cast<std::int32_t>(row);
+  }
+}
+
+/// The first index v of which v + first[v] >= work: where a share of the work begins.
+inline int index_at(std::int32_t const* first, int vocabulary, std::int64_t work) {
+  int low = 0;
+  int high = vocabulary;
+  while (low < high) {
+    int const middle = low + (high - low) / 2;
+    if (std::int64_t{middle} + first[middle] < work) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// row of table = [+=] the sum of `count` rows of dy, channels [begin, end).
+template <class T, class P>
+void sum_rows(std::int32_t const* order, std::int32_t count, std::int64_t begin, std::int64_t end,
+              int channels, T const* dy, P* table, bool accumulate) {
+  constexpr int most = 4;
+  constexpr std::int64_t block = most * (std::is_same_v<T, double> ? 1 : channels_last::lanes);
+  for (std::int64_t first = begin; first < end; first += block) {
+    std::int64_t const last = std::min(first + block, end);
+    Wide<T> sum[most] = {wide<T>(0), wide<T>(0), wide<T>(0), wide<T>(0)};
+    int n = 0;
+    if (accumulate) {
+      for_wide<T>(first, last, [&](std::int64_t c, auto some) { sum[n++] = some.load(table + c); });
+    }
+    for (std::int32_t i = 0; i < count; ++i) {
+      T const* const row = dy + std::int64_t{order[i]} * channels;
+      n = 0;
+      for_wide<T>(first, last, [&](std::int64_t c, auto some) { sum[n++] += some.load(row + c); });
+    }
+    n = 0;
+    for_wide<T>(first, last, [&](std::int64_t c, auto some) { some.store(table + c, sum[n++]); });
+  }
+}
+
+}  // namespace detail
+
+/// dtable[v] = [+=] the sum of dy over the rows whose index is v; 0 where there is none.
+///
+/// Shapes: index (rows), dy (rows, C); dtable (V, C).
+/// Cost:   reads rows C elements and writes V C; one thread counts and sorts the rows before. The
+///         team shares out indices that have as many rows together, and where they are few blocks of
+///         64 of their channels, as one of them may then have a good part of the rows.
+/// Order:  the rows of an index in order, in Real<T>.
+/// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, V) numbers
+template <class T, class P>
+TANDEM_NOINLINE void embedding_gradient(Team& team, std::int64_t rows, int vocabulary, int channels,
+                                        std::int32_t const* index, T const* dy, P* dtable,
+                                        bool accumulate, std::int32_t* scratch) {
+  constexpr std::int64_t shares = 64;
+  std::int64_t const block = vocabulary < 1024 ? 64 : channels;
+  std::int32_t* const order = scratch;
+  std::int32_t* const first = scratch + rows;
+  detail::sort_rows(rows, vocabulary, index, first, order);
+  std::int64_t const blocks = (channels + block - 1) / block;
+  team.parallel_for(shares * blocks, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      std::int64_t const share = task / blocks;
+      std::int64_t const c = task % blocks * block;
+      auto const work = [=](std::int64_t n) { return (rows + vocabulary) * n / shares; };
+      int const last =
+          share + 1 < shares ? detail::index_at(first, vocabulary, work(share + 1)) : vocabulary;
+      for (int v = detail::index_at(first, vocabulary, work(share)); v < last; ++v) {
+        detail::sum_rows(order + first[v], first[v + 1] - first[v], c,
+                         std::min<std::int64_t>(c + block, channels), channels, dy,
+                         dtable + std::int64_t{v} * channels, accumulate);
+      }
+    }
+  });
+}
+
+/// y[sample, t] = x[sample, t] + table[t].
+///
+/// Shapes: x (B, time, C), table (T, C), time <= T; y (B, time, C), which may be x.
+/// Cost:   reads and writes B time C elements.
+template <class T, class P>
+TANDEM_NOINLINE void positions_forward(Team& team, int batch, int time, int channels, T const* x,
+                                       P const* table, T* y) {
+  team.parallel_for(std::int64_t{batch} * time, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const in = x + row * channels;
+      P const* const add = table + row % time * channels;
+      T* const out = y + row * channels;
+      for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
+        some.store(out + c, some.load(in + c) + some.load(add + c));
+      });
+    }
+  });
+}
+
+/// dtable[t] = [+=] the sum of dy[sample, t] over the samples; 0 where t >= time.
+///
+/// Shapes: dy (B, time, C); dtable (T, C), time <= T.
+/// Cost:   reads B time C elements and writes T C.
+/// Order:  the samples in order, in Real<T>.
+template <class T, class P>
+TANDEM_NOINLINE void positions_gradient(Team& team, int batch, int time, int longest, int channels,
+                                        T const* dy, P* dtable, bool accumulate) {
+  std::int64_t const size = std::int64_t{time} * channels;
+  for_wide<T>(team, size, [=](std::int64_t i, auto some) {
+    Wide<T> sum = accumulate ? some.load(dtable + i) : wide<T>(0);
+    for (int sample = 0; sample < batch; ++sample) {
+      sum += some.load(dy + sample * size + i);
+    }
+    some.store(dtable + i, sum);
+  });
+  if (!accumulate) {
+    std::fill(dtable + size, dtable + std::int64_t{longest} * channels, P{0});
+  }
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/rotary.hpp
+
+/// @file
+/// Rotary positions: pairs of a head's numbers turned by an angle that grows with the row.
+///
+/// Llama's convention ("rotate half"): number i of a head of D is paired with number i + D / 2, not
+/// with its neighbour as in the paper.
+
+namespace tandem::host {
+
+/// Heads of D numbers in a row; the first `turned` of them are rotated.
+struct RotaryHeads {
+  int all;
+  int turned;
+  int size;  ///< D, even
+
+  [[nodiscard]] constexpr int half() const { return size / 2; }
+};
+
+/// cosine and sine (T, D / 2) of t base^(-2 i / D), computed in double.
+template <class R>
+void rotary_table(int longest, int head_size, double base, R* cosine, R* sine) {
+  int const half = head_size / 2;
+  for (int i = 0; i < half; ++i) {
+    double const frequency = std::pow(base, -2.0 * i / head_size);
+    for (int t = 0; t < longest; ++t) {
+      cosine[t * half + i] = static_cast<R>(std::cos(t * frequency));
+      sine[t * half + i] = static_cast<R>(std::sin(t * frequency));
+    }
+  }
+}
+
+/// Of each pair (a, b) of a rotated head in row t: (a cos - b sin, b cos + a sin); with `backwards`
+/// the inverse rotation, which is the gradient. The other heads are copied.
+///
+/// Shapes: x (B, time, heads, D), cosine and sine (T, D / 2); y as x, and may be x.
+/// Cost:   reads and writes B time heads D elements.
+/// Source: Su et al., arXiv:2104.09864
+template <class T>
+TANDEM_NOINLINE void rotate(Team& team, int batch, int time, RotaryHeads heads, T const* x,
+                            Real<T> const* cosine, Real<T> const* sine, bool backwards, T* y) {
+  int const half = heads.half();
+  auto const sign = wide<T>(backwards ? -1 : 1);
+  team.parallel_for(std::int64_t{batch} * time, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      Real<T> const* const c = cosine + row % time * half;
+      Real<T> const* const s = sine + row % time * half;
+      std::int64_t const first = row * heads.all * heads.size;
+      for (int head = 0; head < heads.turned; ++head) {
+        std::int64_t const at = first + std::int64_t{head} * heads.size;
+        for_wide<T>(0, half, [=](std::int64_t i, auto some) {
+          auto const a = some.load(x + at + i);
+          auto const b = some.load(x + at + half + i);
+          auto const along = some.load(c + i);
+          auto const across = some.load(s + i) * sign;
+          some.store(y + at + i, a * along - b * across);
+          some.store(y + at + half + i, b * along + a * across);
+        });
+      }
+      if (x != y) {
+        std::copy(x + first + heads.turned * heads.size, x + first + heads.all * heads.size,
+                  y + first + heads.turned * heads.size);
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Any Embedding of a precision. Its input are indices, and has no gradient.
+template <class T, class P>
+class EmbeddingOp {
+ public:
+  EmbeddingOp(OpSetup const& setup, int vocabulary)
+      : in_{setup.node.in},
+        vocabulary_{vocabulary},
+        channels_{setup.node.out[1]},
+        rows_{std::int64_t{std::max(setup.batch, 1)} * in_[0]} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true,
+            .scratch_bytes = embedding_scratch(rows_, vocabulary_) *
+                             static_cast<std::int64_t>(sizeof(std::int32_t))};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    embedding_forward(p.device.team, p.elements(in_), channels_, indices(o), o.parameter[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& /*operands*/, Pass<Device> const& /*pass*/) const {}
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    embedding_gradient(p.device.team, p.elements(in_), vocabulary_, channels_, indices(o), o.dy,
+                       o.gradient[0], p.accumulate, p.device.template scratch_as<std::int32_t>());
+  }
+
+ private:
+  static std::int32_t const* indices(Operands<T, P> const& o) {
+    return reinterpret_cast<std::int32_t const*>(o.x[0]);
+  }
+
+  Shape in_;
+  int vocabulary_;
+  int channels_;
+  std::int64_t rows_;  // at most
+};
+
+template <class T, class P>
+class PositionsOp {
+ public:
+  explicit PositionsOp(OpSetup const& setup) : shape_{setup.node.in} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    positions_forward(p.device.team, p.batch, p.time, shape_[1], o.x[0],
+                      o.parameter[0] + std::int64_t{p.first_row()} * shape_[1], o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    copy(p.device.team, o.dy, o.dx[0], p.elements(shape_));
+  }
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    positions_gradient(p.device.team, p.batch, p.time, shape_[0], shape_[1], o.dy, o.gradient[0],
+                       p.accumulate);
+  }
+
+ private:
+  Shape shape_;
+};
+
+/// The cosines and sines of all times are made once.
+template <class T, class P>
+class RotaryPositionsOp {
+ public:
+  RotaryPositionsOp(OpSetup const& setup, int all, int turned, double base)
+      : shape_{setup.node.in}, heads_{all, turned, shape_[1] / all} {
+    auto const size = static_cast<std::size_t>(shape_[0]) * static_cast<std::size_t>(heads_.half());
+    cosine_.resize(size);
+    sine_.resize(size);
+    rotary_table(shape_[0], heads_.size, base, cosine_.data(), sine_.data());
+  }
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    std::int64_t const first = std::int64_t{p.first_row()} * heads_.half();
+    rotate(p.device.team, p.batch, p.time, heads_, o.x[0], cosine_.data() + first,
+           sine_.data() + first, false, o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    rotate(p.device.team, p.batch, p.time, heads_, o.dy, cosine_.data(), sine_.data(), true,
+           o.dx[0]);
+  }
+
+ private:
+  Shape shape_;
+  RotaryHeads heads_;
+  std::vector<Real<T>> cosine_;  // (T, D / 2)
+  std::vector<Real<T>> sine_;
+};
+
+}  // namespace host
+
+template <int V, int C, class... Options, class Kernels, class Precision>
+struct Op<Embedding<V, C, Options...>, BasicHost<Kernels, Precision>>
+    : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master> {
+  explicit Op(OpSetup const& setup)
+      : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master>{setup, V} {}
+};
+
+template <class... Options, class Kernels, class Precision>
+struct Op<Positions<Options...>, BasicHost<Kernels, Precision>>
+    : host::PositionsOp<typename Precision::Scalar, typename Precision::Master> {
+  using host::PositionsOp<typename Precision::Scalar, typename Precision::Master>::PositionsOp;
+};
+
+template <int Heads, class... Options, class Kernels, class Precision>
+struct Op<RotaryPositions<Heads, Options...>, BasicHost<Kernels, Precision>>
+    : host::RotaryPositionsOp<typename Precision::Scalar, typename Precision::Master> {
+  explicit Op(OpSetup const& setup)
+      : host::RotaryPositionsOp<typename Precision::Scalar, typename Precision::Master>{
+            setup, RotaryPositions<Heads, Options...>::options.all(),
+            RotaryPositions<Heads, Options...>::options.turned(),
+            RotaryPositions<Heads, Options...>::options.base} {}
 };
 
 }  // namespace tandem
@@ -18743,16 +22588,262 @@ class Op<AddJoin, BasicHost<Portable, Precision>> {
   using T = typename Precision::Scalar;
 
  public:
-  explicit Op(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
-    host::sum(p.device.team, o.x, 2, o.y, p.batch * elements_);
+    host::sum(p.device.team, o.x, 2, o.y, p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/layer_norm.hpp
+
+/// @file
+/// LayerNorm and RmsNorm on Host, with oneDNN and without.
+
+// ---- tandem/kernels/host/layer_norm.hpp
+
+/// @file
+/// Layer norm and RMS norm over rows of C numbers; RMS norm is the one without Centered.
+///
+/// float and BFloat16 are computed in float, 16 at a time, double in double.
+
+namespace tandem::host {
+
+/// Rows are summed in parts, a function of their number only: at most 64, of 16 rows or more.
+struct NormParts {
+  std::int64_t each;
+  std::int64_t count;
+
+  explicit constexpr NormParts(std::int64_t rows)
+      : each{std::max<std::int64_t>(16, (rows + 63) / 64)}, count{(rows + each - 1) / each} {}
+};
+
+/// Bytes of scratch of norm_gradient: for each part two sums a channel, of a block and of all.
+template <class T>
+constexpr std::int64_t norm_scratch_bytes(std::int64_t rows, int channels) {
+  return NormParts{rows}.count * 2 * channels *
+         static_cast<std::int64_t>(sizeof(double) + sizeof(Real<T>));
+}
+
+/// y = (x - mean) / sqrt(variance + epsilon) * gain + bias, each row by its own mean and (biased)
+/// variance; without Centered the mean is 0 and the variance that of squares.
+///
+/// Shapes: x (rows, C), gain, bias (C), bias or null; y (rows, C), which may be x; mean and
+///         inverse, 1 / sqrt(variance + epsilon), (rows) each, mean without Centered null.
+/// Cost:   reads and writes rows C elements once; bound by memory.
+/// Order:  16 interleaved sums of a row, then a binary tree; in double one sum in index order.
+/// Source: Ba, Kiros, Hinton, arXiv:1607.06450, section 3; Zhang, Sennrich, arXiv:1910.07467
+template <bool Centered, class T, class P>
+TANDEM_NOINLINE void norm_forward(Team& team, std::int64_t rows, int channels, T const* x,
+                                  P const* gain, P const* bias, double epsilon, T* y, P* mean,
+                                  P* inverse) {
+  using R = Real<T>;
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const in = x + row * channels;
+      T* const out = y + row * channels;
+      auto m = wide<T>(0);
+      if constexpr (Centered) {
+        auto sum = wide<T>(0);
+        for_wide<T>(0, channels, [&](std::int64_t c, auto some) { sum += some.load(in + c); });
+        R const average = lane_total(sum) / static_cast<R>(channels);
+        mean[row] = average;
+        m = wide<T>(average);
+      }
+      auto squares = wide<T>(0);
+      for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+        auto const distance = some.keep(some.load(in + c) - m, wide<T>(0));
+        squares += distance * distance;
+      });
+      R const variance = lane_total(squares) / static_cast<R>(channels);
+      R const scale = R{1} / std::sqrt(variance + static_cast<R>(epsilon));
+      inverse[row] = scale;
+      auto const s = wide<T>(scale);
+      for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+        auto const scaled = (some.load(in + c) - m) * s * some.load(gain + c);
+        some.store(out + c, bias != nullptr ? scaled + some.load(bias + c) : scaled);
+      });
+    }
+  });
+}
+
+namespace detail {
+
+/// dx of a row, unless it is null, and what the row adds to the sums of dy xhat and of dy.
+template <bool Centered, class T, class P>
+[[gnu::always_inline]] inline void norm_gradient_row(int channels, T const* x, T const* dy,
+                                                     P const* gain, Real<T> mean, Real<T> inverse,
+                                                     T* dx, Real<T>* dy_xhat, Real<T>* dy_sum) {
+  using R = Real<T>;
+  auto const m = wide<T>(Centered ? mean : R{0});
+  auto const s = wide<T>(inverse);
+  auto a = wide<T>(0);
+  auto b = wide<T>(0);
+  if (dx != nullptr) {
+    for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+      auto const g = some.load(dy + c) * some.load(gain + c);
+      a += g;
+      b += g * ((some.load(x + c) - m) * s);
+    });
+    a = wide<T>(Centered ? lane_total(a) / static_cast<R>(channels) : R{0});
+    b = wide<T>(lane_total(b) / static_cast<R>(channels));
+  }
+  for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+    auto const d = some.load(dy + c);
+    auto const xhat = (some.load(x + c) - m) * s;
+    some.store(dy_xhat + c, some.load(dy_xhat + c) + d * xhat);
+    if constexpr (Centered) {
+      some.store(dy_sum + c, some.load(dy_sum + c) + d);
+    }
+    if (dx != nullptr) {
+      some.store(dx + c, (d * some.load(gain + c) - a - xhat * b) * s);
+    }
+  });
+}
+
+}  // namespace detail
+
+/// dx, and the sums over rows that are the gradients of gain and bias, in one pass.
+///
+/// With g = dy gain: dx = (g - mean(g) - xhat mean(g xhat)) inverse; without Centered mean(g) is
+/// left out. dgain = sum(dy xhat), dbias = sum(dy).
+///
+/// Shapes: x, dy (rows, C), gain (C), mean, inverse (rows) from forward; dx (rows, C), which may be
+///         dy, or null; dgain (C), dbias (C) or null, both overwritten.
+/// Cost:   reads x and dy and writes dx once; bound by memory.
+/// Order:  within a part blocks of 256 rows in T, blocks and then parts in order in double.
+/// @pre    scratch has norm_scratch_bytes<T>(rows, C), aligned for double
+template <bool Centered, class T, class P>
+TANDEM_NOINLINE void norm_gradient(Team& team, std::int64_t rows, int channels, T const* x,
+                                   T const* dy, P const* gain, P const* mean, P const* inverse,
+                                   T* dx, P* dgain, P* dbias, std::byte* scratch) {
+  using R = Real<T>;
+  constexpr std::int64_t block = 256;
+  NormParts const parts{rows};
+  std::int64_t const width = 2 * std::int64_t{channels};
+  double* const totals = reinterpret_cast<double*>(scratch);
+  R* const sums = reinterpret_cast<R*>(totals + parts.count * width);
+  team.parallel_for(parts.count, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part) {
+      double* const total = totals + part * width;
+      R* const sum = sums + begin * width;  // one for all parts of this thread: it stays in cache
+      std::fill_n(total, width, 0.0);
+      std::int64_t const last = std::min(rows, (part + 1) * parts.each);
+      for (std::int64_t first = part * parts.each; first < last; first += block) {
+        std::fill_n(sum, width, R{0});
+        for (std::int64_t row = first; row < std::min(first + block, last); ++row) {
+          std::int64_t const at = row * channels;
+          detail::norm_gradient_row<Centered>(
+              channels, x + at, dy + at, gain, Centered ? mean[row] : P{0}, inverse[row],
+              dx != nullptr ? dx + at : nullptr, sum, sum + channels);
+        }
+        for (std::int64_t c = 0; c < width; ++c) {
+          total[c] += static_cast<double>(sum[c]);
+        }
+      }
+    }
+  });
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      double of_gain = 0;
+      double of_bias = 0;
+      for (std::int64_t part = 0; part < parts.count; ++part) {
+        of_gain += totals[part * width + c];
+        of_bias += totals[part * width + channels + c];
+      }
+      dgain[c] = static_cast<P>(of_gain);
+      if (dbias != nullptr) {
+        dbias[c] = static_cast<P>(of_bias);
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// saved holds mean (not of an RMS norm) and inverse deviation of each row, and the gradients of
+/// weight and bias, which input_gradient makes on its way and weight_gradient only adds; where
+/// there is no input_gradient, weight_gradient makes them.
+template <class T, class P, bool Centered, bool Bias>
+class NormOp {
+ public:
+  NormOp(OpSetup const& setup, double epsilon)
+      : shape_{setup.node.in},
+        channels_{tandem::detail::row_size(shape_)},
+        rows_{shape_.rows(std::max(setup.batch, 1), shape_[0])},
+        epsilon_{epsilon},
+        sums_are_made_{setup.wants_input_gradient} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true,
+            .saved_bytes = (2 * rows_ + 2 * channels_) * static_cast<std::int64_t>(sizeof(P)),
+            .scratch_bytes = norm_scratch_bytes<T>(rows_, channels_)};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    norm_forward<Centered>(p.device.team, p.rows(shape_), channels_, o.x[0], o.parameter[0],
+                           Bias ? o.parameter[1] : nullptr, epsilon_, o.y, mean(o), inverse(o));
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    gradient(o, p, o.dx[0]);
+  }
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    if (!sums_are_made_) {
+      gradient(o, p, nullptr);
+    }
+    for (int i = 0; i < (Bias ? 2 : 1); ++i) {
+      P const* const sum = sums(o) + i * channels_;
+      for (int c = 0; c < channels_; ++c) {
+        o.gradient[i][c] = sum[c] + (p.accumulate ? o.gradient[i][c] : P{0});
+      }
+    }
+  }
+
+ private:
+  void gradient(Operands<T, P> const& o, Pass<Device> const& p, T* dx) const {
+    norm_gradient<Centered>(p.device.team, p.rows(shape_), channels_, o.x[0], o.dy, o.parameter[0],
+                            mean(o), inverse(o), dx, sums(o), Bias ? sums(o) + channels_ : nullptr,
+                            p.device.scratch);
+  }
+  [[nodiscard]] P* mean(Operands<T, P> const& o) const { return reinterpret_cast<P*>(o.saved); }
+  [[nodiscard]] P* inverse(Operands<T, P> const& o) const { return mean(o) + rows_; }
+  [[nodiscard]] P* sums(Operands<T, P> const& o) const { return mean(o) + 2 * rows_; }
+
+  Shape shape_;
+  int channels_;
+  std::int64_t rows_;  // at most
+  double epsilon_;
+  bool sums_are_made_;
+};
+
+}  // namespace host
+
+template <class... Options, class Kernels, class Precision>
+struct Op<LayerNorm<Options...>, BasicHost<Kernels, Precision>>
+    : host::NormOp<typename Precision::Scalar, typename Precision::Master, true,
+                   LayerNorm<Options...>::bias> {
+  explicit Op(OpSetup const& setup)
+      : host::NormOp<typename Precision::Scalar, typename Precision::Master, true,
+                     LayerNorm<Options...>::bias>{setup, LayerNorm<Options...>::epsilon} {}
+};
+
+template <class... Options, class Kernels, class Precision>
+struct Op<RmsNorm<Options...>, BasicHost<Kernels, Precision>>
+    : host::NormOp<typename Precision::Scalar, typename Precision::Master, false, false> {
+  explicit Op(OpSetup const& setup)
+      : host::NormOp<typename Precision::Scalar, typename Precision::Master, false, false>{
+            setup, RmsNorm<Options...>::epsilon} {}
 };
 
 }  // namespace tandem
@@ -19006,9 +23097,56 @@ class LossOp<MeanSquaredError, BasicHost<Portable, Precision>> {
   std::int64_t batch_;
 };
 
+/// The sum of the rows' losses; a criterion gives the gradient itself, by Pass::row_scale.
+template <class L, class Kernels, class Precision>
+  requires is_of_criterion<L>
+class LossOp<L, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  LossOp(Shape output, int /*batch*/) : output_{output} {}
+
+  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
+
+  void forward(Pass<host::Device> const& p, T const* output, std::int32_t const* /*targets*/,
+               double* loss) const {
+    *loss = 0.0;
+    for (std::int64_t row = 0, rows = p.rows(output_); row < rows; ++row) {
+      *loss += static_cast<double>(output[3 * row]) + static_cast<double>(output[3 * row + 1]);
+    }
+  }
+  void gradient(Pass<host::Device> const& /*pass*/, T const* /*output*/,
+                std::int32_t const* /*targets*/, double /*scale*/, T* /*dy*/) const {}
+
+ private:
+  Shape output_;
+};
+
+/// Rows whose largest output is the target's, as the criterion has counted them.
+template <class L, class Kernels, class Precision>
+  requires is_of_criterion<L>
+class MetricOp<Accuracy, L, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit MetricOp(Shape output) : output_{output} {}
+
+  void count(Pass<host::Device> const& p, T const* output, std::int32_t const* /*targets*/,
+             double* sum) const {
+    *sum = 0.0;
+    for (std::int64_t row = 0, rows = p.rows(output_); row < rows; ++row) {
+      *sum += static_cast<double>(output[3 * row + 2]);
+    }
+  }
+
+ private:
+  Shape output_;
+};
+
 /// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
 template <class M, class L, class Kernels, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t>)
+  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
+           !is_of_criterion<L>)
 class MetricOp<M, L, BasicHost<Kernels, Precision>> {
   using T = typename Precision::Scalar;
 
@@ -19545,6 +23683,369 @@ struct Op<Subsample2d<Out, Step>, BasicHost<Portable, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/host/smooth_activation.hpp
+
+/// @file
+/// Gelu, GeluTanh, SiLU, Sigmoid, Tanh, Softmax and SwiGlu on Host, with oneDNN and without.
+
+// ---- tandem/kernels/host/smooth_activation.hpp
+
+/// @file
+/// GELU, SiLU, sigmoid, tanh and SwiGLU: the functors of kernels/functors/activations.hpp over
+/// arrays.
+
+// ---- tandem/kernels/functors/activations.hpp
+
+/// @file
+/// One element of each smooth activation and of its gradient, the same on every backend.
+///
+/// value(x) is y; gradient(kept, dy) is dx, where kept is y if `gradient_from_output`, else x. V is
+/// float, double, or a backend's vector of floats that has the functions of elementary.hpp.
+
+namespace tandem {
+
+/// x Φ(x), Φ the standard normal distribution: GELU by the error function.
+/// Source: Hendrycks, Gimpel, arXiv:1606.08415, section 2
+struct GeluFunction {
+  static constexpr bool gradient_from_output = false;
+
+  template <class V>
+  TANDEM_HOST_DEVICE static V value(V const& x) {
+    using elementary::normal;
+    return x * normal(x).cumulative;
+  }
+  template <class V>
+  TANDEM_HOST_DEVICE static V gradient(V const& x, V const& dy) {
+    using elementary::normal;
+    elementary::Normal<V> const at = normal(x);
+    return dy * (at.cumulative + x * at.density);
+  }
+};
+
+/// 0.5 x (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x³), computed as x logistic(2 u), which is
+/// the same number without cancellation. Source: as GeluFunction.
+struct GeluTanhFunction {
+  static constexpr bool gradient_from_output = false;
+
+  template <class V>
+  TANDEM_HOST_DEVICE static V value(V const& x) {
+    using elementary::logistic;
+    return x * logistic(twice_u(x));
+  }
+  template <class V>
+  TANDEM_HOST_DEVICE static V gradient(V const& x, V const& dy) {
+    using elementary::logistic;
+    V const one = elementary::constant<V>(1);
+    V const slope = elementary::constant<V>(twice_root) +
+                    elementary::constant<V>(3 * 0.044715 * twice_root) * (x * x);
+    V const s = logistic(twice_u(x));
+    return dy * (s + x * (s * (one - s)) * slope);
+  }
+
+ private:
+  static constexpr double twice_root = 2 * 0.79788456080286536;  // 2 sqrt(2 / pi)
+
+  template <class V>
+  TANDEM_HOST_DEVICE static V twice_u(V const& x) {
+    return x * (elementary::constant<V>(twice_root) +
+                elementary::constant<V>(0.044715 * twice_root) * (x * x));
+  }
+};
+
+/// x logistic(x).
+struct SiluFunction {
+  static constexpr bool gradient_from_output = false;
+
+  template <class V>
+  TANDEM_HOST_DEVICE static V value(V const& x) {
+    using elementary::logistic;
+    return x * logistic(x);
+  }
+  template <class V>
+  TANDEM_HOST_DEVICE static V gradient(V const& x, V const& dy) {
+    using elementary::logistic;
+    V const one = elementary::constant<V>(1);
+    V const s = logistic(x);
+    return dy * (s * (one + x * (one - s)));
+  }
+};
+
+/// logistic(x).
+struct SigmoidFunction {
+  static constexpr bool gradient_from_output = true;
+
+  template <class V>
+  TANDEM_HOST_DEVICE static V value(V const& x) {
+    using elementary::logistic;
+    return logistic(x);
+  }
+  template <class V>
+  TANDEM_HOST_DEVICE static V gradient(V const& y, V const& dy) {
+    return dy * (y * (elementary::constant<V>(1) - y));
+  }
+};
+
+struct TanhFunction {
+  static constexpr bool gradient_from_output = true;
+
+  template <class V>
+  TANDEM_HOST_DEVICE static V value(V const& x) {
+    using elementary::hyperbolic_tangent;
+    return hyperbolic_tangent(x);
+  }
+  template <class V>
+  TANDEM_HOST_DEVICE static V gradient(V const& y, V const& dy) {
+    return dy * (elementary::constant<V>(1) - y * y);
+  }
+};
+
+/// gate logistic(gate) up: SiLU of one half of a row times the other half.
+/// Source: Shazeer, arXiv:2002.05202
+struct SwiGluFunction {
+  template <class V>
+  struct Gradient {
+    V gate;
+    V up;
+  };
+
+  template <class V>
+  TANDEM_HOST_DEVICE static V value(V const& gate, V const& up) {
+    return SiluFunction::value(gate) * up;
+  }
+  template <class V>
+  TANDEM_HOST_DEVICE static Gradient<V> gradient(V const& gate, V const& up, V const& dy) {
+    return {SiluFunction::gradient(gate, dy * up), dy * SiluFunction::value(gate)};
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem::host {
+
+/// y = Function::value(x).
+///
+/// Shapes: x (n); y (n), which may be x.
+/// Cost:   reads and writes n elements; for the errors in float see channels_last/elementary.hpp.
+template <class Function, class T>
+TANDEM_NOINLINE void activation_forward(Team& team, T const* x, T* y, std::int64_t n) {
+  for_wide<T>(team, n, [=](std::int64_t i, auto some) {
+    some.store(y + i, Function::value(some.load(x + i)));
+  });
+}
+
+/// dx = Function::gradient(kept, dy).
+///
+/// Shapes: kept (n), y where Function::gradient_from_output, else x; dy (n); dx (n), which may be dy.
+/// Cost:   reads 2 n elements and writes n.
+template <class Function, class T>
+TANDEM_NOINLINE void activation_gradient(Team& team, T const* kept, T const* dy, T* dx,
+                                         std::int64_t n) {
+  for_wide<T>(team, n, [=](std::int64_t i, auto some) {
+    some.store(dx + i, Function::gradient(some.load(kept + i), some.load(dy + i)));
+  });
+}
+
+/// y = silu(first half of x) * second half, row by row.
+///
+/// Shapes: x (rows, 2 C); y (rows, C).
+/// Cost:   reads 2 rows C elements and writes rows C.
+/// Source: Shazeer, arXiv:2002.05202
+template <class T>
+TANDEM_NOINLINE void swiglu_forward(Team& team, std::int64_t rows, int channels, T const* x, T* y) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const gate = x + row * 2 * channels;
+      T const* const up = gate + channels;
+      T* const out = y + row * channels;
+      for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
+        some.store(out + c, SwiGluFunction::value(some.load(gate + c), some.load(up + c)));
+      });
+    }
+  });
+}
+
+/// Both halves of dx.
+///
+/// Shapes: x (rows, 2 C), dy (rows, C); dx (rows, 2 C), which may be x.
+/// Cost:   reads 3 rows C elements and writes 2 rows C.
+template <class T>
+TANDEM_NOINLINE void swiglu_gradient(Team& team, std::int64_t rows, int channels, T const* x,
+                                     T const* dy, T* dx) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::int64_t const first = row * 2 * channels;
+      T const* const out = dy + row * channels;
+      for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
+        auto const d = SwiGluFunction::gradient(
+            some.load(x + first + c), some.load(x + first + channels + c), some.load(out + c));
+        some.store(dx + first + c, d.gate);
+        some.store(dx + first + channels + c, d.up);
+      });
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/softmax.hpp
+
+/// @file
+/// Softmax over rows of C numbers, and its gradient.
+
+namespace tandem::host {
+
+/// y = exp(x - max(x)) / sum(exp(x - max(x))), each row.
+///
+/// Shapes: x (rows, C); y (rows, C), which may be x.
+/// Cost:   2 rows C exponentials; reads x twice while it is in cache.
+/// Order:  16 interleaved sums of a row, then a binary tree; in double one sum in index order.
+template <class T>
+TANDEM_NOINLINE void softmax_forward(Team& team, std::int64_t rows, int channels, T const* x,
+                                     T* y) {
+  using elementary::exponential;
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const in = x + row * channels;
+      T* const out = y + row * channels;
+      auto const lowest = wide<T>(-std::numeric_limits<Real<T>>::infinity());
+      auto top = lowest;
+      for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+        top = larger(top, some.keep(some.load(in + c), lowest));
+      });
+      auto const largest = wide<T>(lane_largest(top));
+      auto sum = wide<T>(0);
+      for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+        sum += some.keep(exponential(some.load(in + c) - largest), wide<T>(0));
+      });
+      auto const scale = wide<T>(Real<T>{1} / lane_total(sum));
+      for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+        some.store(out + c, exponential(some.load(in + c) - largest) * scale);
+      });
+    }
+  });
+}
+
+/// dx = y (dy - sum(y dy)), each row.
+///
+/// Shapes: y, dy (rows, C); dx (rows, C), which may be dy.
+/// Cost:   reads y and dy and writes dx; bound by memory.
+/// Order:  as softmax_forward.
+template <class T>
+TANDEM_NOINLINE void softmax_gradient(Team& team, std::int64_t rows, int channels, T const* y,
+                                      T const* dy, T* dx) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin * channels; at < end * channels; at += channels) {
+      auto sum = wide<T>(0);
+      for_wide<T>(at, at + channels,
+                  [&](std::int64_t i, auto some) { sum += some.load(y + i) * some.load(dy + i); });
+      auto const total = wide<T>(lane_total(sum));
+      for_wide<T>(at, at + channels, [&](std::int64_t i, auto some) {
+        some.store(dx + i, some.load(y + i) * (some.load(dy + i) - total));
+      });
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+template <class Function, class Precision>
+class ActivationOp {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  explicit ActivationOp(OpSetup const& setup) : shape_{setup.node.out} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = !Function::gradient_from_output, .output = Function::gradient_from_output};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    activation_forward<Function>(p.device.team, o.x[0], o.y, p.elements(shape_));
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    activation_gradient<Function>(p.device.team, Function::gradient_from_output ? o.y : o.x[0],
+                                  o.dy, o.dx[0], p.elements(shape_));
+  }
+
+ private:
+  Shape shape_;
+};
+
+}  // namespace host
+
+template <class Kernels, class Precision>
+struct Op<Gelu, BasicHost<Kernels, Precision>> : host::ActivationOp<GeluFunction, Precision> {
+  using host::ActivationOp<GeluFunction, Precision>::ActivationOp;
+};
+template <class Kernels, class Precision>
+struct Op<GeluTanh, BasicHost<Kernels, Precision>>
+    : host::ActivationOp<GeluTanhFunction, Precision> {
+  using host::ActivationOp<GeluTanhFunction, Precision>::ActivationOp;
+};
+template <class Kernels, class Precision>
+struct Op<SiLU, BasicHost<Kernels, Precision>> : host::ActivationOp<SiluFunction, Precision> {
+  using host::ActivationOp<SiluFunction, Precision>::ActivationOp;
+};
+template <class Kernels, class Precision>
+struct Op<Sigmoid, BasicHost<Kernels, Precision>> : host::ActivationOp<SigmoidFunction, Precision> {
+  using host::ActivationOp<SigmoidFunction, Precision>::ActivationOp;
+};
+template <class Kernels, class Precision>
+struct Op<Tanh, BasicHost<Kernels, Precision>> : host::ActivationOp<TanhFunction, Precision> {
+  using host::ActivationOp<TanhFunction, Precision>::ActivationOp;
+};
+
+template <class Kernels, class Precision>
+class Op<Softmax, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
+
+  void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::softmax_forward(p.device.team, p.rows(shape_), detail::row_size(shape_), o.x[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::softmax_gradient(p.device.team, p.rows(shape_), detail::row_size(shape_), o.y, o.dy,
+                           o.dx[0]);
+  }
+
+ private:
+  Shape shape_;
+};
+
+template <class Kernels, class Precision>
+class Op<SwiGlu, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true}; }
+
+  void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::swiglu_forward(p.device.team, p.rows(shape_), detail::row_size(shape_), o.x[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::swiglu_gradient(p.device.team, p.rows(shape_), detail::row_size(shape_), o.x[0], o.dy,
+                          o.dx[0]);
+  }
+
+ private:
+  Shape shape_;
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/host/sync_batch_norm.hpp
 
 /// @file
@@ -19805,6 +24306,8 @@ namespace tandem {
 
 /// What a user's layer sees of one pass over one microbatch of `batch` samples.
 ///
+/// Of a sequence `in` and `out` have as many rows as this step's samples.
+///
 /// forward writes y; input_gradient writes dx; weight_gradient *adds* to gradient(i). x and y are
 /// there in all three.
 template <class T>
@@ -19831,6 +24334,18 @@ struct LayerCall {
     return static_cast<std::size_t>(list->item[i].shape.elements());
   }
 };
+
+namespace detail {
+
+// The shape of a sample in a step of @p time rows.
+constexpr Shape at_time(Shape shape, int time) {
+  if (shape.timed) {
+    shape.extent[0] = time;
+  }
+  return shape;
+}
+
+}  // namespace detail
 
 /// A layer that brings its own passes for Host.
 template <class L, class T>
@@ -19866,12 +24381,12 @@ class Op<L, BasicHost<Portable, Precision>> {
 
  private:
   [[nodiscard]] LayerCall<T> call(Operands<T> const& o, Pass<host::Device> const& p) const {
-    auto const in = static_cast<std::size_t>(p.batch * in_.elements());
-    auto const out = static_cast<std::size_t>(p.batch * out_.elements());
+    auto const in = static_cast<std::size_t>(p.elements(in_));
+    auto const out = static_cast<std::size_t>(p.elements(out_));
     T* const dx = o.dx != nullptr ? o.dx[0] : nullptr;
     return {.batch = p.batch,
-            .in = in_,
-            .out = out_,
+            .in = detail::at_time(in_, p.time),
+            .out = detail::at_time(out_, p.time),
             .training = p.training,
             .x = {o.x[0], in},
             .y = {o.y, out},
@@ -19973,6 +24488,261 @@ struct NoMetric {
   static double value(std::span<T const>, std::span<Target const>) {
     return 0.0;
   }
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/vocabulary.hpp
+
+/// @file
+/// Vocabulary on Host: a Linear's products around the rows of a softmax.
+
+// ---- tandem/kernels/functors/vocabulary.hpp
+
+/// @file
+/// VocabularyRow: what a criterion over a vocabulary finds of one row of logits.
+
+namespace tandem {
+
+/// Of a row without a target: all 0.
+struct VocabularyRow {
+  double loss = 0.0;       ///< in nats
+  std::int64_t right = 0;  ///< 1 if the target's logit is the largest, the first of equals
+};
+
+/// From a row's largest logit, Σ exp(z - largest), the target's logit and Σ z.
+TANDEM_HOST_DEVICE inline VocabularyRow vocabulary_row(double largest, double total, double own,
+                                                       double sum, int vocabulary, double smoothing,
+                                                       bool right) {
+  double const log_total = std::log(total);
+  double loss = (1.0 - smoothing) * (log_total + (largest - own));
+  if (smoothing != 0.0) {
+    loss += smoothing * (log_total + (largest - sum / vocabulary));
+  }
+  return {loss, right ? 1 : 0};
+}
+
+}  // namespace tandem
+
+// ---- tandem/kernels/host/vocabulary.hpp
+
+/// @file
+/// The rows of a softmax over a vocabulary: each row's loss in nats, whether it is right, and the
+/// gradient over its logits in their place. The reference, in any T; the products are Linear's.
+
+namespace tandem::host {
+
+/// results[r].loss = -Σ_v q_v log softmax(z)_v, q = (1 - smoothing) [v = target] + smoothing / V;
+/// with a gradient then z = (softmax(z) - q) · *scale. A row without a target (-1) has the loss 0
+/// and the gradient 0.
+///
+/// Shapes: logits (rows, V); targets (rows), or null: no row has one; scale (1), or null: the
+///         logits stay; results (rows).
+/// Cost:   V exponentials a row, twice that with the gradient.
+/// Order:  a row by itself, the logits in order, in double.
+/// @pre    -1 <= targets[r] < V. Logits may be as large as T holds; a NaN makes its row's loss one,
+///         and the row is not right.
+/// Source: Szegedy, Vanhoucke, Ioffe, Shlens, Wojna, arXiv:1512.00567, section 7 (smoothing)
+template <class T>
+TANDEM_NOINLINE void vocabulary_rows(Team& team, std::int64_t rows, int vocabulary, T* logits,
+                                     std::int32_t const* targets, double smoothing,
+                                     double const* scale, VocabularyRow* results) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    double const elsewhere = smoothing / vocabulary;
+    for (std::int64_t r = begin; r < end; ++r) {
+      T* const z = logits + r * vocabulary;
+      std::int32_t const target = targets != nullptr ? targets[r] : -1;
+      if (target < 0) {
+        results[r] = {};
+        if (scale != nullptr) {
+          std::fill_n(z, vocabulary, T{0});
+        }
+        continue;
+      }
+      int best = 0;
+      double sum = 0;
+      for (int v = 0; v < vocabulary; ++v) {
+        best = z[v] > z[best] ? v : best;
+        sum += static_cast<double>(z[v]);
+      }
+      double const largest = static_cast<double>(z[best]);
+      double total = 0;
+      for (int v = 0; v < vocabulary; ++v) {
+        total += std::exp(static_cast<double>(z[v]) - largest);
+      }
+      results[r] = vocabulary_row(largest, total, static_cast<double>(z[target]), sum, vocabulary,
+                                  smoothing, best == target && total == total);
+      for (int v = 0; v < vocabulary && scale != nullptr; ++v) {
+        double const p = std::exp(static_cast<double>(z[v]) - largest) / total;
+        z[v] = static_cast<T>((p - elsewhere - (v == target ? 1 - smoothing : 0)) * *scale);
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Any Vocabulary: logits of rows as Linear's op makes them, their gradient in their place, and
+/// what that op makes of it. The gradient is Pass::row_scale times that of a row's loss; dy is not
+/// read.
+///
+/// Chunked, it has memory for the logits of so many rows, and makes them again for each gradient.
+/// The losses and dx have the same bits where Linear's do not depend on its batch; weights'
+/// gradients add chunk by chunk.
+/// @tparam Linear  the op of Linear<V> with or without a bias
+/// @tparam Rows    run(): vocabulary_rows
+template <class T, class P, class Linear, class Rows>
+class VocabularyOp {
+ public:
+  VocabularyOp(OpSetup const& setup, int words, double smoothing, int chunk_rows)
+      : in_{setup.node.in},
+        words_{words},
+        smoothing_{smoothing},
+        chunked_{chunk_rows > 0},
+        chunk_{chunk_of(setup, chunk_rows)},
+        linear_{linear_setup(setup, words, chunk_)},
+        linear_scratch_{rounded(linear_.needs().scratch_bytes)},
+        saved_{chunked_ ? 0 : logits_bytes()} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true,
+            .saved_bytes = saved_,
+            .scratch_bytes = linear_scratch_ +
+                             rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)}) +
+                             (chunked_ ? logits_bytes() : 0),
+            .packed_bytes = linear_.needs().packed_bytes};
+  }
+
+  void pack(Operands<T, P> const& o, Device& device) requires requires(Linear& linear) {
+    linear.pack(o, device);
+  }
+  { linear_.pack(o, device); }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) {
+    each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
+      make_rows(part, some, p.training && !chunked_);
+      VocabularyRow const* const row = results(p.device);
+      T* y = o.y + 3 * first;
+      for (int r = 0; r < some.batch; ++r, y += 3) {
+        y[0] = static_cast<T>(row[r].loss);
+        y[1] = static_cast<T>(row[r].loss - static_cast<double>(y[0]));
+        y[2] = static_cast<T>(static_cast<float>(row[r].right));
+      }
+    });
+  }
+
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    each_chunk(o, p, [&](std::int64_t first, Operands<T, P> part, Pass<Device> const& some) {
+      remake(part, some);
+      T* const dx = o.dx[0] + first * in_[1];
+      part.dx = &dx;
+      linear_.input_gradient(part, some);
+    });
+  }
+
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> some) {
+      remake(part, some);
+      some.accumulate = p.accumulate || first > 0;
+      linear_.weight_gradient(part, some);
+    });
+  }
+
+ private:
+  static constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  static std::int64_t chunk_of(OpSetup const& setup, int chunk_rows) {
+    std::int64_t const all = setup.node.in.rows(setup.batch, setup.node.in[0]);
+    return std::max<std::int64_t>(1,
+                                  chunk_rows > 0 ? std::min<std::int64_t>(all, chunk_rows) : all);
+  }
+  static OpSetup linear_setup(OpSetup setup, int words, std::int64_t chunk) {
+    setup.node.in = vector_shape(setup.node.in[1]);
+    setup.node.out = vector_shape(words);
+    setup.batch = static_cast<int>(chunk);
+    return setup;
+  }
+
+  [[nodiscard]] std::int64_t logits_bytes() const {
+    return chunk_ * words_ * static_cast<std::int64_t>(sizeof(T));
+  }
+  [[nodiscard]] VocabularyRow* results(Device& device) const {
+    return reinterpret_cast<VocabularyRow*>(device.scratch + linear_scratch_);
+  }
+  [[nodiscard]] T* logits(Operands<T, P> const& o, Device& device) const {
+    std::byte* const behind = reinterpret_cast<std::byte*>(results(device)) +
+                              rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)});
+    return reinterpret_cast<T*>(chunked_ ? behind : o.saved);
+  }
+
+  /// f(first, operands, pass) of each chunk: of the Linear on its rows, y and dy its logits. Once
+  /// for no rows, which have gradients of 0.
+  template <class F>
+  void each_chunk(Operands<T, P> const& o, Pass<Device> const& p, F const& f) const {
+    std::int64_t const rows = p.rows(in_);
+    for (std::int64_t first = 0; first == 0 || first < rows; first += chunk_) {
+      T const* const x = o.x[0] + first * in_[1];
+      Operands<T, P> part = o;
+      part.x = &x;
+      part.y = logits(o, p.device);
+      part.dy = part.y;
+      Pass<Device> some = p;
+      some.batch = static_cast<int>(std::min(chunk_, rows - first));
+      some.lengths = nullptr;
+      some.targets = p.targets != nullptr ? p.targets + first : nullptr;
+      f(first, part, some);
+    }
+  }
+
+  void make_rows(Operands<T, P> const& part, Pass<Device> const& some, bool gradient) {
+    linear_.forward(part, some);
+    Rows::run(some.device.team, some.batch, words_, part.y, some.targets, smoothing_,
+              gradient ? some.row_scale : nullptr, results(some.device));
+  }
+  void remake(Operands<T, P> const& part, Pass<Device> const& some) {
+    if (chunked_) {
+      make_rows(part, some, true);
+    }
+  }
+
+  Shape in_;
+  int words_;
+  double smoothing_;
+  bool chunked_;
+  std::int64_t chunk_;
+  Linear linear_;
+  std::int64_t linear_scratch_;
+  std::int64_t saved_;
+};
+
+/// The portable kernel, for VocabularyOp.
+struct VocabularyByRow {
+  template <class T>
+  static void run(Team& team, std::int64_t rows, int vocabulary, T* logits,
+                  std::int32_t const* targets, double smoothing, double const* scale,
+                  VocabularyRow* results) {
+    vocabulary_rows(team, rows, vocabulary, logits, targets, smoothing, scale, results);
+  }
+};
+
+}  // namespace host
+
+template <int V, class... Options, class Precision>
+struct Op<Vocabulary<V, Options...>, BasicHost<Portable, Precision>>
+    : host::VocabularyOp<
+          typename Precision::Scalar, typename Precision::Master,
+          host::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+          host::VocabularyByRow> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : host::VocabularyOp<typename Precision::Scalar, typename Precision::Master,
+                           host::LinearOp<typename Precision::Scalar, L::bias>,
+                           host::VocabularyByRow>{setup, V, L::options.smoothing,
+                                                  L::options.chunk_rows} {}
 };
 
 }  // namespace tandem
@@ -20294,12 +25064,28 @@ struct ValueSizes {
   int const* segment;
   Scratch<int> uses;   // edges that carry a node's output
   Scratch<bool> lent;  // its memory is that of the ReLU that reads it
+  Scratch<bool> read;  // backward reads its output
 
   constexpr ValueSizes(BufferSizes const& own, int const* segments)
-      : sizes{own}, segment{segments}, uses{own.graph.nodes}, lent{own.graph.nodes} {
+      : sizes{own},
+        segment{segments},
+        uses{own.graph.nodes},
+        lent{own.graph.nodes},
+        read{own.graph.nodes} {
     GraphView const& graph = sizes.graph;
     for (int e = 0; e < graph.edges; ++e) {
       ++uses[graph.source[e]];
+    }
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      bool const own = !node.kept.known || node.kept.output || n == graph.result;
+      read[n] = read[n] || own;  // a view may have memory of its own
+      read[root_of(graph, n)] = read[root_of(graph, n)] || own;
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        int const source = root_of(graph, graph.source[e]);
+        read[source] =
+            read[source] || (node.kind != NodeKind::add && (!node.kept.known || node.kept.input));
+      }
     }
     for (int n = 0; n < graph.nodes; ++n) {
       if (graph.node[n].layer == LayerKind::relu) {
@@ -20321,7 +25107,9 @@ struct ValueSizes {
         node.layer == LayerKind::pool ? aligned(node.out.elements() * sizes.batch * 4) : 0;
     std::int64_t const statistics =
         node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
-    return (stored ? sizes.bytes(n) : 0) + winners + statistics;
+    std::int64_t const saved =
+        aligned(sizes.batch * (node.kept.scalars * sizes.element_bytes + node.kept.bytes));
+    return (stored && read[n] ? sizes.bytes(n) : 0) + winners + statistics + saved;
   }
 };
 
@@ -23941,6 +28729,19 @@ constexpr Asynchrony asynchrony_of() {
   }
 }
 
+template <bool Shared, bool IsAsynchronous, bool IsOrdered>
+struct TiesAreSound {
+  static constexpr bool value = true;
+  static_assert(!Shared || !IsAsynchronous,
+                "Shares<W> between stages of an asynchronous pipeline: its stages update at "
+                "different times, so that a shared weight would be another in each; give the layer "
+                "a weight of its own, or take a synchronous schedule");
+  static_assert(!Shared || IsOrdered,
+                "Shares<W> with Reproducible<>: more than two devices hold this weight, whose "
+                "gradients would be added in an order that their number changes; cut the network "
+                "so that at most two do");
+};
+
 template <bool Synchronizes, bool IsReproducible, int Replicas, int Copies>
 struct StatisticsAreSound {
   static constexpr bool value = true;
@@ -23981,6 +28782,10 @@ struct Program {
   static constexpr auto const& partition = Cut::partition;
   static constexpr auto const& map = Cut::map;
   static constexpr auto const& table = Cut::table;
+  /// Parameters that layers share, and the devices that hold them.
+  static constexpr auto ties = find_ties<count_ties(network)>(network, partition, map);
+  static_assert(detail::TiesAreSound < ties.crosses(), asynchrony.on(),
+                ties.widest() <= 2 || !batching.reproducible > ::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(
@@ -24993,17 +29798,24 @@ constexpr std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-/// Whether all of @p text is well-formed UTF-8.
-constexpr bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    std::size_t const length = utf8_length(text);
+/// Bytes at the front of @p text that are well-formed UTF-8; all of them if the text is.
+constexpr std::size_t utf8_prefix(std::string_view text) {
+  char const* const bytes = text.data();
+  std::size_t const size = text.size();
+  std::size_t at = 0;
+  while (at < size) {
+    bool const ascii = static_cast<unsigned char>(bytes[at]) < 0x80;  // as most bytes are
+    std::size_t const length = ascii ? 1 : utf8_length(text.substr(at));
     if (length == 0) {
-      return false;
+      break;
     }
-    text.remove_prefix(length);
+    at += length;
   }
-  return true;
+  return at;
 }
+
+/// Whether all of @p text is well-formed UTF-8.
+constexpr bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
 
 /// @p text with a '?' for each byte that is of no UTF-8 sequence, so that JSON and XML can hold it.
 template <class = void>  // compiled where it is called, not by every include
@@ -25463,9 +30275,11 @@ namespace tandem::detail {
 /// A position in a JSON text. The text must outlive the reader.
 class JsonReader {
  public:
-  /// @p path names the file in errors; the text begins at its byte @p first_byte.
-  JsonReader(std::string_view text, std::string const& path, std::size_t first_byte)
-      : text_{text}, path_{path}, first_byte_{first_byte} {}
+  /// @p path names the file in errors; the text, which is its @p part, begins at its byte
+  /// @p first_byte.
+  JsonReader(std::string_view text, std::string const& path, std::size_t first_byte,
+             char const* part = "the header")
+      : text_{text}, path_{path}, first_byte_{first_byte}, part_{part} {}
 
   /// Reads an object; calls @p member(key) after each `key:`, which must read the value.
   template <class Member>
@@ -25558,10 +30372,10 @@ class JsonReader {
     }
   }
 
-  /// @throws FileError  always: "the header is wrong at byte N: @p what"
+  /// @throws FileError  always: "the header is wrong at byte N: @p what", or what part it is
   [[noreturn]] void fail(std::string const& what) const {
-    throw FileError{
-        path_, "the header is wrong at byte " + std::to_string(first_byte_ + at_) + ": " + what};
+    throw FileError{path_, std::string{part_} + " is wrong at byte " +
+                               std::to_string(first_byte_ + at_) + ": " + what};
   }
 
  private:
@@ -25634,6 +30448,7 @@ class JsonReader {
   std::string_view text_;
   std::string path_;
   std::size_t first_byte_;
+  char const* part_;
   std::size_t at_ = 0;
 };
 
@@ -26529,6 +31344,13 @@ std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const&
   return tensors;
 }
 
+/// Of a parameter that several layers share, one alone.
+template <class T>
+std::vector<NamedParameter<T>> each_once(std::vector<NamedParameter<T>> list) {
+  std::erase_if(list, [](NamedParameter<T> const& p) { return p.owner != p.index; });
+  return list;
+}
+
 }  // namespace detail
 
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
@@ -26538,7 +31360,8 @@ template <class T>
 void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      std::vector<std::string> const& state_names, TrainingPosition position,
                      std::string const& optimizer, NonFinite non_finite = NonFinite::refused) {
-  std::vector<TensorView> tensors = detail::checkpoint_tensors(parameters, state_names);
+  std::vector<TensorView> tensors =
+      detail::checkpoint_tensors(detail::each_once(parameters), state_names);
   for (detail::PositionField const& field : detail::position_fields) {
     tensors.push_back(detail::view_of(field.name, vector_shape(1),
                                       std::span<std::int64_t>{&(position.*field.field), 1}));
@@ -26558,7 +31381,8 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
 template <class T>
 void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      NonFinite non_finite = NonFinite::refused) {
-  std::vector<TensorView> const tensors = detail::checkpoint_tensors(parameters, {});
+  std::vector<TensorView> const tensors =
+      detail::checkpoint_tensors(detail::each_once(parameters), {});
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
   }
@@ -26904,21 +31728,60 @@ bool all_untouched(Ranks const& ranks, MeshGroup const& replica) {
 
 namespace tandem {
 
-/// Writes the initial values of parameter @p p; they depend on (seed, p, element) only.
+namespace detail {
+
+/// Four numbers of mean 0 and deviation 1, by Box and Muller: two of words 0 and 1, two of words 2
+/// and 3. None is larger than 6.8.
+///
+/// Source: Box, Muller, "A note on the generation of random normal deviates", Ann. Math. Statist.
+///         29(2), 1958
+template <class = void>
+void standard_normal(Random4 const& random, double (&z)[4]) {
+  for (int pair = 0; pair < 4; pair += 2) {
+    double const above_zero = (static_cast<double>(random.word[pair]) + 0.5) * 0x1p-32;
+    double const turn = static_cast<double>(random.word[pair + 1]) * 0x1p-32;
+    double const radius = std::sqrt(-2.0 * std::log(above_zero));
+    z[pair] = radius * std::cos(2.0 * std::numbers::pi * turn);
+    z[pair + 1] = radius * std::sin(2.0 * std::numbers::pi * turn);
+  }
+}
+
+}  // namespace detail
+
+/// Writes the initial values of parameter @p p; they depend on (seed, p, element) only, and are
+/// floats whatever T is.
+///
+/// Uniform ones have the same bits everywhere; normal ones are made in double and rounded, so that
+/// another machine's log, sin and cos may change the last bit of a few.
 template <class T>
 void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span<T> values) {
-  if (parameter.init.law == Init::Law::constant) {
+  Init const& init = parameter.init;
+  if (init.law == Init::Law::constant) {
     for (T& value : values) {
-      value = static_cast<T>(parameter.init.value);
+      value = static_cast<T>(init.value);
     }
     return;
   }
-  float const bound = 1.0F / std::sqrt(static_cast<float>(parameter.init.fan_in));
+  float const bound = init.law == Init::Law::uniform
+                          ? init.value
+                          : 1.0F / std::sqrt(static_cast<float>(init.fan_in));
   for (std::size_t i = 0; i < values.size(); i += 4) {
     Random4 const random =
         philox(seed, RandomUse::initial_weights, i / 4, static_cast<std::uint64_t>(p));
+    float drawn[4];
+    if (init.law == Init::Law::normal) {
+      double z[4];
+      detail::standard_normal(random, z);
+      for (std::size_t j = 0; j < 4; ++j) {
+        drawn[j] = static_cast<float>(double{init.value} * z[j]);
+      }
+    } else {
+      for (std::size_t j = 0; j < 4; ++j) {
+        drawn[j] = (2.0F * uniform(random.word[j]) - 1.0F) * bound;
+      }
+    }
     for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
-      values[i + j] = static_cast<T>((2.0F * uniform(random.word[j]) - 1.0F) * bound);
+      values[i + j] = static_cast<T>(drawn[j]);
     }
   }
 }
@@ -27038,6 +31901,105 @@ class Replicas {
 
 }  // namespace tandem
 
+// ---- tandem/train/generate.hpp
+
+/// @file
+/// Writing on, token by token: which token comes next, given the network's logits.
+
+namespace tandem {
+
+struct GenerateOptions {
+  int tokens = 100;          ///< to be written
+  double temperature = 1.0;  ///< logits are divided by it; 0: always the likeliest
+  int top_k = 0;             ///< choose among so many likeliest; 0: among all
+  std::uint64_t seed = 0;
+};
+
+/// Draws one token from softmax(logits / temperature), among the top_k likeliest; which one depends
+/// on the logits, the seed and @p index, the number of the token, alone. Of equal logits the lower
+/// index is likelier.
+/// Cost: a sort of the vocabulary where top_k is set, else a pass over it.
+template <class = void>  // compiled where it is called, not by every include
+std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
+                        std::int64_t index) {
+  auto const best = std::max_element(logits.begin(), logits.end());
+  if (options.temperature == 0.0 || options.top_k == 1) {
+    return static_cast<std::int32_t>(best - logits.begin());
+  }
+  float least = -INFINITY;
+  std::size_t ties = logits.size();  // how many equal to `least` may be taken
+  if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < logits.size()) {
+    std::vector<float> sorted{logits.begin(), logits.end()};
+    auto const k = sorted.begin() + (options.top_k - 1);
+    std::nth_element(sorted.begin(), k, sorted.end(), std::greater<>{});
+    least = *k;
+    auto const above =
+        std::count_if(logits.begin(), logits.end(), [&](float x) { return x > least; });
+    ties = static_cast<std::size_t>(options.top_k - above);
+  }
+  std::vector<double> weight(logits.size());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    bool const taken = logits[i] > least || (logits[i] == least && ties > 0);
+    ties -= taken && logits[i] == least ? 1 : 0;
+    weight[i] = taken ? std::exp((double{logits[i]} - double{*best}) / options.temperature) : 0.0;
+    sum += weight[i];
+  }
+  Random4 const random =
+      philox(options.seed, RandomUse::generation, static_cast<std::uint64_t>(index), 0);
+  double const place =
+      (static_cast<double>(random.word[0]) + static_cast<double>(random.word[1]) * 0x1p-32) *
+      0x1p-32 * sum;
+  double before = 0.0;
+  std::size_t last = static_cast<std::size_t>(best - logits.begin());
+  for (std::size_t i = 0; i < weight.size(); ++i) {
+    before += weight[i];
+    if (weight[i] > 0.0) {
+      last = i;
+      if (place < before) {
+        break;
+      }
+    }
+  }
+  return static_cast<std::int32_t>(last);
+}
+
+/// Writes on behind @p prompt. Rows go through the network once, and hand on keys and values; when
+/// the text is longer than the network's window, its later half is read again.
+/// @param window  T, the most tokens that the network reads at once
+/// @param scores  scores(tokens, position, logits): tokens at positions from `position` on, behind
+///                those of the calls before; position 0 begins anew
+/// @returns the tokens written, without the prompt
+/// @throws ContractError  the prompt is empty, or an option out of range
+template <class Scores>
+std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
+                                          GenerateOptions const& options, int window, int limit,
+                                          Scores const& scores) {
+  expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
+  expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
+              std::isfinite(options.temperature),
+          "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
+  std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
+  std::vector<float> logits(static_cast<std::size_t>(limit));
+  std::size_t begin = 0;  // of what the network has in view
+  std::size_t read = 0;   // what it has read
+  if (text.size() > static_cast<std::size_t>(window)) {
+    begin = read = text.size() - static_cast<std::size_t>(window);
+  }
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    if (text.size() - begin > static_cast<std::size_t>(window)) {
+      begin = read = text.size() - static_cast<std::size_t>(window + 1) / 2;
+    }
+    scores(std::span<std::int32_t const>{text}.subspan(read), static_cast<int>(read - begin),
+           std::span<float>{logits});
+    read = text.size();
+    text.push_back(draw_token(logits, options, i));
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
+}
+
+}  // namespace tandem
+
 // ---- tandem/train/options/batch_check.hpp
 
 /// @file
@@ -27085,11 +32047,28 @@ void check_training_batch(int batch, Batching const& batching) {
   }
 }
 
+/// The indices that a network takes, (samples, time), and a criterion's targets, likewise, which
+/// may be -1 for none.
+/// @throws ContractError  one is out of range; the message says where in the batch it stands
+template <class = void>
+void check_indices(std::span<std::int32_t const> indices, int least, int limit, int time,
+                   char const* what) {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < least || indices[i] >= limit) {
+      std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
+      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of sample " +
+                          std::to_string(i / row) + " of the batch, position " +
+                          std::to_string(i % row) + ", is out of range: the network has " +
+                          std::to_string(limit) + " of them"};
+    }
+  }
+}
+
 /// Where targets are labels, each must be the index of an output; other integers may be any.
 /// @throws ContractError  one is not; the message names the sample of the batch
 template <class LossType, class MetricType>
 void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
-  if constexpr (targets_are_labels<LossType, MetricType>) {
+  if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
       if (labels[s] < 0 || labels[s] >= outputs) {
         throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
@@ -27138,17 +32117,33 @@ void check_dataset(D const& data, Shape input, Shape output) {
   }
 }
 
+/// What a batch of sequences is besides its numbers.
+struct Sequences {
+  int time = 0;  ///< rows of each sample; 0: as many as the network takes
+  std::span<std::int32_t const> lengths{};  ///< of each sample, how many of them count; empty: all
+};
+
 /// Checks a batch of the caller's own; returns the number of its samples.
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
 template <class Program, class LossType, class T, class Target>
-int check_batch(std::span<T const> x, std::span<Target const> targets, int most,
-                Batching const& batching) {
-  std::int64_t const inputs = Program::network.node[0].out.elements();
+int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences const& rows,
+                int most, Batching const& batching) {
+  Shape const input = Program::network.node[0].out;
+  Shape const target = targets_shape<LossType>(Program::network.output().out);
+  expects(rows.time >= 0 && (rows.time == 0 || (input.timed && rows.time <= input[0])),
+          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
+  int const time = rows.time > 0 || !input.timed ? rows.time : input[0];
+  std::int64_t const inputs = input.elements(time);
   auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
   expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
-              static_cast<std::int64_t>(targets.size()) ==
-                  samples * LossType::targets(Program::network.output().out),
+              static_cast<std::int64_t>(targets.size()) == samples * target.elements(time),
           "step(x, targets): x must be whole samples, with targets for each");
+  expects(rows.lengths.empty() || static_cast<std::int64_t>(rows.lengths.size()) == samples,
+          "step(x, targets, sequences): .lengths must have one number a sample");
+  for (std::int32_t const length : rows.lengths) {
+    expects(length >= 1 && length <= time,
+            "step(x, targets, sequences): each of .lengths must be in [1, time]");
+  }
   expects(samples <= most,
           "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
   check_training_batch<Program>(static_cast<int>(samples), batching);
@@ -27256,8 +32251,9 @@ namespace tandem {
 struct TrainerOptions {
   int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
   Optimizer optimizer = Sgd{};
-  Schedule schedule{};     ///< factor of the learning rate by step
-  double clip_norm = 0.0;  ///< largest global norm of the gradient; 0: no clipping
+  Schedule schedule{};  ///< factor of the learning rate by step
+  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
+  double clip_norm = 0.0;
   std::vector<ParameterGroup> groups{};
   std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
   bool shuffle = true;
@@ -27271,8 +32267,11 @@ struct TrainerOptions {
   /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
   /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
   ActionRows rows{};
-  World world{};       ///< processes that train together, and which this one is
-  bool record = true;  ///< on a GPU: record a step as a CUDA graph and replay it; off to debug
+  World world{};  ///< processes that train together, and which this one is
+  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
+  /// but several ranks of one process that talk through NCCL, which may wait for each other for
+  /// ever.
+  std::optional<bool> record{};
 };
 
 /// One pass over the training data.
@@ -27282,6 +32281,7 @@ struct EpochResult {
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
+  double weight = 0.0;  ///< what the means are over: the samples, or their targets
 
   [[nodiscard]] double samples_per_second() const {
     return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
@@ -27291,18 +32291,19 @@ struct EpochResult {
 /// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
 template <class = void>  // compiled where it is called, not by every include
 void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  sum.loss += step.loss * step.samples;
-  sum.accuracy += step.metric * step.samples;
+  sum.loss += step.loss * step.weight;
+  sum.accuracy += step.metric * step.weight;
   sum.samples += step.samples;
+  sum.weight += step.weight;
   ++sum.steps;
   sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 template <class = void>
 EpochResult mean(EpochResult sum) {
-  if (sum.samples > 0) {
-    sum.loss /= static_cast<double>(sum.samples);
-    sum.accuracy /= static_cast<double>(sum.samples);
+  if (sum.weight > 0.0) {
+    sum.loss /= sum.weight;
+    sum.accuracy /= sum.weight;
   }
   return sum;
 }
@@ -27312,18 +32313,22 @@ struct Evaluation {
   double loss = 0.0;
   double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
   std::int64_t samples = 0;
+  double weight = 0.0;  ///< what the means are over: the samples, or their targets
+
+  /// Of a language model, whose loss is a mean over targets in nats.
+  [[nodiscard]] double perplexity() const { return std::exp(loss); }
 };
 
 /// Adds a batch; mean() makes means of the sums.
 inline void add(Evaluation& sum, StepResult const& batch) {
-  sum.loss += batch.loss * batch.samples;
-  sum.accuracy += batch.metric * batch.samples;
+  sum.loss += batch.loss * batch.weight;
+  sum.accuracy += batch.metric * batch.weight;
   sum.samples += batch.samples;
+  sum.weight += batch.weight;
 }
 /// @pre there are samples
 inline Evaluation mean(Evaluation const& sum) {
-  auto const samples = static_cast<double>(sum.samples);
-  return {sum.loss / samples, sum.accuracy / samples, sum.samples};
+  return {sum.loss / sum.weight, sum.accuracy / sum.weight, sum.samples, sum.weight};
 }
 
 /// Which epoch of how many.
@@ -27481,6 +32486,13 @@ void check_rates(TrainerOptions const& options) {
     std::string const of = " of group '" + group.pattern + "'";
     detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
     detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+    detail::check_rate(group.clip_norm, "clip_norm" + of);
+    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
+    if (group.below_axes < 0) {
+      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
+                          std::to_string(group.below_axes) +
+                          "; give 0 (of any number of axes) or more"};
+    }
   }
   expects(options.schedule.warm_up >= 0,
           "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
@@ -27524,10 +32536,11 @@ TrainerOptions checked(TrainerOptions options) {
   expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
   expects(options.threads_per_device >= 0,
           "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-  expects(options.clip_norm == 0.0 || !Program::averaging.keeps_two(),
+  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
+  expects(!clips || !Program::averaging.keeps_two(),
           "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
           "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
-  expects(options.clip_norm == 0.0 || !Program::asynchrony.on(),
+  expects(!clips || !Program::asynchrony.on(),
           "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
           "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
           "take a synchronous schedule");
@@ -27691,23 +32704,28 @@ struct StreamSizes {
   int ranks = 1;
   StallLimit limit{.timeout = {}};  ///< for the program's thread to wait for the ranks
   std::int64_t samples = 0;         ///< of the largest batch
-  std::int64_t inputs = 0;          ///< of a sample
-  std::int64_t targets = 0;         ///< of a sample
+  Shape input{};                    ///< of a sample
+  Shape targets{};                  ///< likewise
 };
 
 /// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
-template <class P, class Target>
+template <class BatchType>
 class StepStream {
  public:
-  using Batch = StepBatch<P, Target>;
+  using Batch = BatchType;
+  using Input = typename Batch::Input;
+  using Target = typename Batch::TargetType;
 
   explicit StepStream(StreamSizes const& sizes)
       : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
     auto const samples = static_cast<std::size_t>(sizes.samples);
     for (Place& place : places_) {
-      place.x = host::Buffer{samples * static_cast<std::size_t>(sizes.inputs) * sizeof(P)};
-      place.targets =
-          host::Buffer{samples * static_cast<std::size_t>(sizes.targets) * sizeof(Target)};
+      auto const bytes = [&](Shape const& shape, std::size_t element) {
+        return samples * static_cast<std::size_t>(shape.elements()) * element;
+      };
+      place.x = host::Buffer{bytes(sizes.input, sizeof(Input))};
+      place.targets = host::Buffer{bytes(sizes.targets, sizeof(Target))};
+      place.lengths = host::Buffer{sizes.input.timed ? samples * sizeof(std::int32_t) : 0};
     }
   }
 
@@ -27715,7 +32733,7 @@ class StepStream {
   [[nodiscard]] std::int64_t bytes() const {
     std::size_t sum = 0;
     for (Place const& place : places_) {
-      sum += place.x.bytes() + place.targets.bytes();
+      sum += place.x.bytes() + place.targets.bytes() + place.lengths.bytes();
     }
     return static_cast<std::int64_t>(sum);
   }
@@ -27745,12 +32763,17 @@ class StepStream {
       return false;
     }
     lock.unlock();  // nobody else knows of it yet
-    P* const x = place.x.template as<P>();
+    auto* const x = place.x.template as<Input>();
     auto* const y = place.targets.template as<Target>();
-    std::copy_n(batch.x, batch.size * sizes_.inputs, x);
-    std::copy_n(batch.targets, batch.size * sizes_.targets, y);
+    std::copy_n(batch.x, batch.size * sizes_.input.elements(batch.time), x);
+    std::copy_n(batch.targets, batch.size * sizes_.targets.elements(batch.time), y);
     place.state = state;
-    place.batch = {.x = x, .targets = y, .size = batch.size};
+    place.batch = {.x = x, .targets = y, .size = batch.size, .time = batch.time};
+    if (batch.lengths != nullptr) {
+      auto* const lengths = place.lengths.template as<std::int32_t>();
+      std::copy_n(batch.lengths, batch.size, lengths);
+      place.batch.lengths = lengths;
+    }
     lock.lock();
     place.released = 0;
     ++pushed_;
@@ -27844,6 +32867,7 @@ class StepStream {
   struct Place {
     host::Buffer x;
     host::Buffer targets;
+    host::Buffer lengths;
     StepState state{};
     Batch batch{};
     StepResult result{};
@@ -27957,6 +32981,7 @@ class VersionUpdate {
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .gradient_scale = double{r.gradient_scale},
         .step = state.step + 1};
     Verbs<Backend>::each(device, r.end - r.begin, make_update<P>(optimizer, settings, run));
   }
@@ -27976,10 +33001,10 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class AsynchronousRank final
-    : public RankBody<StreamedRank<typename Backend::Master, typename LossType::Target>,
+    : public RankBody<StreamedRank<StepBatchOf<Program, Backend, LossType>>,
                       RankParts<Program, Backend, LossType, MetricType, Communicator>> {
   using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<StreamedRank<typename Backend::Master, typename LossType::Target>, Parts>;
+  using Base = RankBody<StreamedRank<StepBatchOf<Program, Backend, LossType>>, Parts>;
   using Table = typename Parts::Table;
   using Passes = MicrobatchPasses<Parts, 0>;
 
@@ -27987,7 +33012,7 @@ class AsynchronousRank final
   using typename Base::Batch;
   using typename Base::Slot;
   using typename Base::Whole;
-  using Stream = StepStream<typename Base::P, typename LossType::Target>;
+  using Stream = StepStream<Batch>;
   static constexpr auto const& places = Program::places;
   static constexpr auto const& rule = Program::places.rule;
   static constexpr LocalStage stage = Program::stages.stage[0];
@@ -28023,6 +33048,7 @@ class AsynchronousRank final
   StepResult forward(StepState const& state, Batch const& batch) override {
     Slot& slot = slot_of(0);
     begin(slot, state, batch, false);
+    parts_.carry(batch.position);
     parts_.sums.clear(parts_.device);
     for (int m = 0; m < rule.microbatches; ++m) {
       if (slot.microbatches[m].size > 0) {
@@ -28037,7 +33063,7 @@ class AsynchronousRank final
     }
     parts_.links.await_all(parts_.device);
     StepResult result;
-    parts_.sums.finish(parts_.device, batch.size, &result);
+    parts_.sums.finish(parts_.device, slot.feed.state(), batch.size, &result);
     return result;
   }
 
@@ -28117,7 +33143,7 @@ class AsynchronousRank final
     int const m = in_step(g);
     Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
     if (stage.has_result && m + 1 == rule.microbatches) {
-      parts_.sums.finish(parts_.device, slot.key.samples, slot.feed.result());
+      parts_.sums.finish(parts_.device, slot.feed.state(), slot.key.samples, slot.feed.result());
       stream.finish(*slot.feed.result());
     }
   }
@@ -28133,7 +33159,7 @@ class AsynchronousRank final
     message(action, slot, in_step(g), parts_.memory.table(table_of(g)));
   }
   void message(Action action, Slot& slot, int m, Table const& table) {
-    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m].size,
+    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m],
                      slot.key.training);
   }
 
@@ -28148,6 +33174,8 @@ class AsynchronousRank final
 
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
+      parts_.ties.begin_step();
+      parts_.ties.add(parts_.device, parts_.memory);
       int const to = places.of_version(updates_ + 1);
       update_.run(parts_.device, parts_.memory, *slot_of(step).feed.state(),
                   places.of_version(updates_), to);
@@ -28729,11 +33757,11 @@ class RankThreads {
 namespace tandem {
 
 /// The ranks run from the first push() until finish(), and know no steps' ends but their own.
-template <class P, class Target>
+template <class BatchType>
 class RankStream {
  public:
-  using Rank = StreamedRank<P, Target>;
-  using Batch = StepBatch<P, Target>;
+  using Rank = StreamedRank<BatchType>;
+  using Batch = BatchType;
   using Ranks = std::vector<std::unique_ptr<Rank>>;
 
   /// @param ranks  outlive this, and are not moved
@@ -28774,14 +33802,14 @@ class RankStream {
  private:
   struct Run {
     Ranks const* ranks;
-    StepStream<P, Target>* stream;
+    StepStream<Batch>* stream;
     void operator()(int local) const {
       (*ranks)[static_cast<std::size_t>(local)]->run_stream(*stream);
     }
   };
 
   Run run_;
-  StepStream<P, Target> stream_;
+  StepStream<Batch> stream_;
   bool running_ = false;
 };
 
@@ -28795,19 +33823,19 @@ struct NoStream {
 
 namespace detail {
 
-template <bool Streams, class P, class Target>
+template <bool Streams, class Batch>
 struct SelectStream {
   using type = NoStream;
 };
-template <class P, class Target>
-struct SelectStream<true, P, Target> {
-  using type = RankStream<P, Target>;
+template <class Batch>
+struct SelectStream<true, Batch> {
+  using type = RankStream<Batch>;
 };
 
 }  // namespace detail
 
-template <bool Streams, class P, class Target>
-using StreamOf = typename detail::SelectStream<Streams, P, Target>::type;
+template <bool Streams, class Batch>
+using StreamOf = typename detail::SelectStream<Streams, Batch>::type;
 
 /// The sizes for a program and its ranks.
 template <class Program, class LossType>
@@ -28816,8 +33844,8 @@ StreamSizes stream_sizes(RankOptions const& options, int steps, StallLimit const
           .ranks = Program::ranks,
           .limit = limit,
           .samples = std::int64_t{options.largest_microbatch} * Program::batching.microbatches,
-          .inputs = Program::network.node[0].out.elements(),
-          .targets = LossType::targets(Program::network.output().out)};
+          .input = Program::network.node[0].out,
+          .targets = targets_shape<LossType>(Program::network.output().out)};
 }
 
 }  // namespace tandem
@@ -28878,10 +33906,10 @@ class WorkerGroup {
   using Communicator = typename TransportType::Communicator;
   using P = typename Backend::Master;
   using Target = typename LossType::Target;
-  using Batch = StepBatch<P, Target>;
+  using Batch = StepBatchOf<typename Program::template Device<0>, Backend, LossType>;
   /// Whether the ranks run without a barrier between steps.
   static constexpr bool streams = Program::asynchrony.on();
-  using RankType = std::conditional_t<streams, StreamedRank<P, Target>, SteppedRank<P, Target>>;
+  using RankType = std::conditional_t<streams, StreamedRank<Batch>, SteppedRank<Batch>>;
   /// The rank that is device @p D of its replica.
   template <int D>
   using RankOf = std::conditional_t<
@@ -28918,6 +33946,8 @@ class WorkerGroup {
           RankOptions own = options;
           own.rank = transport_.first_rank() + local;
           own.device.ordinal = transport_.device_of(local);
+          own.record =
+              options.record.value_or(size() == 1 || is_capturable_beside_others<Communicator>);
           if (own.device.threads == 0) {
             own.device.threads = host::threads_of_each(size());
           }
@@ -29133,7 +34163,7 @@ class WorkerGroup {
   std::vector<std::unique_ptr<RankType>> ranks_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
-  StreamOf<streams, P, Target> stream_;
+  StreamOf<streams, Batch> stream_;
   RankThreads threads_;  // last: joined before anything that it uses goes
 };
 
@@ -29271,6 +34301,53 @@ using UsedWorkers =
 namespace tandem {
 
 /// Accuracy where targets are labels, nothing otherwise.
+namespace detail {
+
+template <class Net>
+struct LossOfNetwork {
+  using type = SoftmaxCrossEntropy<>;
+};
+template <class Net>
+  requires(unchecked_graph<Net>.output().criterion)
+struct LossOfNetwork<Net> {
+  using type = typename Leaf<Net, unchecked_graph<Net>.output().leaf>::Divisor;
+};
+
+/// Asked for where a trainer is named, so that its sentence stands before what follows of it.
+template <class Net, class LossType>
+struct LossFits {
+  static constexpr bool value = true;
+  static_assert(unchecked_graph<Net>.output().criterion || !is_of_criterion<LossType>,
+                "Trainer<Net, …, Loss>: PerToken and PerSample are for networks that end with a "
+                "layer that gives the loss, such as Vocabulary; take SoftmaxCrossEntropy<>");
+  static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
+                "Trainer<Net, …, Loss>: the network's last layer gives the loss itself; leave "
+                "Loss out, or take PerToken or PerSample");
+};
+
+/// Whether a backend gives the logits of a sequence that comes in pieces.
+template <class Program, class Backend, class Target>
+inline constexpr bool has_scores = requires(
+    Feed<typename Program::template Device<0>, Backend, Target> const& feed, Microbatch const& m) {
+  feed.scores(m);
+};
+
+template <bool IsLanguageModel, bool HasScores>
+struct Generates {
+  static constexpr bool value = true;
+  static_assert(IsLanguageModel,
+                "generate(prompt): the network must read Tokens and end with a Vocabulary");
+  static_assert(!IsLanguageModel || HasScores,
+                "generate(prompt): this backend trains and evaluates, but does not generate yet; "
+                "export_model() and generate on Host");
+};
+
+}  // namespace detail
+
+/// What the network's last layer says if it gives the loss itself, else SoftmaxCrossEntropy<>.
+template <class Net>
+using DefaultLoss = typename detail::LossOfNetwork<Net>::type;
+
 template <class LossType>
 using DefaultMetric =
     std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;
@@ -29648,7 +34725,8 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .groups = options.groups,
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,
-          .record = options.record};
+          .record = options.record,
+          .debug = options.record == false};
 }
 
 }  // namespace tandem
@@ -29776,10 +34854,11 @@ namespace tandem {
 /// movable; used by one thread at a time. Another strategy, same microbatches: same numbers.
 /// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
 /// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
-template <class Net, Strategy S, class Backend, Loss LossType = SoftmaxCrossEntropy<>,
+template <class Net, Strategy S, class Backend, Loss LossType = DefaultLoss<Net>,
           Metric MetricType = DefaultMetric<LossType>,
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer {
+  static_assert(detail::LossFits<Net, LossType>::value);
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
   using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Backend>;
   static_assert(detail::BackendFits<Asked>::value);
@@ -29790,6 +34869,8 @@ class Trainer {
   using T = typename Used::Master;
   using Target = typename LossType::Target;
   using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
+  /// Of the network's input: T, or std::int32_t for Tokens.
+  using In = InputOf<ProgramType, Used>;
   static_assert(detail::NamedTransportFits<Transport, Asked, ProgramType>::value);
   using Workers = detail::UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
   using RankType = typename Workers::RankType;
@@ -29808,7 +34889,7 @@ class Trainer {
     position_.seed = static_cast<std::int64_t>(options_.seed);
     for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
-        initialize<T>(graph.parameter[own.index].parameter, own.index, options_.seed, own.value);
+        initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
       }
     }
     replicas().upload();
@@ -29833,7 +34914,7 @@ class Trainer {
       position_.epoch = epoch.index;
       position_.position = 0;
     }
-    Loader<D, T> loader{data, training_order(options_, epoch.index, position_.position)};
+    Loader<D, In> loader{data, training_order(options_, epoch.index, position_.position)};
     EpochResult result;
     ProgressLine line{leads() ? progress : Progress::none(), epoch,
                       data.size() - position_.position};
@@ -29843,11 +34924,11 @@ class Trainer {
       line.step(mean(result));
     };
     Drain const drain{*this};
-    for (Batch<T, Target> batch; loader.next(batch);) {
+    for (Batch<In, Target> batch; loader.next(batch);) {
       if (queue_.full()) {
         collect();
       }
-      queue_step(batch.x, batch.y, batch.size);
+      queue_step(step_batch(batch));
       position_.position = batch.first + batch.size;
     }
     while (!queue_.empty()) {
@@ -29868,43 +34949,75 @@ class Trainer {
     StandIn<Workers, has_two> const stand_in{workers_, which};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
-    for_batches(data, [&](Batch<T, Target> const& batch) {
-      check_labels<LossType, MetricType>(targets_of(batch.y, batch.size), output.elements());
-      add(sum, forward({.x = batch.x, .targets = batch.y, .size = batch.size}));
+    for_batches(data, [&](Batch<In, Target> const& batch) {
+      StepBatchType const own = step_batch(batch);
+      check(own);
+      add(sum, forward(own));
     });
     return mean(sum);
   }
 
-  /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output).
+  /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
+  /// behind the end of a sequence.
   template <Dataset D>
   std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
+    static_assert(!is_of_criterion<LossType> || !Dataset<D>,
+                  "predict(data): this network's output are losses, made with the targets; take "
+                  "evaluate(data), or generate(trainer, prompt) for text");
     StandIn<Workers, has_two> const stand_in{workers_, which};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
     auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
-    for_batches(data, [&](Batch<T, Target> const& batch) {
-      forward({.x = batch.x, .outputs = memory.data(), .size = batch.size});
-      std::copy_n(memory.begin(), batch.size * each, outputs.begin() + batch.first * each);
+    for_batches(data, [&](Batch<In, Target> const& batch) {
+      StepBatchType own = step_batch(batch);
+      check_input(own);
+      own.targets = nullptr;
+      own.outputs = memory.data();
+      forward(own);
+      std::int64_t const made = output.elements(batch.time);
+      for (std::int64_t s = 0; s < batch.size; ++s) {
+        std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
+      }
     });
     return outputs;
   }
 
+  /// Writes on behind @p prompt, tokens in [0, V), with a language model: a network of Tokens that
+  /// ends with a Vocabulary. Keys and values are carried from token to token, so that each costs a
+  /// pass over one row. The same on every strategy but for rounding.
+  /// @throws ContractError  the prompt is empty, has a token out of range, or an option is
+  std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
+                                     GenerateOptions const& generate_options = {},
+                                     WhichModel which = WhichModel::average) {
+    static_assert(detail::Generates < is_of_criterion<LossType> && (graph.node[0].limit > 0),
+                  detail::has_scores < ProgramType, Used, Target >> ::value);
+    check_indices(prompt, 0, graph.node[0].limit, 0, "token");
+    StandIn<Workers, has_two> const stand_in{workers_, which};
+    return generate_tokens(
+        prompt, generate_options, input[0], graph.output().limit,
+        [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
+          forward({.x = tokens.data(),
+                   .size = 1,
+                   .time = static_cast<int>(tokens.size()),
+                   .position = position,
+                   .scores = logits.data()});
+        });
+  }
+
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
-  /// any B up to TrainerOptions::batch.
-  StepResult step(std::span<T const> x, std::span<Target const> targets) {
-    int const samples =
-        check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
-    queue_step(x.data(), targets.data(), samples);
+  /// any B up to TrainerOptions::batch. Of sequences x may have fewer rows than the network takes.
+  StepResult step(std::span<In const> x, std::span<Target const> targets,
+                  Sequences const& sequences = {}) {
+    queue_step(checked_batch(x, targets, sequences));
     return collect_step();
   }
 
   /// One step like step(), and when each action and collective of every rank of this process began
   /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
-  Trace trace_step(std::span<T const> x, std::span<Target const> targets) {
+  Trace trace_step(std::span<In const> x, std::span<Target const> targets,
+                   Sequences const& sequences = {}) {
     check_traceable(ProgramType::asynchrony);
-    int const samples =
-        check_batch<ProgramType, LossType>(x, targets, options_.batch, workers_.batching());
-    queue_step(x.data(), targets.data(), samples, true);
+    queue_step(checked_batch(x, targets, sequences), true);
     collect_step();
     return workers_.traced();
   }
@@ -29976,10 +35089,51 @@ class Trainer {
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
+  using StepBatchType = StepBatch<T, Target, In>;
+
+  static StepBatchType step_batch(Batch<In, Target> const& batch) {
+    return {.x = batch.x,
+            .targets = batch.y,
+            .size = batch.size,
+            .time = batch.time,
+            .lengths = batch.lengths};
+  }
+  StepBatchType checked_batch(std::span<In const> x, std::span<Target const> targets,
+                              Sequences const& sequences) const {
+    int const samples = check_batch<ProgramType, LossType>(x, targets, sequences, options_.batch,
+                                                           workers_.batching());
+    return {.x = x.data(),
+            .targets = targets.data(),
+            .size = samples,
+            .time = sequences.time,
+            .lengths = sequences.lengths.empty() ? nullptr : sequences.lengths.data()};
+  }
+
+  // All numbers of a batch that has samples of @p shape.
+  template <class E>
+  static std::span<E const> all(StepBatchType const& batch, E const* data, Shape const& shape) {
+    int const time = batch.time > 0 || !shape.timed ? batch.time : shape[0];
+    return {data, static_cast<std::size_t>(batch.size * shape.elements(time))};
+  }
+  // Every index that the network will look up, on the thread that gave it.
+  static void check_input(StepBatchType const& batch) {
+    if constexpr (graph.node[0].limit > 0) {
+      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token");
+    }
+  }
+  static void check(StepBatchType const& batch) {
+    check_input(batch);
+    auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
+    if constexpr (is_of_criterion<LossType>) {
+      check_indices(targets, -1, graph.output().limit, batch.time, "target");
+    }
+    check_labels<LossType, MetricType>(targets, output.elements());
+  }
+
   /// Queues one step; its result comes from collect_step(), in order.
-  void queue_step(T const* x, Target const* targets, int size, bool traced = false) {
-    check_labels<LossType, MetricType>(targets_of(targets, size), output.elements());
-    queue_.push(workers_, options_, position_, {.x = x, .targets = targets, .size = size}, traced);
+  void queue_step(StepBatchType const& batch, bool traced = false) {
+    check(batch);
+    queue_.push(workers_, options_, position_, batch, traced);
   }
   StepResult collect_step() { return queue_.pop(workers_, position_); }
 
@@ -29989,7 +35143,7 @@ class Trainer {
     ~Drain() { trainer.queue_.drain(trainer.workers_, trainer.position_); }
   };
 
-  StepResult forward(StepBatch<T, Target> const& batch) {
+  StepResult forward(StepBatchType const& batch) {
     StepState const state{.seed = options_.seed, .step = position_.step};
     return workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
                         WorkKind::computes);
@@ -29999,14 +35153,10 @@ class Trainer {
   void for_batches(D const& data, F const& f) {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<LossType>(data, input, output);
-    Loader<D, T> loader{data, evaluation_order(options_)};
-    for (Batch<T, Target> batch; loader.next(batch);) {
+    Loader<D, In> loader{data, evaluation_order(options_)};
+    for (Batch<In, Target> batch; loader.next(batch);) {
       f(batch);
     }
-  }
-
-  static std::span<Target const> targets_of(Target const* targets, int samples) {
-    return {targets, static_cast<std::size_t>(samples * LossType::targets(output))};
   }
 
   [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }
@@ -30119,28 +35269,28 @@ namespace host::channels_last {
 template <class T, class P>
 class ReluOp {
  public:
-  explicit ReluOp(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+  explicit ReluOp(OpSetup const& setup) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    channels_last::relu_forward(p.device.team, o.x[0], o.y, p.batch * elements_);
+    channels_last::relu_forward(p.device.team, o.x[0], o.y, p.elements(shape_));
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    channels_last::relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.batch * elements_);
+    channels_last::relu_gradient(p.device.team, o.y, o.dy, o.dx[0], p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
 };
 
-/// The mask is the one that every backend draws: elements count in the order (C, H, W).
+/// The mask is the one that every backend draws: elements count in the order (C, H, W), those of a
+/// sequence as (t, c), so that a short step or padding changes no mask.
 template <class T, class P>
 class DropoutOp {
  public:
   DropoutOp(OpSetup const& setup, double rate)
-      : channels_{setup.node.out[0]},
-        pixels_{setup.node.out.elements() / setup.node.out[0]},
+      : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)} {}
 
@@ -30148,14 +35298,14 @@ class DropoutOp {
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
     if (p.training) {
-      channels_last::dropout_forward(p.device.team, p.batch, channels_, pixels_, place(p), rate_,
+      channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
                                      o.x[0], o.y);
     } else {
-      channels_last::convert(p.device.team, o.x[0], o.y, p.batch * channels_ * pixels_);
+      channels_last::convert(p.device.team, o.x[0], o.y, p.elements(shape_));
     }
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    channels_last::dropout_gradient(p.device.team, p.batch, channels_, pixels_, place(p), rate_,
+    channels_last::dropout_gradient(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
                                     o.dy, o.dx[0]);
   }
 
@@ -30165,8 +35315,15 @@ class DropoutOp {
             static_cast<std::uint32_t>(p.first_sample)};
   }
 
-  int channels_;
-  std::int64_t pixels_;  // of a map; 1 for a vector, whose elements are channels
+  // Elements of a vector are channels of one pixel, and so are those of a sequence, as (t, c).
+  [[nodiscard]] std::int64_t pixels() const {
+    return shape_.timed ? 1 : shape_.elements() / shape_[0];
+  }
+  [[nodiscard]] int channels(Pass<Device> const& p) const {
+    return shape_.timed ? static_cast<int>(shape_.elements(p.time)) : shape_[0];
+  }
+
+  Shape shape_;
   std::uint32_t layer_;
   float rate_;
 };
@@ -32589,16 +37746,16 @@ class Op<AddJoin, BasicHost<OneDnn, Precision>> {
   using P = typename Precision::Master;
 
  public:
-  explicit Op(OpSetup const& setup) : elements_{setup.node.out.elements()} {}
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
-    host::channels_last::sum(p.device.team, o.x, 2, o.y, p.batch * elements_);
+    host::channels_last::sum(p.device.team, o.x, 2, o.y, p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
 };
 
 }  // namespace tandem
@@ -32682,9 +37839,12 @@ template <class T, bool Bias>
 class LinearOp {
  public:
   explicit LinearOp(OpSetup const& setup)
-      : in_{setup.node.in[0]}, out_{setup.node.out[0]}, threads_{setup.threads} {
+      : shape_{setup.node.in},
+        in_{tandem::detail::row_size(shape_)},
+        out_{tandem::detail::row_size(setup.node.out)},
+        threads_{setup.threads} {
     TeamSize const team{threads_};
-    scratch_ = passes(std::max(setup.batch, 1)).scratch_bytes;
+    scratch_ = passes(shape_.rows(std::max(setup.batch, 1), shape_[0])).scratch_bytes;
     if constexpr (rounds) {
       Descriptor const from = make_descriptor({out_, in_}, dnnl_f32, dnnl_ab);
       Descriptor const to = make_descriptor({out_, in_}, data_type<T>, dnnl_ab);
@@ -32710,11 +37870,12 @@ class LinearOp {
   }
 
   void forward(Operands<T, float> const& o, Pass<host::Device> const& p) {
-    if (p.batch == 0) {
+    std::int64_t const rows = p.rows(shape_);
+    if (rows == 0) {
       return;
     }
     TeamSize const team{threads_};
-    Passes& passes = this->passes(p.batch);
+    Passes& passes = this->passes(rows);
     if constexpr (Bias) {
       passes.forward.run(library_, scratch(passes, p.device), o.x[0], weights(o), o.y,
                          o.parameter[1]);
@@ -32724,40 +37885,42 @@ class LinearOp {
   }
 
   void input_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
-    if (p.batch == 0) {
+    std::int64_t const rows = p.rows(shape_);
+    if (rows == 0) {
       return;
     }
     TeamSize const team{threads_};
     if constexpr (rounds) {
-      Passes& passes = this->passes(p.batch);
+      Passes& passes = this->passes(rows);
       passes.input_gradient.run(library_, scratch(passes, p.device), o.dy, weights(o), o.dx[0]);
     } else {
-      gemm(p.batch, in_, out_, {o.dy, out_}, {o.parameter[0], in_}, false, o.dx[0], in_);
+      gemm(rows, in_, out_, {o.dy, out_}, {o.parameter[0], in_}, false, o.dx[0], in_);
     }
   }
 
   void weight_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
     TeamSize const team{threads_};
-    if (p.batch == 0) {
+    std::int64_t const rows = p.rows(shape_);
+    if (rows == 0) {
       if (!p.accumulate) {
         std::fill_n(o.gradient[0], out_ * in_, 0.0F);
       }
     } else if constexpr (rounds) {
-      Passes& passes = this->passes(p.batch);
+      Passes& passes = this->passes(rows);
       (p.accumulate ? passes.weight_gradient_added : passes.weight_gradient)
           .run(library_, scratch(passes, p.device), o.dy, o.x[0], o.gradient[0]);
     } else {
-      gemm(out_, in_, p.batch, {o.dy, out_, true}, {o.x[0], in_}, p.accumulate, o.gradient[0], in_);
+      gemm(out_, in_, rows, {o.dy, out_, true}, {o.x[0], in_}, p.accumulate, o.gradient[0], in_);
     }
     if constexpr (Bias) {
-      column_sum(p.device.team, o.dy, p.batch, out_, out_, o.gradient[1], p.accumulate);
+      column_sum(p.device.team, o.dy, rows, out_, out_, o.gradient[1], p.accumulate);
     }
   }
 
  private:
   static constexpr bool rounds = !std::same_as<T, float>;
 
-  /// For one number of samples; those that are not needed stay empty.
+  /// For one number of rows; those that are not needed stay empty.
   struct Passes {
     Primitive forward;
     Primitive input_gradient;
@@ -32766,11 +37929,11 @@ class LinearOp {
     std::int64_t scratch_bytes = 0;
   };
 
-  Passes& passes(int batch) {
-    return passes_.get(batch, [&](std::int64_t samples) {
+  Passes& passes(std::int64_t wanted) {
+    return passes_.get(wanted, [&](std::int64_t rows) {
       constexpr dnnl_data_type_t type = data_type<T>;
       Passes made;
-      made.forward = make_matmul(library_, {.m = samples,
+      made.forward = make_matmul(library_, {.m = rows,
                                             .n = out_,
                                             .k = in_,
                                             .type = type,
@@ -32779,8 +37942,8 @@ class LinearOp {
                                             .bias = Bias});
       if constexpr (rounds) {
         made.input_gradient = make_matmul(
-            library_, {.m = samples, .n = in_, .k = out_, .type = type, .result_type = type});
-        MatmulTask gradient{.m = out_, .n = in_, .k = samples, .type = type, .a_transposed = true};
+            library_, {.m = rows, .n = in_, .k = out_, .type = type, .result_type = type});
+        MatmulTask gradient{.m = out_, .n = in_, .k = rows, .type = type, .a_transposed = true};
         made.weight_gradient = make_matmul(library_, gradient);
         gradient.result = Attributes::Result::added_to;
         made.weight_gradient_added = make_matmul(library_, gradient);
@@ -32802,7 +37965,7 @@ class LinearOp {
     }
   }
 
-  /// The device's, unless this batch wants more than the planned one.
+  /// The device's, unless so many rows want more than the planned one.
   std::byte* scratch(Passes const& passes, host::Device& device) {
     if (passes.scratch_bytes <= scratch_) {
       return device.scratch;
@@ -32814,6 +37977,7 @@ class LinearOp {
     return own_scratch_.data();
   }
 
+  Shape shape_;
   std::int64_t in_;
   std::int64_t out_;
   int threads_;
@@ -32860,12 +38024,13 @@ template <class T, class P>
 class UserOrder {
  public:
   explicit UserOrder(Shape shape)
-      : channels_{shape[0]},
-        pixels_{shape.elements() / shape[0]},
+      : channels_{shape.timed ? 1 : shape[0]},
+        pixels_{shape.row_elements() / channels_},
         same_{std::is_same_v<T, P> && (channels_ == 1 || pixels_ == 1)},
-        elements_{same_ ? 0 : shape.elements()} {}
+        elements_{same_ ? 0 : shape.row_elements()} {}
 
-  /// Elements of P that the caller must have for one array of @p batch samples, a multiple of 16.
+  /// Elements of P that the caller must have for one array of @p batch samples, or as many rows of
+  /// sequences, a multiple of 16.
   [[nodiscard]] std::int64_t elements(int batch) const {
     return (batch * elements_ + 15) / 16 * 16;
   }
@@ -33010,7 +38175,8 @@ class LossOp<MeanSquaredError, BasicHost<OneDnn, Precision>> {
 
 /// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
 template <class M, class L, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t>)
+  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
+           !is_of_criterion<L>)
 class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
@@ -33913,22 +39079,23 @@ class Op<L, BasicHost<OneDnn, Precision>> {
         list_{parameters_of<L>(setup.node.in)},
         in_order_{in_},
         out_order_{out_},
-        batch_{setup.batch} {}
+        in_rows_{static_cast<int>(in_.rows(setup.batch, in_[0]))},
+        out_rows_{static_cast<int>(out_.rows(setup.batch, out_[0]))} {}
 
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
             .output = true,
-            .scratch_bytes = 2 * (in_order_.elements(batch_) + out_order_.elements(batch_)) *
+            .scratch_bytes = 2 * (in_order_.elements(in_rows_) + out_order_.elements(out_rows_)) *
                              static_cast<std::int64_t>(sizeof(P))};
   }
 
   void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
     Memory const m = memory(p);
     LayerCall<P> call = empty_call(o, p);
-    call.x = inputs(in_order_.read(p.device, p.batch, o.x[0], m.x), p);
+    call.x = inputs(in_order_.read(p.device, rows(p, in_), o.x[0], m.x), p);
     call.y = outputs(out_order_.writable(o.y, m.y), p);
     L::forward(std::as_const(call));
-    out_order_.write(p.device, p.batch, m.y, o.y);
+    out_order_.write(p.device, rows(p, out_), m.y, o.y);
   }
 
   void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
@@ -33936,7 +39103,7 @@ class Op<L, BasicHost<OneDnn, Precision>> {
     Memory const m = memory(p);
     call.dx = inputs(in_order_.writable(o.dx[0], m.dx), p);
     L::input_gradient(std::as_const(call));
-    in_order_.write(p.device, p.batch, m.dx, o.dx[0]);
+    in_order_.write(p.device, rows(p, in_), m.dx, o.dx[0]);
   }
 
   void weight_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
@@ -33956,27 +39123,30 @@ class Op<L, BasicHost<OneDnn, Precision>> {
     P* dy;
     P* dx;
   };
+  [[nodiscard]] static int rows(Pass<host::Device> const& p, Shape const& shape) {
+    return static_cast<int>(p.rows(shape));
+  }
   [[nodiscard]] Memory memory(Pass<host::Device> const& p) const {
     P* const x = p.device.template scratch_as<P>();
-    P* const y = x + in_order_.elements(batch_);
-    P* const dy = y + out_order_.elements(batch_);
-    return {x, y, dy, dy + out_order_.elements(batch_)};
+    P* const y = x + in_order_.elements(in_rows_);
+    P* const dy = y + out_order_.elements(out_rows_);
+    return {x, y, dy, dy + out_order_.elements(out_rows_)};
   }
 
   template <class E>
   [[nodiscard]] std::span<E> inputs(E* data, Pass<host::Device> const& p) const {
-    return {data, data != nullptr ? static_cast<std::size_t>(p.batch * in_.elements()) : 0};
+    return {data, data != nullptr ? static_cast<std::size_t>(p.elements(in_)) : 0};
   }
   template <class E>
   [[nodiscard]] std::span<E> outputs(E* data, Pass<host::Device> const& p) const {
-    return {data, data != nullptr ? static_cast<std::size_t>(p.batch * out_.elements()) : 0};
+    return {data, data != nullptr ? static_cast<std::size_t>(p.elements(out_)) : 0};
   }
 
   [[nodiscard]] LayerCall<P> empty_call(Operands<T, P> const& o,
                                         Pass<host::Device> const& p) const {
     return {.batch = p.batch,
-            .in = in_,
-            .out = out_,
+            .in = detail::at_time(in_, p.time),
+            .out = detail::at_time(out_, p.time),
             .training = p.training,
             .parameter_memory = o.parameter,
             .gradient_memory = o.gradient,
@@ -33988,9 +39158,9 @@ class Op<L, BasicHost<OneDnn, Precision>> {
                                            Pass<host::Device> const& p) const {
     Memory const m = memory(p);
     LayerCall<P> call = empty_call(o, p);
-    call.x = inputs(in_order_.read(p.device, p.batch, o.x[0], m.x), p);
-    call.y = outputs(const_cast<P*>(out_order_.read(p.device, p.batch, o.y, m.y)), p);
-    call.dy = outputs(out_order_.read(p.device, p.batch, o.dy, m.dy), p);
+    call.x = inputs(in_order_.read(p.device, rows(p, in_), o.x[0], m.x), p);
+    call.y = outputs(const_cast<P*>(out_order_.read(p.device, rows(p, out_), o.y, m.y)), p);
+    call.dy = outputs(out_order_.read(p.device, rows(p, out_), o.dy, m.dy), p);
     return call;
   }
 
@@ -33999,7 +39169,8 @@ class Op<L, BasicHost<OneDnn, Precision>> {
   Parameters list_;
   host::channels_last::UserOrder<T, P> in_order_;
   host::channels_last::UserOrder<T, P> out_order_;
-  int batch_;
+  int in_rows_;  // at most
+  int out_rows_;
 };
 
 template <class L, class Precision>
@@ -34095,6 +39266,188 @@ class MetricOp<NoMetric, L, BasicHost<OneDnn, Precision>> {
              typename L::Target const* /*target*/, double* sum) const {
     *sum = 0.0;
   }
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/onednn/vocabulary.hpp
+
+/// @file
+/// Vocabulary on Host with products by oneDNN, its rows in vectors.
+
+#include <cstdint>
+
+// ---- tandem/kernels/channels_last/vocabulary.hpp
+
+/// @file
+/// The rows of a softmax over a vocabulary, of float or BFloat16, in vectors;
+/// kernels/host/vocabulary.hpp has the definition.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+/// Logits whose exponentials are added in float, before they are added in double.
+inline constexpr int vocabulary_block = 256 * lanes;
+
+/// The sum of the lanes, in double, in order.
+inline double sum_of(Floats const& value) {
+  float lane[lanes];
+  store(lane, value);
+  double total = 0;
+  for (float const one : lane) {
+    total += static_cast<double>(one);
+  }
+  return total;
+}
+
+/// The largest of the logits, a NaN passed over; -infinity if there are none.
+template <class T>
+float largest_logit(int vocabulary, T const* z) {
+  Floats most{-std::numeric_limits<float>::infinity()};
+  int v = 0;
+  for (; v + lanes <= vocabulary; v += lanes) {
+    Floats const value = load(z + v);
+    most = select(value > most, value, most);
+  }
+  float lane[lanes];
+  store(lane, most);
+  float largest = lane[0];
+  for (float const one : lane) {
+    largest = one > largest ? one : largest;
+  }
+  for (; v < vocabulary; ++v) {
+    float const one = static_cast<float>(z[v]);
+    largest = one > largest ? one : largest;
+  }
+  return largest;
+}
+
+/// Sums over a row of logits.
+struct LogitSums {
+  double exponentials;  ///< of z - largest
+  double logits;
+};
+
+template <class T>
+LogitSums logit_sums(int vocabulary, T const* z, float largest) {
+  LogitSums sums{0, 0};
+  Floats const shift{largest};
+  for (int first = 0; first < vocabulary; first += vocabulary_block) {
+    Floats total{0.0F};
+    Floats logits{0.0F};
+    int const end = std::min(vocabulary, first + vocabulary_block);
+    int v = first;
+    for (; v + lanes <= end; v += lanes) {
+      Floats const value = load(z + v);
+      total += exponential(value - shift);
+      logits += value;
+    }
+    if (v < end) {  // lanes behind the last logit are far below it
+      float last[lanes];
+      std::fill_n(last, lanes, -std::numeric_limits<float>::infinity());
+      float own = 0;
+      for (int i = 0; i < end - v; ++i) {
+        last[i] = static_cast<float>(z[v + i]);
+        own += last[i];
+      }
+      total += exponential(load(last) - shift);
+      sums.logits += static_cast<double>(own);
+    }
+    sums.exponentials += sum_of(total);
+    sums.logits += sum_of(logits);
+  }
+  return sums;
+}
+
+}  // namespace detail
+
+/// As host::vocabulary_rows, of float or BFloat16.
+///
+/// Cost:  reads the logits twice, and once more with the gradient, which it writes; V exponentials a
+///        row, 2 V with the gradient.
+/// Order: a row by itself; exponentials in 16 lanes of float over blocks of 4096 logits, those in
+///        double.
+template <class T>
+TANDEM_NOINLINE void vocabulary_rows(Team& team, std::int64_t rows, int vocabulary, T* logits,
+                                     std::int32_t const* targets, double smoothing,
+                                     double const* scale, VocabularyRow* results) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    double const elsewhere = smoothing / vocabulary;
+    for (std::int64_t r = begin; r < end; ++r) {
+      T* const z = logits + r * vocabulary;
+      std::int32_t const target = targets != nullptr ? targets[r] : -1;
+      if (target < 0) {
+        results[r] = {};
+        if (scale != nullptr) {
+          std::fill_n(z, vocabulary, T{});
+        }
+        continue;
+      }
+      float const largest = detail::largest_logit(vocabulary, z);
+      auto const [total, sum] = detail::logit_sums(vocabulary, z, largest);
+      float const own = static_cast<float>(z[target]);
+      bool const right = own == largest && total == total &&
+                         (target == 0 || detail::largest_logit(target, z) < largest);
+      results[r] = vocabulary_row(static_cast<double>(largest), total, static_cast<double>(own),
+                                  sum, vocabulary, smoothing, right);
+      if (scale != nullptr) {
+        Floats const shift{largest};
+        Floats const factor{static_cast<float>(*scale / total)};
+        Floats const other{static_cast<float>(-elsewhere * *scale)};
+        auto const gradient = [=](int v, auto some) {
+          some.store(z + v, multiply_add(exponential(some.load(z + v) - shift), factor, other));
+        };
+        int v = 0;
+        for (; v + lanes <= vocabulary; v += lanes) {
+          gradient(v, AllLanes{});
+        }
+        if (v < vocabulary) {
+          gradient(v, FirstLanes{vocabulary - v});
+        }
+        double const p = std::exp(static_cast<double>(own - largest)) / total;
+        z[target] = static_cast<T>(static_cast<float>((p - elsewhere - (1 - smoothing)) * *scale));
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host::channels_last
+
+namespace tandem {
+
+namespace host::channels_last {
+
+/// The kernel in vectors, for VocabularyOp.
+struct VocabularyInVectors {
+  template <class T>
+  static void run(Team& team, std::int64_t rows, int vocabulary, T* logits,
+                  std::int32_t const* targets, double smoothing, double const* scale,
+                  VocabularyRow* results) {
+    channels_last::vocabulary_rows(team, rows, vocabulary, logits, targets, smoothing, scale,
+                                   results);
+  }
+};
+
+}  // namespace host::channels_last
+
+template <int V, class... Options, class Precision>
+struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
+    : host::VocabularyOp<
+          typename Precision::Scalar, typename Precision::Master,
+          onednn::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+          host::channels_last::VocabularyInVectors> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : host::VocabularyOp<typename Precision::Scalar, typename Precision::Master,
+                           onednn::LinearOp<typename Precision::Scalar, L::bias>,
+                           host::channels_last::VocabularyInVectors>{setup, V, L::options.smoothing,
+                                                                     L::options.chunk_rows} {}
 };
 
 }  // namespace tandem
