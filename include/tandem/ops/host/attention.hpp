@@ -70,7 +70,9 @@ class AttentionOp {
       : shape_{shape},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
-        scratch_{Kernels::scratch_bytes(shape, setup.threads)},
+        scratch_{std::max(Kernels::scratch_bytes(shape, setup.threads),
+                          attention_step_scratch<T>(shape, setup.threads) *
+                              static_cast<std::int64_t>(sizeof(AttentionScalar<T>)))},
         saved_{std::int64_t{setup.batch} * shape.heads * shape.longest *
                static_cast<std::int64_t>(sizeof(Normaliser))} {
     std::int64_t const words = std::int64_t{shape.heads} * shape.longest * (shape.longest + 63);
@@ -80,10 +82,20 @@ class AttentionOp {
   }
 
   [[nodiscard]] OpNeeds needs() const {
-    return {.input = true, .output = true, .saved_bytes = saved_, .scratch_bytes = scratch_};
+    std::int64_t const keys_and_values = shape_.longest * (shape_.row() - shape_.out());
+    return {.input = true,
+            .output = true,
+            .saved_bytes = saved_,
+            .scratch_bytes = scratch_,
+            .carried_bytes =
+                shape_.causal ? keys_and_values * static_cast<std::int64_t>(sizeof(T)) : 0};
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    if (p.position >= 0) {
+      step(o, p);
+      return;
+    }
     Kernels::forward(p.device.team, shape_, rows(p), dropout(p, p.training ? rate_ : 0.0F), o.x[0],
                      o.y, p.training ? reinterpret_cast<Normaliser*>(o.saved) : nullptr,
                      p.device.scratch_as<Normaliser>());
@@ -95,6 +107,18 @@ class AttentionOp {
   }
 
  private:
+  // Rows of one sequence that comes in pieces, one after another.
+  void step(Operands<T, P> const& o, Pass<Device> const& p) const {
+    expects(shape_.causal && p.batch == 1,
+            "generate(prompt): an Attention that is not Causal looks at tokens that are not "
+            "written yet; make it Causal");
+    for (std::int64_t row = 0; row < p.time; ++row) {
+      attention_step(p.device.team, shape_, 1, p.position + static_cast<int>(row),
+                     o.x[0] + row * shape_.row(), reinterpret_cast<T*>(o.carry),
+                     o.y + row * shape_.out(), p.device.scratch_as<AttentionScalar<T>>());
+    }
+  }
+
   static AttentionRows rows(Pass<Device> const& p) { return {p.batch, p.time, p.lengths}; }
 
   [[nodiscard]] AttentionDropout dropout(Pass<Device> const& p, float rate) const {

@@ -57,6 +57,10 @@ class VocabularyOp {
   { linear_.pack(o, device); }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) {
+    if (p.scores != nullptr) {
+      score(o, p);
+      return;
+    }
     each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
       make_rows(part, some, p.training && !chunked_);
       VocabularyRow const* const row = results(p.device);
@@ -87,6 +91,23 @@ class VocabularyOp {
   }
 
  private:
+  // The logits of each sample's last row.
+  void score(Operands<T, P> const& o, Pass<Device> const& p) {
+    for (std::int64_t sample = 0; sample < p.batch; ++sample) {
+      T const* const x = o.x[0] + ((sample + 1) * p.time - 1) * in_[1];
+      Operands<T, P> part = o;
+      part.x = &x;
+      part.y = logits(o, p.device);
+      Pass<Device> one = p;
+      one.batch = 1;
+      linear_.forward(part, one);
+      for (int word = 0; word < words_; ++word) {
+        p.scores[sample * words_ + word] = static_cast<float>(part.y[word]);
+      }
+    }
+    std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));
+  }
+
   static constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
   static std::int64_t chunk_of(OpSetup const& setup, int chunk_rows) {
