@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/kernels/functors/activations.hpp>
+#include <tandem/kernels/channels_last/activations.hpp>
 
 namespace vector_elementary_test {
 
@@ -69,10 +69,11 @@ TEST_CASE("elementary functions of vectors are as near to double's as they say")
 template <class Function>
 void check_activation(double value, double gradient) {
   CHECK(worst_error(
-            -1e4F, 1.0F, true, [](auto const& x) { return Function::value(x); },
+            -1e4F, 1.0F, true, [](auto const& x) { return InVectors<Function>::value(x); },
             [](double x) { return Function::value(x); }) < value);
   CHECK(worst_error(
-            -1e4F, 1e4F, true, [](auto const& x) { return Function::gradient(x, Floats{1.0F}); },
+            -1e4F, 1e4F, true,
+            [](auto const& x) { return InVectors<Function>::gradient(x, Floats{1.0F}); },
             [](double x) { return Function::gradient(x, 1.0); }) < gradient);
 }
 

@@ -5,7 +5,7 @@
 /// One element of each smooth activation and of its gradient, the same on every backend.
 ///
 /// value(x) is y; gradient(kept, dy) is dx, where kept is y if `gradient_from_output`, else x. V is
-/// float, double, or a backend's vector of floats that has the functions of elementary.hpp.
+/// float or double; Host has the same formulas on vectors in kernels/channels_last/activations.hpp.
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/functors/elementary.hpp>
@@ -19,13 +19,11 @@ struct GeluFunction {
 
   template <class V>
   TANDEM_HOST_DEVICE static V value(V const& x) {
-    using elementary::normal;
-    return x * normal(x).cumulative;
+    return x * elementary::normal(x).cumulative;
   }
   template <class V>
   TANDEM_HOST_DEVICE static V gradient(V const& x, V const& dy) {
-    using elementary::normal;
-    elementary::Normal<V> const at = normal(x);
+    elementary::Normal<V> const at = elementary::normal(x);
     return dy * (at.cumulative + x * at.density);
   }
 };
@@ -34,29 +32,24 @@ struct GeluFunction {
 /// the same number without cancellation. Source: as GeluFunction.
 struct GeluTanhFunction {
   static constexpr bool gradient_from_output = false;
+  static constexpr double linear = 2 * 0.79788456080286536;  ///< 2 u is linear x + cubic x³
+  static constexpr double cubic = 0.044715 * linear;
 
   template <class V>
   TANDEM_HOST_DEVICE static V value(V const& x) {
-    using elementary::logistic;
-    return x * logistic(twice_u(x));
+    return x * elementary::logistic(twice_u(x));
   }
   template <class V>
   TANDEM_HOST_DEVICE static V gradient(V const& x, V const& dy) {
-    using elementary::logistic;
-    V const one = elementary::constant<V>(1);
-    V const slope = elementary::constant<V>(twice_root) +
-                    elementary::constant<V>(3 * 0.044715 * twice_root) * (x * x);
-    V const s = logistic(twice_u(x));
-    return dy * (s + x * (s * (one - s)) * slope);
+    V const slope = static_cast<V>(linear) + static_cast<V>(3 * cubic) * (x * x);
+    V const s = elementary::logistic(twice_u(x));
+    return dy * (s + x * (s * (V{1} - s)) * slope);
   }
 
  private:
-  static constexpr double twice_root = 2 * 0.79788456080286536;  // 2 sqrt(2 / pi)
-
   template <class V>
   TANDEM_HOST_DEVICE static V twice_u(V const& x) {
-    return x * (elementary::constant<V>(twice_root) +
-                elementary::constant<V>(0.044715 * twice_root) * (x * x));
+    return x * (static_cast<V>(linear) + static_cast<V>(cubic) * (x * x));
   }
 };
 
@@ -66,15 +59,12 @@ struct SiluFunction {
 
   template <class V>
   TANDEM_HOST_DEVICE static V value(V const& x) {
-    using elementary::logistic;
-    return x * logistic(x);
+    return x * elementary::logistic(x);
   }
   template <class V>
   TANDEM_HOST_DEVICE static V gradient(V const& x, V const& dy) {
-    using elementary::logistic;
-    V const one = elementary::constant<V>(1);
-    V const s = logistic(x);
-    return dy * (s * (one + x * (one - s)));
+    V const s = elementary::logistic(x);
+    return dy * (s * (V{1} + x * (V{1} - s)));
   }
 };
 
@@ -84,12 +74,11 @@ struct SigmoidFunction {
 
   template <class V>
   TANDEM_HOST_DEVICE static V value(V const& x) {
-    using elementary::logistic;
-    return logistic(x);
+    return elementary::logistic(x);
   }
   template <class V>
   TANDEM_HOST_DEVICE static V gradient(V const& y, V const& dy) {
-    return dy * (y * (elementary::constant<V>(1) - y));
+    return dy * (y * (V{1} - y));
   }
 };
 
@@ -98,12 +87,11 @@ struct TanhFunction {
 
   template <class V>
   TANDEM_HOST_DEVICE static V value(V const& x) {
-    using elementary::hyperbolic_tangent;
-    return hyperbolic_tangent(x);
+    return elementary::hyperbolic_tangent(x);
   }
   template <class V>
   TANDEM_HOST_DEVICE static V gradient(V const& y, V const& dy) {
-    return dy * (elementary::constant<V>(1) - y * y);
+    return dy * (V{1} - y * y);
   }
 };
 

@@ -3,26 +3,13 @@
 
 /// @file
 /// The elementary functions that activations are made of, for float and double, on every backend.
-///
-/// Functors call them without a namespace's name, so that a vector type of a backend's own brings
-/// the same functions beside itself (kernels/channels_last/elementary.hpp has those of Floats).
+/// kernels/channels_last/elementary.hpp has the same of vectors.
 
 #include <cmath>
-#include <type_traits>
 
 #include <tandem/core/config.hpp>
 
 namespace tandem::elementary {
-
-/// @p value in a number of type V, or in every lane of one.
-template <class V>
-TANDEM_HOST_DEVICE constexpr V constant(double value) {
-  if constexpr (std::is_floating_point_v<V>) {
-    return static_cast<V>(value);
-  } else {
-    return V{static_cast<float>(value)};
-  }
-}
 
 TANDEM_HOST_DEVICE inline float exponential(float const& x) { return ::expf(x); }
 TANDEM_HOST_DEVICE inline double exponential(double const& x) { return ::exp(x); }

@@ -6,13 +6,20 @@
 /// arrays.
 
 #include <cstdint>
+#include <type_traits>
 
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/channels_last/activations.hpp>
 #include <tandem/kernels/functors/activations.hpp>
 #include <tandem/kernels/host/wide.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace tandem::host {
+
+/// A functor of activations.hpp on Wide<T>.
+template <class Function, class T>
+using OfWide =
+    std::conditional_t<std::is_same_v<T, double>, Function, channels_last::InVectors<Function>>;
 
 /// y = Function::value(x).
 ///
@@ -21,7 +28,7 @@ namespace tandem::host {
 template <class Function, class T>
 TANDEM_NOINLINE void activation_forward(Team& team, T const* x, T* y, std::int64_t n) {
   for_wide<T>(team, n, [=](std::int64_t i, auto some) {
-    some.store(y + i, Function::value(some.load(x + i)));
+    some.store(y + i, OfWide<Function, T>::value(some.load(x + i)));
   });
 }
 
@@ -33,7 +40,7 @@ template <class Function, class T>
 TANDEM_NOINLINE void activation_gradient(Team& team, T const* kept, T const* dy, T* dx,
                                          std::int64_t n) {
   for_wide<T>(team, n, [=](std::int64_t i, auto some) {
-    some.store(dx + i, Function::gradient(some.load(kept + i), some.load(dy + i)));
+    some.store(dx + i, OfWide<Function, T>::gradient(some.load(kept + i), some.load(dy + i)));
   });
 }
 
@@ -50,7 +57,8 @@ TANDEM_NOINLINE void swiglu_forward(Team& team, std::int64_t rows, int channels,
       T const* const up = gate + channels;
       T* const out = y + row * channels;
       for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
-        some.store(out + c, SwiGluFunction::value(some.load(gate + c), some.load(up + c)));
+        some.store(out + c,
+                   OfWide<SwiGluFunction, T>::value(some.load(gate + c), some.load(up + c)));
       });
     }
   });
@@ -68,7 +76,7 @@ TANDEM_NOINLINE void swiglu_gradient(Team& team, std::int64_t rows, int channels
       std::int64_t const first = row * 2 * channels;
       T const* const out = dy + row * channels;
       for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
-        auto const d = SwiGluFunction::gradient(
+        auto const d = OfWide<SwiGluFunction, T>::gradient(
             some.load(x + first + c), some.load(x + first + channels + c), some.load(out + c));
         some.store(dx + first + c, d.gate);
         some.store(dx + first + channels + c, d.up);

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/channels_last/elementary.hpp>
 #include <tandem/kernels/functors/elementary.hpp>
 #include <tandem/kernels/host/wide.hpp>
 #include <tandem/runtime/host/team.hpp>

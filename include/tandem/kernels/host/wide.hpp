@@ -13,9 +13,7 @@
 
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/kernels/channels_last/channel_vectors.hpp>
-#include <tandem/kernels/channels_last/elementary.hpp>
 #include <tandem/kernels/channels_last/vectors.hpp>
-#include <tandem/kernels/functors/elementary.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace tandem::host {
