@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Linear<Out, Options...>: give a positive number of outputs; options are NoBias, InitNormal and InitUniform
+// expect-error: Linear<Out, Options...>: give a positive number of outputs; options are NoBias
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/linear.hpp>
 

@@ -34,8 +34,8 @@ struct PositionsIsSound {
 /// y[t] = weight[index[t]]. Option: an initial law, as InitNormal.
 ///
 /// Shapes: index (B, T), weight (V, C); y (B, T, C).
-/// Cost:   forward copies T C elements a sample; the weight's gradient, which is dense, adds as many
-///         and writes V C.
+/// Cost:   forward copies T C elements a sample; the weight's gradient, which is dense, adds as
+///         many and writes V C.
 /// Init:   normal with deviation 1, as PyTorch.
 /// Order:  Host adds the rows of an index in the order of the microbatch.
 /// The primary template is the error path.

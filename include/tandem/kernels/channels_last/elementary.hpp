@@ -4,9 +4,9 @@
 /// @file
 /// The elementary functions of kernels/functors/elementary.hpp for Floats, of polynomials.
 ///
-/// Errors: the largest seen at one float of seven, with and without fused multiply-adds, against the
-/// C library in double (test/unit/kernels/vector_elementary_test.cpp checks fewer); an ulp is 2⁻²³
-/// of the power of two at or below the exact result.
+/// Errors: the largest seen at one float of seven, with and without fused multiply-adds, against
+/// the C library in double (test/unit/kernels/vector_elementary_test.cpp checks fewer); an ulp is
+/// 2⁻²³ of the power of two at or below the exact result.
 
 #include <cstdint>
 

@@ -101,8 +101,8 @@ void sum_rows(std::int32_t const* order, std::int32_t count, std::int64_t begin,
 ///
 /// Shapes: index (rows), dy (rows, C); dtable (V, C).
 /// Cost:   reads rows C elements and writes V C; one thread counts and sorts the rows before. The
-///         team shares out indices that have as many rows together, and where they are few blocks of
-///         64 of their channels, as one of them may then have a good part of the rows.
+///         team shares out indices that have as many rows together, and where they are few blocks
+///         of 64 of their channels, as one of them may then have a good part of the rows.
 /// Order:  the rows of an index in order, in Real<T>.
 /// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, V) numbers
 template <class T, class P>

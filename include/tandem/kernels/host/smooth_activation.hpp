@@ -34,7 +34,8 @@ TANDEM_NOINLINE void activation_forward(Team& team, T const* x, T* y, std::int64
 
 /// dx = Function::gradient(kept, dy).
 ///
-/// Shapes: kept (n), y where Function::gradient_from_output, else x; dy (n); dx (n), which may be dy.
+/// Shapes: kept (n), y where Function::gradient_from_output, else x; dy (n); dx (n), which may be
+///         dy.
 /// Cost:   reads 2 n elements and writes n.
 template <class Function, class T>
 TANDEM_NOINLINE void activation_gradient(Team& team, T const* kept, T const* dy, T* dx,
