@@ -23,7 +23,8 @@ namespace tandem::host::channels_last {
 
 namespace detail {
 
-/// A block of the matrix of probabilities: so many rows by so many keys.
+/// A block of the matrix of probabilities: so many rows by so many keys. Rows are a multiple of a
+/// tile's: a tile of keys then ends where that of the rows does which first look at it.
 inline constexpr int block_queries = 16 * product_rows;
 inline constexpr int block_keys = 4 * static_cast<int>(panel_columns);
 
@@ -57,10 +58,10 @@ struct ScoreGradient {
 /// Where the parts of a member's scratch stand.
 class GradientScratch {
  public:
-  std::int64_t wide;     ///< the head's width in whole vectors
-  std::int64_t columns;  ///< of a block of keys
-  std::int64_t queries;  ///< rows of a block
-  std::int64_t stride;   ///< of scores: one vector more, zeros that a tile reads behind the keys
+  std::int64_t wide;         ///< the head's width in whole vectors
+  std::int64_t columns;      ///< of a block of keys
+  std::int64_t queries;      ///< rows of a block
+  std::int64_t stride;       ///< of scores; no power of two, so that columns spread over the cache
   std::int64_t accumulated;  ///< numbers in dqueries
   std::int64_t size = 0;     ///< numbers in all
   float* keys;               ///< (columns, wide)
@@ -178,8 +179,6 @@ class AttentionGradient {
         float* const ds = m_.dscores + n * stride;
         ScoreGradient const gradient{scale_, normaliser[n], mean(y, n)};
         gradient(looked_at(i + n, j, keys), whole_vectors(most), s, ds, mask, i + n, j);
-        store(s + whole_vectors(most), Floats{0.0F});
-        store(ds + whole_vectors(most), Floats{0.0F});
       }
       multiply(some, m_.wide, most, {m_.dscores + r * stride, stride, 1}, {m_.keys, m_.wide},
                {dquery + r * m_.wide, m_.wide}, true);

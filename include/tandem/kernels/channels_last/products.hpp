@@ -152,6 +152,10 @@ inline void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth
   }
 }
 
+/// Rows that are asked for ahead of their copy: they are too far apart for the processor to see
+/// that it walks through memory.
+inline constexpr std::int64_t rows_ahead_of_copy = 8;
+
 /// Columns of one panel of a transposed copy.
 inline constexpr std::int64_t panel_columns = 64;
 
@@ -193,6 +197,7 @@ TANDEM_NOINLINE void pack_transposed(std::int64_t rows, int width, T const* x, s
         square[i] = Floats{0.0F};
         if (i < own) {
           T const* const from = x + (j + i) * stride + d;
+          will_read(from, lanes * stride);
           square[i] = wide == lanes ? load(from) : load(from, wide);
         }
       });
@@ -213,6 +218,7 @@ TANDEM_NOINLINE void pack_rows(std::int64_t rows, int width, T const* x, std::in
   for (std::int64_t j = 0; j < rows; ++j) {
     for (int d = 0; d < width; d += lanes, to += lanes) {
       T const* const from = x + j * stride + d;
+      will_read(from, rows_ahead_of_copy * stride);
       store(to, width - d >= lanes ? load(from) : load(from, width - d));
     }
   }
