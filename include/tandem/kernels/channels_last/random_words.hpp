@@ -53,23 +53,30 @@ struct FourWords {
   std::memcpy(words + 16, &late, sizeof late);
 }
 
+/// philox() at the counters high, …, high + 7 of @p s and high + 8, …, high + 15 of @p t: two,
+/// since each round waits for the one before.
+[[gnu::always_inline]] inline void draw_words(std::uint64_t seed, RandomUse use, std::uint64_t low,
+                                              std::uint64_t high, FourWords& s, FourWords& t) {
+  std::uint32_t key0 = static_cast<std::uint32_t>(seed) ^ (static_cast<std::uint32_t>(use) << 24);
+  auto key1 = static_cast<std::uint32_t>(seed >> 32);
+  start_words(s, low, high);
+  start_words(t, low, high + 8);
+  for (int round = 0; round < 10; ++round) {
+    mix_words(s, key0, key1);
+    mix_words(t, key0, key1);
+    key0 += 0x9E3779B9U;
+    key1 += 0xBB67AE85U;
+  }
+}
+
 }  // namespace detail
 
 /// The words of philox(seed, use, low, high + i), i = 0 … 15, behind one another: 64 of them.
 inline void random_words(std::uint64_t seed, RandomUse use, std::uint64_t low, std::uint64_t high,
                          std::uint32_t* words) {
-  std::uint32_t key0 = static_cast<std::uint32_t>(seed) ^ (static_cast<std::uint32_t>(use) << 24);
-  auto key1 = static_cast<std::uint32_t>(seed >> 32);
-  detail::FourWords s;  // two, since each round waits for the one before
+  detail::FourWords s;
   detail::FourWords t;
-  detail::start_words(s, low, high);
-  detail::start_words(t, low, high + 8);
-  for (int round = 0; round < 10; ++round) {
-    detail::mix_words(s, key0, key1);
-    detail::mix_words(t, key0, key1);
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
-  }
+  detail::draw_words(seed, use, low, high, s, t);
   detail::store_words(s, words);
   detail::store_words(t, words + 32);
 }
