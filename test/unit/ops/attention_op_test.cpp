@@ -9,6 +9,7 @@
 
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/attention.hpp>
+#include <tandem/ops/onednn/attention.hpp>
 
 #include "../kernels/support.hpp"
 #include "sequence_op.hpp"

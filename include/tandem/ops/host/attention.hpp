@@ -2,14 +2,12 @@
 #pragma once
 
 /// @file
-/// Attention on Host: the portable kernels, and those in vectors, which need no library either.
+/// Attention on Host, portable kernels.
 
 #include <algorithm>
 #include <cstdint>
 
 #include <tandem/core/contract.hpp>
-#include <tandem/kernels/channels_last/attention.hpp>
-#include <tandem/kernels/channels_last/attention_gradient.hpp>
 #include <tandem/kernels/functors/attention.hpp>
 #include <tandem/kernels/host/attention.hpp>
 #include <tandem/layers/attention.hpp>
@@ -41,26 +39,8 @@ struct AttentionByRow {
   }
 };
 
-/// In vectors, float or BFloat16.
-template <class T>
-struct AttentionInVectors {
-  using Normaliser = float;
-
-  static std::int64_t scratch_bytes(AttentionShape const& shape, int threads) {
-    return std::max(channels_last::attention_forward_scratch(shape, shape.longest, threads),
-                    channels_last::attention_gradient_scratch(shape, shape.longest, threads));
-  }
-  template <class... Arguments>
-  static void forward(Arguments&&... arguments) {
-    channels_last::attention_forward<T>(arguments...);
-  }
-  template <class... Arguments>
-  static void gradient(Arguments&&... arguments) {
-    channels_last::attention_gradient<T>(arguments...);
-  }
-};
-
 /// Any Attention: one type for all of a precision.
+/// @tparam Kernels  forward() and gradient(), and what they need
 template <class T, class P, class Kernels>
 class AttentionOp {
   using Normaliser = typename Kernels::Normaliser;
@@ -157,17 +137,6 @@ struct Op<Attention<Heads, Options...>, BasicHost<Portable, Precision>>
   explicit Op(OpSetup const& setup)
       : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
                           host::AttentionByRow<typename Precision::Scalar>>{
-            setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
-};
-
-template <int Heads, class... Options, class Precision>
-struct Op<Attention<Heads, Options...>, BasicHost<OneDnn, Precision>>
-    : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
-                        host::AttentionInVectors<typename Precision::Scalar>> {
-  using L = Attention<Heads, Options...>;
-  explicit Op(OpSetup const& setup)
-      : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
-                          host::AttentionInVectors<typename Precision::Scalar>>{
             setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
 };
 

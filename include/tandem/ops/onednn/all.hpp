@@ -5,6 +5,7 @@
 /// All ops of the oneDNN Host backend; included where TANDEM_ONEDNN is defined.
 
 #include <tandem/ops/onednn/activation.hpp>
+#include <tandem/ops/onednn/attention.hpp>
 #include <tandem/ops/onednn/batch_norm.hpp>
 #include <tandem/ops/onednn/border.hpp>
 #include <tandem/ops/onednn/convolution.hpp>
