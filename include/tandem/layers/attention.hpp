@@ -116,6 +116,9 @@ struct Attention<Heads, Options...> {
     return in[1] % (Heads + 2 * key_heads) == 0 ? Fault::none : Fault::heads;
   }
   static constexpr Shape output(Shape in) { return timed_shape(in[0], Heads * width(in)); }
+  static constexpr Kept kept(Shape in) {
+    return Kept::of(true, true, 0, std::int64_t{sizeof(float)} * Heads * in[0]);
+  }
   static constexpr std::int64_t macs(Shape in) {
     std::int64_t const pairs =
         causal ? std::int64_t{in[0]} * (in[0] + 1) / 2 : std::int64_t{in[0]} * in[0];

@@ -12,6 +12,7 @@
 #include <tandem/graph/layer.hpp>
 #include <tandem/graph/network.hpp>
 #include <tandem/layers/activation.hpp>
+#include <tandem/layers/init_options.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/layers/options.hpp>
 
@@ -44,17 +45,13 @@ template <class Option>
 inline constexpr bool is_shares = requires {
   typename Option::shares;
 };
-template <class Option>
-inline constexpr bool is_init = requires {
-  { Option::init } -> std::convertible_to<Init>;
-};
 
 }  // namespace detail
 
 template <class Option>
 concept VocabularyOption =
     std::same_as<Option, NoBias> || is_of_criterion<Option> || detail::is_smoothing<Option> ||
-    detail::is_chunked<Option> || detail::is_shares<Option> || detail::is_init<Option>;
+    detail::is_chunked<Option> || detail::is_shares<Option> || InitOption<Option>;
 
 namespace detail {
 
@@ -62,8 +59,6 @@ struct VocabularyOptions {
   bool bias = true;
   double smoothing = 0.0;
   int chunk_rows = 0;  // 0: all
-  bool init_given = false;
-  Init init{};
 };
 
 template <class... Options>
@@ -77,9 +72,6 @@ constexpr VocabularyOptions gather_vocabulary_options() {
           all.smoothing = Options::smoothing;
         } else if constexpr (is_chunked<Options>) {
           all.chunk_rows = Options::chunk_rows;
-        } else if constexpr (is_init<Options>) {
-          all.init_given = true;
-          all.init = Options::init;
         }
       }(),
       ...);
@@ -128,7 +120,7 @@ struct VocabularyIsSound {
 ///         rounding took of it, and 1 where the largest logit is the target's.
 /// Saves:  the gradient over the logits, B T V elements; with Chunked nothing but a view of x.
 /// Cost:   V C multiply-accumulates a row, each of three passes; Chunked five instead of three.
-/// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; an option gives another.
+/// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; with a law of the weight's the bias is 0.
 /// The primary template is the error path.
 template <int V, class... Options>
 struct Vocabulary {
@@ -155,13 +147,18 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   }
   static constexpr Shape output(Shape in) { return timed_shape(in[0], 3); }
   static constexpr Parameters parameters(Shape in) {
-    Init const own = Init::uniform_fan_in(in[1]);
-    Parameter const weight{"weight", {2, {V, in[1]}}, options.init_given ? options.init : own};
+    Init const usual = Init::uniform_fan_in(in[1]);
+    Parameter const weight{"weight", {2, {V, in[1]}}, detail::init_of<Options...>(usual)};
     if constexpr (bias) {
-      return Parameters{weight, Parameter{"bias", vector_shape(V), own}};
+      bool const given = (InitOption<Options> || ...);
+      return Parameters{weight,
+                        Parameter{"bias", vector_shape(V), given ? Init::constant(0.0F) : usual}};
     } else {
       return Parameters{weight};
     }
+  }
+  static constexpr Kept kept(Shape in) {
+    return Kept::of(true, false, options.chunk_rows > 0 ? 0 : std::int64_t{in[0]} * V);
   }
   static constexpr std::int64_t macs(Shape in) { return in.elements() * V; }
 };

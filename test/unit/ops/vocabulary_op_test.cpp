@@ -25,9 +25,6 @@ using test::OpTask;
 
 using Double = BasicHost<Portable, Fp64>;
 struct Words;
-struct Narrow {
-  static constexpr Init init = Init::normal(0.5F);
-};
 using Smooth = Vocabulary<11, Smoothing<Percent<20>>>;
 using Shared = Vocabulary<11, Shares<Words>, NoBias, PerSample, Chunked<5>>;
 
@@ -45,8 +42,13 @@ static_assert(Smooth::macs(timed_shape(7, 4)) == 7 * 4 * 11);
 static_assert(Smooth::parameters(timed_shape(7, 4)).count == 2);
 static_assert(Shared::parameters(timed_shape(7, 4)).count == 1);
 static_assert(Smooth::parameters(timed_shape(7, 4)).item[0].shape == Shape{2, {11, 4}});
-static_assert(Vocabulary<11, Narrow>::parameters(timed_shape(7, 4)).item[0].init.law ==
+static_assert(Vocabulary<11, InitNormal<1, 2>>::parameters(timed_shape(7, 4)).item[0].init.law ==
               Init::Law::normal);
+static_assert(Vocabulary<11, InitNormal<1, 2>>::parameters(timed_shape(7, 4)).item[1].init.law ==
+              Init::Law::constant);
+static_assert(Smooth::kept(timed_shape(7, 4)).scalars == 77);
+static_assert(Shared::kept(timed_shape(7, 4)).scalars == 0 &&
+              Shared::kept(timed_shape(7, 4)).input);
 static_assert(!VocabularyOption<int> && !VocabularyOption<Percent<10>>);
 
 constexpr int words = 11;
