@@ -19,6 +19,7 @@
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/load.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
+#include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/generate.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/check_options.hpp>
@@ -136,11 +137,12 @@ class Trainer {
   }
 
   /// Loss and accuracy on @p data, in its order and without random augmentation.
-  /// @param which  of two models, where the strategy trains two
+  /// @param which  of two models, where the strategy trains two; where TrainerOptions::average is
+  ///               on, `average` evaluates the averages of the weights, `first` the weights
   /// @throws ContractError  data does not fit the network, or is empty
   template <Dataset D>
   Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
-    StandIn<Workers, has_two> const stand_in{workers_, which};
+    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<In, Target> const& batch) {
@@ -158,7 +160,7 @@ class Trainer {
     static_assert(!is_of_criterion<LossType> || !Dataset<D>,
                   "predict(data): this network's output are losses, made with the targets; take "
                   "evaluate(data), or generate(trainer, prompt) for text");
-    StandIn<Workers, has_two> const stand_in{workers_, which};
+    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
     auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
@@ -186,7 +188,7 @@ class Trainer {
     static_assert(detail::Generates < is_of_criterion<LossType> && (graph.node[0].limit > 0),
                   detail::has_scores < ProgramType, Used, Target >> ::value);
     check_indices(prompt, 0, graph.node[0].limit, 0, "token");
-    StandIn<Workers, has_two> const stand_in{workers_, which};
+    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     return generate_tokens(
         prompt, generate_options, input[0], graph.output().limit,
         [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
@@ -229,12 +231,14 @@ class Trainer {
   }
 
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
-  /// strategy trains two, the mean of both.
+  /// strategy trains two, the mean of both; where weights are averaged, the averages.
   /// @throws FileError  as save() does
   void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     if (leads()) {
-      save_parameters(path, MeanModel<T>{parameters(), parameters(0, copies - 1)}.parameters(),
-                      non_finite);
+      auto const own = [&](int copy) {
+        return has_averages() ? as_averages(parameters(0, copy)) : parameters(0, copy);
+      };
+      save_parameters(path, MeanModel<T>{own(0), own(copies - 1)}.parameters(), non_finite);
     }
   }
 
@@ -253,7 +257,8 @@ class Trainer {
     replicas().upload();
   }
 
-  /// Takes the parameters and statistics of a safetensors file, and nothing else of it.
+  /// Takes the parameters and statistics of a safetensors file, and nothing else of it; averages of
+  /// weights are these weights, too.
   void load_weights(std::string const& path) {
     replicas().load(path,
                     [&] { return read_parameters(path, parameters(), replicas().of_ranks()); });
@@ -279,6 +284,9 @@ class Trainer {
   static constexpr int copies = ProgramType::map.copies;
   // Whether a checkpoint has two models.
   static constexpr bool has_two = Replicas<ProgramType, Workers>::has_two;
+
+  // Whether there are averages of the weights by now.
+  [[nodiscard]] bool has_averages() const { return options_.average.on() && position_.step > 0; }
 
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }

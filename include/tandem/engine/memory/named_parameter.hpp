@@ -26,6 +26,7 @@ struct NamedParameter {
   std::span<T> value{};
   std::span<T> gradient{};             ///< empty where frozen
   std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
+  std::span<T> average{};              ///< empty where TrainerOptions::average has none
 };
 
 /// All parameters of a rank's mirror, in the order of its device's graph.

@@ -5,6 +5,7 @@
 /// RankBody: what a rank answers alike, whether it goes step by step or through a stream.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include <tandem/engine/rank/rank_parts.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/weight_average.hpp>
 
 namespace tandem {
 
@@ -35,7 +37,14 @@ class RankBody : public Interface {
   [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.ops.needs(); }
 
   std::vector<NamedParameter<P>> parameters() override {
-    return named_parameters<typename Parts::Program>(mirror_, states_);
+    auto list = named_parameters<typename Parts::Program>(mirror_, states_);
+    for (std::size_t p = 0; p < list.size(); ++p) {
+      if (averaged_[p]) {
+        std::int64_t const at = Parts::Program::layout.offset[p];
+        list[p].average = {mirror_.state(states_) + at, list[p].value.size()};
+      }
+    }
+    return list;
   }
   void download() override { mirror_.download(parts_.device, parts_.memory); }
   void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
@@ -52,8 +61,9 @@ class RankBody : public Interface {
   template <class Connect>
   RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
       : parts_{options, std::move(plan), connect},
-        mirror_{states_of(options.optimizer)},
-        states_{states_of(options.optimizer)} {}
+        mirror_{arrays_of(options)},
+        states_{states_of(options.optimizer)},
+        averaged_{averaged_parameters(Parts::Program::graph, options.groups, options.average)} {}
 
   Parts parts_;
   ParameterMirror<typename Parts::Program, typename Parts::Backend> mirror_;
@@ -63,6 +73,7 @@ class RankBody : public Interface {
  private:
   std::atomic<std::uint64_t> nowhere_{};
   int states_;  // of the optimizer
+  std::vector<bool> averaged_;
 };
 
 }  // namespace tandem

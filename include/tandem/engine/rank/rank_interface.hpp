@@ -43,8 +43,8 @@ class RankInterface {
   virtual void upload() = 0;
 
   /// Where a strategy trains two models which may differ: both copies of each stage get the weights
-  /// of one of them, or their average, until restore(). All ranks call both; elsewhere they do
-  /// nothing.
+  /// of one of them, or their average, until restore(). Where weights are averaged over steps, they
+  /// are their averages meanwhile. All ranks call both; elsewhere they do nothing.
   virtual void stand_in(WhichModel /*which*/) {}
   virtual void restore() {}
 

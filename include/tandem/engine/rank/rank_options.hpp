@@ -11,6 +11,7 @@
 #include <tandem/core/stall.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
+#include <tandem/optim/weight_average.hpp>
 #include <tandem/runtime/device_spec.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 
@@ -23,12 +24,20 @@ struct RankOptions {
   DeviceSpec device{};
   Optimizer optimizer{};
   std::vector<ParameterGroup> groups{};
+  WeightAverage average{};
   /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
   ActionRows const* rows = nullptr;
   int microbatches = 0;
   std::optional<bool> record{};  ///< on a GPU: record a step as a graph and replay it; empty: yes
   bool debug = false;            ///< wait for each action, and name the one that fails
 };
+
+/// Arrays of the trained parameters' size that the rank keeps between steps: the optimizer's states
+/// and the averages of the weights.
+template <class = void>  // compiled where it is called, not by every include
+int arrays_of(RankOptions const& options) {
+  return states_of(options.optimizer) + (options.average.on() ? 1 : 0);
+}
 
 /// How the host waits for a device that works on its own: for so long, and looking after the other
 /// ranks meanwhile.

@@ -60,7 +60,7 @@ struct RankParts {
       : plan{std::move(rank_plan)},
         device{options.device},
         ops{options.largest_microbatch, options.device.threads, device},
-        memory{device, ops, states_of(options.optimizer), plan_task(options),
+        memory{device, ops, arrays_of(options), plan_task(options),
                plan.batching.leaves_of_copy(Whole::map.copies)},
         gradients{device, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
                   plan, tracer},

@@ -14,6 +14,7 @@
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
+#include <tandem/engine/step/average.hpp>
 #include <tandem/engine/step/update.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/parameter_group.hpp>
@@ -76,13 +77,16 @@ template <class Parts>
 class Updates : public detail::DeviceUpdate<Parts> {
   using Base = detail::DeviceUpdate<Parts>;
   using Base::update_;
+  using typename Base::Program;
 
  public:
   using typename Base::Slot;
 
   template <class Connect>
   Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
-      : Base{parts, options} {}
+      : Base{parts, options},
+        average_{Program::graph, Program::layout.offset, options.groups, options.average,
+                 states_of(options.optimizer)} {}
 
   /// Before the row of a training step, and behind it.
   void begin(Parts& /*parts*/, Slot const& /*slot*/) {}
@@ -94,14 +98,27 @@ class Updates : public detail::DeviceUpdate<Parts> {
     this->finish(parts, slot);
     slot.touched = true;
     update_.apply(parts.device, parts.memory, slot.feed.state());
+    average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());
     pack_stages(parts);
   }
   /// An exchange of the row, which has none.
   void exchange(Parts& /*parts*/, Slot& /*slot*/, int /*stage*/) {}
 
-  void stand_in(Parts& /*parts*/, WhichModel /*which*/) {}
-  void restore(Parts& /*parts*/) {}
+  /// For an evaluation, the weights are their averages, where there are any; and themselves again.
+  void stand_in(Parts& parts, WhichModel which) {
+    if (which == WhichModel::average && average_.stand_in(parts.device, parts.memory)) {
+      this->refresh(parts);
+    }
+  }
+  void restore(Parts& parts) {
+    if (average_.restore(parts.device, parts.memory)) {
+      this->refresh(parts);
+    }
+  }
   [[nodiscard]] static constexpr std::int64_t exchange_bytes() { return 0; }
+
+ private:
+  StepAverage<typename Parts::Backend> average_;
 };
 
 /// Two models, each updated stage by stage on its own gradient, and averaged as the rule says.

@@ -16,7 +16,8 @@ namespace tandem {
 /// What is averaged.
 enum class Averaged : std::uint8_t { gradients, weights, weights_and_state };
 
-/// Which of two models, where a strategy trains two.
+/// Which of two models, where a strategy trains two; where TrainerOptions::average is on, `average`
+/// is the averages of the weights and anything else the weights of the last step.
 enum class WhichModel : std::uint8_t { average, first, second };
 
 /// A rule, lowered.

@@ -7,7 +7,8 @@
 /// Tensors: each parameter and statistic under its name ("1.0.0.weight", "1.0.1.running_mean"),
 /// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
 /// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
-/// (samples of the epoch already trained on), tandem.seed. Shapes are those of PyTorch's layers of
+/// (samples of the epoch already trained on), tandem.seed; averages of weights are
+/// "average.<name>". Shapes are those of PyTorch's layers of
 /// the same name. Of two models that may differ the second one's parameters are there, too, their
 /// names behind "second."; a strategy with one model reads the mean of both, and one with two gives
 /// both what a file has for one.
@@ -84,6 +85,18 @@ std::vector<NamedParameter<T>> each_once(std::vector<NamedParameter<T>> list) {
   return list;
 }
 
+// Those of the averages of weights, in the order of the parameters that have one.
+template <class T>
+std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& parameters) {
+  std::vector<TensorView> tensors;
+  for (NamedParameter<T> const& p : parameters) {
+    if (!p.average.empty()) {
+      tensors.push_back(view_of("average." + p.name, p.shape, p.average));
+    }
+  }
+  return tensors;
+}
+
 }  // namespace detail
 
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
@@ -93,8 +106,11 @@ template <class T>
 void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      std::vector<std::string> const& state_names, TrainingPosition position,
                      std::string const& optimizer, NonFinite non_finite = NonFinite::refused) {
-  std::vector<TensorView> tensors =
-      detail::checkpoint_tensors(detail::each_once(parameters), state_names);
+  auto const once = detail::each_once(parameters);
+  std::vector<TensorView> tensors = detail::checkpoint_tensors(once, state_names);
+  for (TensorView const& tensor : detail::average_tensors(once)) {
+    tensors.push_back(tensor);
+  }
   for (detail::PositionField const& field : detail::position_fields) {
     tensors.push_back(detail::view_of(field.name, vector_shape(1),
                                       std::span<std::int64_t>{&(position.*field.field), 1}));

@@ -96,6 +96,13 @@ TrainingPosition read_position(Safetensors const& file, std::string const& path)
   return position;
 }
 
+/// Whether a file has averages of weights.
+template <class = void>
+bool has_averages(Safetensors const& file) {
+  return std::ranges::any_of(file.tensors(),
+                             [](TensorView const& t) { return t.name.starts_with("average."); });
+}
+
 /// Every tensor of the file is a wanted one or a position.
 template <class = void>
 void check_all_known(Safetensors const& file, std::string const& path,
@@ -113,9 +120,23 @@ void check_all_known(Safetensors const& file, std::string const& path,
   }
 }
 
+/// Averages begin where their weights do, whose copies are planned.
+template <class T>
+void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> const& rank) {
+  for (NamedParameter<T> const& p : rank) {
+    if (!p.average.empty()) {
+      auto const* const weight = reinterpret_cast<std::byte const*>(p.value.data());
+      CheckpointCopy copy = *std::ranges::find(loaded.copies, weight, &CheckpointCopy::to);
+      copy.to = reinterpret_cast<std::byte*>(p.average.data());
+      loaded.copies.push_back(copy);
+    }
+  }
+}
+
 }  // namespace detail
 
-/// Reads and checks a checkpoint for @p ranks, the parameters of every rank.
+/// Reads and checks a checkpoint for @p ranks, the parameters of every rank. Where they have
+/// averages and the file has none, these begin at its weights.
 /// @param whole  all parameters of the network, of both models if they may differ
 /// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
 /// shape
@@ -142,6 +163,16 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
       wanted.push_back(tensor);
     }
   }
+  bool const averages = detail::has_averages(file);
+  std::vector<TensorView> const averaged = detail::average_tensors(whole);
+  if (averages && averaged.empty()) {
+    throw FileError{path,
+                    "it has averages of weights, but this trainer keeps none; give "
+                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
+  }
+  if (averages) {
+    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
+  }
   for (TensorView const& tensor : wanted) {
     static_cast<void>(detail::matching(file, path, tensor));
   }
@@ -155,6 +186,13 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
     for (std::size_t i = 0; i < own.size(); ++i) {
       loaded.copies.push_back({detail::memory_of(own[i]), file.find(own[i].name),
                                mean ? file.find(second[i].name) : nullptr});
+    }
+    if (averages) {
+      for (TensorView const& tensor : detail::average_tensors(rank)) {
+        loaded.copies.push_back({detail::memory_of(tensor), file.find(tensor.name)});
+      }
+    } else {
+      detail::begin_averages(loaded, rank);
     }
   }
   return loaded;
@@ -175,6 +213,7 @@ LoadedCheckpoint<T> read_parameters(std::string const& path,
     for (TensorView const& own : detail::checkpoint_tensors(without_prefix(rank), no_states)) {
       loaded.copies.push_back({detail::memory_of(own), loaded.file.find(own.name)});
     }
+    detail::begin_averages(loaded, rank);
   }
   return loaded;
 }

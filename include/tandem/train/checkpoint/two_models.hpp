@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// Parameters of strategies that train two models: their names in files, and the mean of both.
+/// Parameters of strategies that train two models: their names in files, and the mean of both; and
+/// averages over steps.
 
 #include <cstddef>
 #include <cstring>
@@ -48,6 +49,15 @@ std::vector<NamedParameter<T>> without_prefix(std::vector<NamedParameter<T>> lis
   return list;
 }
 
+/// Averages in place of the weights that have one.
+template <class T>
+std::vector<NamedParameter<T>> as_averages(std::vector<NamedParameter<T>> list) {
+  for (NamedParameter<T>& p : list) {
+    p.value = p.average.empty() ? p.value : p.average;
+  }
+  return list;
+}
+
 /// The mean of two models' parameters and statistics, in memory of its own; no optimizer states.
 template <class T>
 class MeanModel {
@@ -62,6 +72,7 @@ class MeanModel {
       NamedParameter<T> own = first[p];
       own.value = mean;
       own.states.clear();
+      own.average = {};
       parameters_.push_back(std::move(own));
     }
   }

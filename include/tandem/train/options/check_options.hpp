@@ -7,6 +7,7 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/parameter_group.hpp>
+#include <tandem/optim/weight_average.hpp>
 #include <tandem/train/options/check_asynchrony.hpp>
 #include <tandem/train/options/check_rates.hpp>
 #include <tandem/train/options/options.hpp>
@@ -32,6 +33,14 @@ TrainerOptions checked(TrainerOptions options) {
   expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
   check_rates(options);
   check_groups(Program::network, options.groups);
+  check_average(Program::network, options.groups, options.average);
+  expects(!options.average.on() || !Program::averaging.keeps_two(),
+          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
+          "each of two has its own; leave average out, or take AverageGradients");
+  expects(
+      !options.average.on() || !Program::asynchrony.on(),
+      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
+      "has weights of several steps at once; leave average out, or take a synchronous schedule");
   check_asynchrony(Program::asynchrony, options);
   return options;
 }

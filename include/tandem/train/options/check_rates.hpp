@@ -84,6 +84,7 @@ void check_rates(TrainerOptions const& options) {
                           "; give 0 (of any number of axes) or more"};
     }
   }
+  detail::check_beta(options.average.decay, "average.decay");
   expects(options.schedule.warm_up >= 0,
           "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
   if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {

@@ -16,6 +16,7 @@
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/schedule.hpp>
+#include <tandem/optim/weight_average.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 
 namespace tandem {
@@ -28,7 +29,8 @@ struct TrainerOptions {
   /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
   double clip_norm = 0.0;
   std::vector<ParameterGroup> groups{};
-  std::uint64_t seed = 0;  ///< of initial weights, order, augmentation and dropout
+  WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
+  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation and dropout
   bool shuffle = true;
   bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
   int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly

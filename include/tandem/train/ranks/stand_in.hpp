@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// StandIn: which of two models an evaluation computes with.
+/// StandIn: which of two models an evaluation computes with, or that it does with averages.
 
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
@@ -10,16 +10,16 @@
 namespace tandem {
 
 /// For as long as it lives both copies of each stage have the weights of one model, or the average;
-/// nothing where a strategy trains one model.
-/// @tparam Two  the strategy trains two that may differ
-template <class Workers, bool Two>
+/// or the weights are their averages over the steps.
+template <class Workers>
 class [[nodiscard]] StandIn {
  public:
   using RankType = typename Workers::RankType;
 
   /// @param workers  outlives this
-  StandIn(Workers& workers, WhichModel which) : workers_{workers} {
-    if constexpr (Two) {
+  /// @param needed   there are two models that may differ, or averages; else this does nothing
+  StandIn(Workers& workers, WhichModel which, bool needed) : workers_{workers}, needed_{needed} {
+    if (needed_) {
       try {
         workers_.run([&](RankType& rank) { rank.stand_in(which); }, WorkKind::computes);
       } catch (...) {
@@ -31,7 +31,7 @@ class [[nodiscard]] StandIn {
   StandIn(StandIn const&) = delete;
   StandIn& operator=(StandIn const&) = delete;
   ~StandIn() {
-    if constexpr (Two) {
+    if (needed_) {
       restore();
     }
   }
@@ -42,6 +42,7 @@ class [[nodiscard]] StandIn {
   }
 
   Workers& workers_;
+  bool needed_;
 };
 
 }  // namespace tandem

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StepAverage: the averages of a device's weights, which stand behind the optimizer's states.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/ops/step_state.hpp>
+#include <tandem/ops/verbs.hpp>
+#include <tandem/optim/parameter_group.hpp>
+#include <tandem/optim/weight_average.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
+
+namespace tandem {
+
+/// One weight's average after a step; it stays where *stopped.
+template <class P>
+struct AverageWeight {
+  P const* weight;
+  P* average;
+  P decay;
+  P rest;  ///< 1 - decay, rounded once
+  StepState const* state;
+  int const* stopped;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (*stopped == 0) {
+      average[i] = state->step == 0 ? weight[i] : decay * average[i] + rest * weight[i];
+    }
+  }
+};
+
+/// x and y change places.
+template <class P>
+struct SwapElement {
+  P* x;
+  P* y;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    P const kept = x[i];
+    x[i] = y[i];
+    y[i] = kept;
+  }
+};
+
+namespace detail {
+
+/// The averaged parameters as runs of neighbours, in the order of @p offset.
+template <class = void>  // compiled where it is called, not by every include
+std::vector<ElementRange> averaged_runs(GraphView graph, std::int64_t const* offset,
+                                        std::vector<bool> const& averaged) {
+  std::vector<int> trained;
+  for (int p = 0; p < graph.parameters; ++p) {
+    if (!graph.parameter[p].frozen) {
+      trained.push_back(p);
+    }
+  }
+  std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
+  std::vector<ElementRange> runs;
+  bool joins = false;
+  for (int const p : trained) {
+    bool const own = averaged[static_cast<std::size_t>(p)];
+    std::int64_t const end = offset[p] + graph.parameter[p].parameter.shape.elements();
+    if (own && joins) {
+      runs.back().end = end;
+    } else if (own) {
+      runs.push_back({offset[p], end});
+    }
+    joins = own;
+  }
+  return runs;
+}
+
+}  // namespace detail
+
+/// Every replica averages the same weights, so that averages need no messages.
+template <class Backend>
+class StepAverage {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  /// @param offset  of each parameter of @p graph, in elements
+  /// @param states  of the optimizer: the averages are the array behind them
+  StepAverage(GraphView graph, std::int64_t const* offset,
+              std::vector<ParameterGroup> const& groups, WeightAverage const& average, int states)
+      : runs_{detail::averaged_runs(graph, offset, averaged_parameters(graph, groups, average))},
+        decay_{average.decay},
+        state_{states} {}
+
+  /// After an update. Cost: one pass over weights and averages.
+  /// @param state, stopped  in the device's memory
+  template <class Memory>
+  void update(Device& device, Memory const& memory, StepState const* state,
+              int const* stopped) const {
+    each(memory, [&](P* weight, P* average, std::int64_t count) {
+      Verbs<Backend>::each(device, count,
+                           AverageWeight<P>{weight, average, static_cast<P>(decay_),
+                                            static_cast<P>(1.0 - decay_), state, stopped});
+    });
+  }
+
+  /// The averages take the place of the weights; restore() gives them back. Both say whether they
+  /// have changed the weights.
+  template <class Memory>
+  bool stand_in(Device& device, Memory const& memory) {
+    swap(device, memory);
+    stands_in_ = !runs_.empty();
+    return stands_in_;
+  }
+  template <class Memory>
+  bool restore(Device& device, Memory const& memory) {
+    if (!std::exchange(stands_in_, false)) {
+      return false;
+    }
+    swap(device, memory);
+    return true;
+  }
+
+ private:
+  template <class Memory, class F>
+  void each(Memory const& memory, F const& f) const {
+    for (ElementRange const& run : runs_) {
+      f(memory.parameters() + run.begin, memory.state(state_) + run.begin, run.count());
+    }
+  }
+  template <class Memory>
+  void swap(Device& device, Memory const& memory) const {
+    each(memory, [&](P* weight, P* average, std::int64_t count) {
+      Verbs<Backend>::each(device, count, SwapElement<P>{weight, average});
+    });
+  }
+
+  std::vector<ElementRange> runs_;
+  double decay_;
+  int state_;
+  bool stands_in_ = false;
+};
+
+}  // namespace tandem
