@@ -14,7 +14,7 @@
 
 namespace td = tandem;
 
-constexpr int characters = 69;  // of the King James Bible
+constexpr int characters = 96;  // at most; the King James Bible has 69
 constexpr int window = 64;
 struct Net : td::models::Gpt<characters, window, 128, 4, 4, td::Gelu, td::NoBias> {};
 
@@ -35,7 +35,7 @@ int main(int argc, char** argv) try {
   td::Trainer<Net, td::DataParallel<2>, td::Host> trainer{
       {.batch = batch,
        .optimizer = td::AdamW{.learning_rate = 1e-3F, .beta2 = 0.99F, .weight_decay = 0.1F},
-       .schedule = {td::Cosine{.steps = steps - 100, .final = 0.1}, 100},
+       .schedule = {td::Cosine{.steps = steps - steps / 20, .final = 0.1}, steps / 20},
        .clip_norm = 1.0,
        .groups = {{.pattern = "*", .weight_decay = 0.0F, .below_axes = 2}}}};
   constexpr int epochs = 8;

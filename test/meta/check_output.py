@@ -7,7 +7,8 @@
 Each line of the file EXPECTED is a regular expression that must match a whole line of the output, in
 this order; other lines may stand between. The arguments are in the file of the same name that ends in
 .args, if there is one; @FASHION_MNIST@ in it stands for the folder that the environment variable
-FASHION_MNIST names. Exits 77, which ctest shows as skipped, if that folder is not there.
+FASHION_MNIST names, @ROOT@ for that above the file's. Exits 77, which ctest shows as skipped, if the
+folder of Fashion-MNIST is not there.
 """
 
 import os
@@ -40,6 +41,7 @@ def arguments(expected):
             print(f"skipped: there is no folder '{folder}'; install dataset-fashion-mnist")
             sys.exit(SKIP)
         text = text.replace("@FASHION_MNIST@", shlex.quote(folder))
+    text = text.replace("@ROOT@", shlex.quote(str(expected.resolve().parent.parent)))
     return shlex.split(text, comments=True)
 
 

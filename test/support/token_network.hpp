@@ -171,7 +171,7 @@ class Op<test::Guess<Owner>, BasicHost<Portable, Precision>> {
     for (std::int64_t r = 0; r < p.rows(in_); ++r) {
       T* const own = gradient + r * test::words;
       T sum = 0;
-      T most = -1e30;
+      T most = static_cast<T>(-1e30);
       int best = 0;
       for (int v = 0; v < test::words; ++v) {
         own[v] = 0;

@@ -185,8 +185,8 @@ class Trainer {
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
                                      GenerateOptions const& generate_options = {},
                                      WhichModel which = WhichModel::average) {
-    static_assert(detail::Generates < is_of_criterion<LossType> && (graph.node[0].limit > 0),
-                  detail::has_scores < ProgramType, Used, Target >> ::value);
+    static_assert(detail::Generates<reads_and_writes_tokens,
+                                    detail::has_scores<ProgramType, Used, Target>>::value);
     check_indices(prompt, 0, graph.node[0].limit, 0, "token");
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     return generate_tokens(
@@ -282,6 +282,8 @@ class Trainer {
 
  private:
   static constexpr int copies = ProgramType::map.copies;
+  static constexpr bool reads_and_writes_tokens =
+      is_of_criterion<LossType> && graph.node[0].limit > 0;
   // Whether a checkpoint has two models.
   static constexpr bool has_two = Replicas<ProgramType, Workers>::has_two;
 

@@ -36,24 +36,26 @@ struct Data {
   }
 };
 
+/// One sequence, of whose last row one target is asked for.
+struct One {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  std::vector<std::int32_t> const* text;
+  std::int32_t next;
+  [[nodiscard]] std::int64_t size() const { return 1; }
+  [[nodiscard]] Shape shape() const { return tokens_shape(window); }
+  [[nodiscard]] int targets() const { return window; }
+  [[nodiscard]] int length(std::int64_t) const { return static_cast<int>(text->size()); }
+  void read(std::int64_t, std::span<std::int32_t> x, std::span<std::int32_t> y) const {
+    std::copy(text->begin(), text->end(), x.begin());
+    std::fill(y.begin(), y.end(), -1);
+    y.back() = next;
+  }
+};
+
 /// The likeliest token behind @p text, by the losses of all that could come.
 template <class TrainerType>
 std::int32_t likeliest(TrainerType& trainer, std::vector<std::int32_t> const& text) {
-  struct One {
-    using Input = std::int32_t;
-    using Target = std::int32_t;
-    std::vector<std::int32_t> const* text;
-    std::int32_t next;
-    [[nodiscard]] std::int64_t size() const { return 1; }
-    [[nodiscard]] Shape shape() const { return tokens_shape(window); }
-    [[nodiscard]] int targets() const { return window; }
-    [[nodiscard]] int length(std::int64_t) const { return static_cast<int>(text->size()); }
-    void read(std::int64_t, std::span<std::int32_t> x, std::span<std::int32_t> y) const {
-      std::copy(text->begin(), text->end(), x.begin());
-      std::fill(y.begin(), y.end(), -1);
-      y.back() = next;
-    }
-  };
   std::int32_t best = 0;
   double least = 1e30;
   for (std::int32_t token = 0; token < vocabulary; ++token) {

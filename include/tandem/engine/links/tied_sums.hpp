@@ -95,8 +95,8 @@ class TiedSums {
 
  private:
   struct Tie {
-    std::vector<ElementRange> held;    // of the gradients, in the network's order
-    std::vector<Communicator> others;  // none, or the group of the devices that hold it
+    std::vector<ElementRange> held{};    // of the gradients, in the network's order
+    std::vector<Communicator> others{};  // none, or the group of the devices that hold it
   };
 
   // Where the device has a parameter of one of the model's copies.

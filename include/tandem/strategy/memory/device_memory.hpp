@@ -92,9 +92,9 @@ struct ValueSizes {
     }
     for (int n = 0; n < graph.nodes; ++n) {
       Node const& node = graph.node[n];
-      bool const own = !node.kept.known || node.kept.output || n == graph.result;
-      read[n] = read[n] || own;  // a view may have memory of its own
-      read[root_of(graph, n)] = read[root_of(graph, n)] || own;
+      bool const by_itself = !node.kept.known || node.kept.output || n == graph.result;
+      read[n] = read[n] || by_itself;  // a view may have memory of its own
+      read[root_of(graph, n)] = read[root_of(graph, n)] || by_itself;
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         int const source = root_of(graph, graph.source[e]);
         read[source] =
