@@ -6,7 +6,6 @@
 #include <tandem/tandem.hpp>
 #include <tandem/text.hpp>
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -45,7 +44,7 @@ int main(int argc, char** argv) try {
     auto const found = trainer.evaluate(unseen);
     std::printf("step %5d  loss %.3f  validation %.4f  %.2f bits a character\n",
                 static_cast<int>(trainer.position().step), seen.loss, found.loss,
-                found.loss / std::log(2.0));
+                found.bits());
   }
   auto const prompt = tokenizer.encode("And God said, ");
   auto const written = trainer.generate(prompt, {.tokens = 400, .temperature = 0.8, .seed = 1});

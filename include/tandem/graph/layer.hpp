@@ -25,6 +25,7 @@ struct Init {
   Law law = Law::constant;
   float value = 0.0F;       ///< constant: every element; uniform: the bound; normal: the deviation
   std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
+  float middle = 0.0F;      ///< uniform: what the bound is on both sides of
 
   static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
   static constexpr Init uniform_fan_in(std::int64_t fan_in) {
@@ -32,6 +33,9 @@ struct Init {
   }
   /// Uniform in ±@p bound.
   static constexpr Init uniform(float bound) { return {Law::uniform, bound, 1}; }
+  static constexpr Init uniform(float low, float high) {
+    return {Law::uniform, 0.5F * (high - low), 1, 0.5F * (high + low)};
+  }
   /// Mean 0 and standard deviation @p deviation.
   static constexpr Init normal(float deviation) { return {Law::normal, deviation, 1}; }
 };

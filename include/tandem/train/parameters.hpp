@@ -66,7 +66,7 @@ void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span
       }
     } else {
       for (std::size_t j = 0; j < 4; ++j) {
-        drawn[j] = (2.0F * uniform(random.word[j]) - 1.0F) * bound;
+        drawn[j] = (2.0F * uniform(random.word[j]) - 1.0F) * bound + init.middle;
       }
     }
     for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {

@@ -220,6 +220,7 @@ TEST_CASE("an epoch over sentences of several lengths learns the next word") {
   CHECK(after.loss < before);
   CHECK(after.weight == 4 * (1 + 2 + 3 + 4 + 5) + 3 * 6);
   CHECK(after.perplexity() == doctest::Approx(std::exp(after.loss)));
+  CHECK(after.bits() == doctest::Approx(std::log2(after.perplexity())));
 }
 
 }  // namespace sequences_test

@@ -198,5 +198,15 @@ TEST_CASE("initial values have the same bits under every strategy, and a checkpo
   CHECK(test::first_difference(one.parameters(), other.parameters()) != "");
 }
 
+TEST_CASE("uniform in [a, b) is uniform around their middle") {
+  std::vector<float> values(4096);
+  initialize<float>({.name = "w", .init = Init::uniform(2.0F, 5.0F)}, 3, 1, values);
+  auto const [least, most] = std::minmax_element(values.begin(), values.end());
+  CHECK(*least >= 2.0F);
+  CHECK(*least < 2.01F);
+  CHECK(*most <= 5.0F);
+  CHECK(*most > 4.99F);
+}
+
 }  // namespace initialize_test
 }  // namespace tandem

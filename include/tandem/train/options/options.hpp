@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <optional>
 #include <vector>
 
@@ -92,6 +93,8 @@ struct Evaluation {
 
   /// Of a language model, whose loss is a mean over targets in nats.
   [[nodiscard]] double perplexity() const { return std::exp(loss); }
+  /// Likewise: bits a target, which is a byte or a character where tokens are that.
+  [[nodiscard]] double bits() const { return loss / std::numbers::ln2; }
 };
 
 /// Adds a batch; mean() makes means of the sums.
