@@ -29,6 +29,7 @@
 #include <tandem/layers/smooth_activation.hpp>
 #include <tandem/layers/subsample2d.hpp>
 #include <tandem/layers/sync_batch_norm2d.hpp>
+#include <tandem/layers/time_pool.hpp>
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/gpt.hpp>

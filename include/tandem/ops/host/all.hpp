@@ -15,5 +15,6 @@
 #include <tandem/ops/host/pool.hpp>
 #include <tandem/ops/host/smooth_activation.hpp>
 #include <tandem/ops/host/sync_batch_norm.hpp>
+#include <tandem/ops/host/time_pool.hpp>
 #include <tandem/ops/host/user_layer.hpp>
 #include <tandem/ops/host/vocabulary.hpp>
