@@ -19,7 +19,8 @@ namespace tandem {
 struct Shape {
   int rank = 0;
   int extent[4] = {};
-  bool timed = false;  ///< axis 0 is time: a step may have fewer rows
+  bool timed = false;     ///< axis 0 is time: a step may have fewer rows
+  std::int8_t clock = 0;  ///< whose time that is: the input's, where a network has several
 
   [[nodiscard]] constexpr int operator[](int axis) const { return extent[axis]; }
 
@@ -83,6 +84,24 @@ template <int T, int V>
 struct Tokens {
   static constexpr Shape shape = tokens_shape(T);
   static constexpr int limit = V;
+};
+
+/// Two inputs of a network, tokens both, each with a time and lengths of its own. The parts begin
+/// with the first, and Input<1> stands for the second.
+template <class A, class B>
+struct Inputs {
+  static constexpr Shape shape = A::shape;
+  static constexpr int limit = A::limit;
+  using second = B;
+};
+
+/// How many rows the samples of a step have: of each clock.
+struct Times {
+  static constexpr int most = 2;
+  int of[most] = {};
+
+  [[nodiscard]] constexpr int operator[](Shape const& shape) const { return of[shape.clock]; }
+  friend constexpr bool operator==(Times const&, Times const&) = default;
 };
 
 /// "3x32x32", "10", or "none" for a shape of rank 0.

@@ -35,7 +35,7 @@ constexpr std::uint32_t draws_of() {
 /// The primary template is the error path: something is no Dataset, or no Transform.
 template <class D, class... Ts>
 class Augmented {
-  static_assert(Dataset<std::remove_cvref_t<D>>,
+  static_assert(PlainDataset<std::remove_cvref_t<D>>,
                 "Augmented<D, Ts...>: D must be a Dataset, or a reference to one");
   static_assert((Transform<Ts> && ...),
                 "Augmented<D, Ts...>: every T must be a Transform, such as Normalize, PadTo, "
@@ -49,7 +49,7 @@ class Augmented {
 ///
 /// Cost: that of the transforms, in place; no memory.
 template <class D, class... Ts>
-  requires(Dataset<std::remove_cvref_t<D>> && (Transform<Ts> && ...))
+  requires(PlainDataset<std::remove_cvref_t<D>> && (Transform<Ts> && ...))
 class Augmented<D, Ts...> {
  public:
   using Base = std::remove_cvref_t<D>;

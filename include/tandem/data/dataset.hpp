@@ -64,7 +64,7 @@ using DataInput = typename detail::ElementOf<D>::type;
 /// Sequences of several lengths also have length(index), at most shape()[0]: x then has so many
 /// rows, and y, where targets() is shape()[0], as many numbers.
 template <class D>
-concept Dataset = DataTarget<typename D::Target> &&
+concept PlainDataset = DataTarget<typename D::Target> &&
     (std::same_as<DataInput<D>, float> ||
      std::same_as<DataInput<D>, std::int32_t>)&&requires(D const& data, std::int64_t index,
                                                          std::span<DataInput<D>> x,
@@ -77,7 +77,7 @@ concept Dataset = DataTarget<typename D::Target> &&
 
 /// A Dataset that also has read(index, x, y, randomness): the sample as training wants it.
 template <class D>
-concept RandomDataset = Dataset<D> &&
+concept RandomDataset = PlainDataset<D> &&
     requires(D const& data, std::int64_t index, std::span<DataInput<D>> x,
              std::span<typename D::Target> y, Randomness const& randomness) {
   data.read(index, x, y, randomness);
@@ -85,9 +85,30 @@ concept RandomDataset = Dataset<D> &&
 
 /// A Dataset of sequences of several lengths.
 template <class D>
-concept SequenceDataset = Dataset<D> && requires(D const& data, std::int64_t index) {
+concept SequenceDataset = PlainDataset<D> && requires(D const& data, std::int64_t index) {
   { data.length(index) } -> std::same_as<int>;
 };
+
+/// A Dataset of two inputs for a network on Inputs<A, B>: sequences of tokens both, each of its own
+/// length. Its shape(), length() and x are those of the first; there are second_shape(),
+/// second_length(index), and read(index, x, second, y) in place of the shorter one. Where targets()
+/// is second_shape()[0], each row of the second has one: what is to be said in answer to the first.
+template <class D>
+concept PairDataset = DataTarget<typename D::Target> && std::same_as<DataInput<D>, std::int32_t> &&
+    requires(D const& data, std::int64_t index, std::span<std::int32_t> x,
+             std::span<typename D::Target> y) {
+  { data.size() } -> std::same_as<std::int64_t>;
+  { data.shape() } -> std::same_as<Shape>;
+  { data.second_shape() } -> std::same_as<Shape>;
+  { data.targets() } -> std::same_as<int>;
+  { data.length(index) } -> std::same_as<int>;
+  { data.second_length(index) } -> std::same_as<int>;
+  data.read(index, x, x, y);
+};
+
+/// What a Loader reads, and a Trainer takes.
+template <class D>
+concept Dataset = PlainDataset<D> || PairDataset<D>;
 
 /// A Dataset whose labels are in [0, classes()).
 template <class D>
@@ -97,7 +118,7 @@ concept ClassifiedDataset = Dataset<D> && requires(D const& data) {
 
 /// Reads a sample for training: by the random form of read if @p data has it, else by the plain
 /// one.
-template <Dataset D>
+template <PlainDataset D>
 void read_sample(D const& data, std::int64_t index, std::span<DataInput<D>> x,
                  std::span<typename D::Target> y, Randomness const& randomness) {
   if constexpr (RandomDataset<D>) {

@@ -13,7 +13,7 @@
 namespace tandem {
 
 /// A view: the dataset must live as long as it.
-template <Dataset D>
+template <PlainDataset D>
 class First {
  public:
   using Input = DataInput<D>;
@@ -41,7 +41,7 @@ class First {
 };
 
 /// The first @p count samples of @p data, or all if it has fewer. No copy.
-template <Dataset D>
+template <PlainDataset D>
 First<D> first(D const& data, std::int64_t count) {
   return {data, count};
 }

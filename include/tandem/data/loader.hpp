@@ -43,6 +43,9 @@ struct Batch {
   std::int64_t first = 0;  ///< position of its first sample in the epoch: where to resume
   int time = 0;            ///< rows of each sample, where these are sequences: the longest sample's
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them are the sample's; null: all
+  Scalar const* second = nullptr;         ///< of a PairDataset the second input, likewise
+  int second_time = 0;
+  std::int32_t const* second_lengths = nullptr;
 };
 
 struct LoaderOptions {
@@ -149,6 +152,11 @@ class Loader<D, Scalar> {
                .first = slot.first,
                .time = slot.time,
                .lengths = slot.lengths.empty() ? nullptr : slot.lengths.data()};
+      if constexpr (PairDataset<D>) {
+        batch.second = slot.second.data();
+        batch.second_time = slot.second_time;
+        batch.second_lengths = slot.second_lengths.data();
+      }
       lent_ = true;
     } else if (error_ != nullptr) {
       std::rethrow_exception(error_);
@@ -171,7 +179,11 @@ class Loader<D, Scalar> {
       for (Slot& slot : ring_) {
         slot.x.resize(batch * elements_);
         slot.y.resize(batch * targets_);
-        slot.lengths.resize(SequenceDataset<D> ? batch : 0);
+        slot.lengths.resize(SequenceDataset<D> || PairDataset<D> ? batch : 0);
+        if constexpr (PairDataset<D>) {
+          slot.second.resize(batch * static_cast<std::size_t>(data_.second_shape().elements()));
+          slot.second_lengths.resize(batch);
+        }
       }
     } catch (std::bad_alloc const&) {
       throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
@@ -183,8 +195,11 @@ class Loader<D, Scalar> {
     std::vector<Scalar> x;
     std::vector<Target> y;
     std::vector<std::int32_t> lengths;
+    std::vector<Scalar> second;
+    std::vector<std::int32_t> second_lengths;
     int size = 0;
     int time = 0;
+    int second_time = 0;
     std::int64_t first = 0;
   };
 
@@ -245,7 +260,17 @@ class Loader<D, Scalar> {
   bool fill(Slot& slot, std::int64_t first, int size) {
     slot.first = first;
     slot.size = size;
-    slot.time = time_of(slot, first);
+    if constexpr (PairDataset<D>) {
+      return fill_pairs(slot);
+    } else {
+      return fill_samples(slot);
+    }
+  }
+
+  bool fill_samples(Slot& slot) {
+    std::int64_t const first = slot.first;
+    int const size = slot.size;
+    slot.time = time_of(slot);
     Shape const shape = data_.shape();
     auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
     auto const row = static_cast<std::size_t>(shape.row_elements());
@@ -280,6 +305,40 @@ class Loader<D, Scalar> {
     return true;
   }
 
+  bool fill_pairs(Slot& slot) {
+    auto const length = [this](std::int64_t index) { return data_.length(index); };
+    auto const second_length = [this](std::int64_t index) { return data_.second_length(index); };
+    slot.time = longest(slot, data_.shape()[0], length, slot.lengths);
+    slot.second_time = longest(slot, data_.second_shape()[0], second_length, slot.second_lengths);
+    auto const time = static_cast<std::size_t>(slot.time);
+    auto const second_time = static_cast<std::size_t>(slot.second_time);
+    bool const timed = data_.targets() == data_.second_shape()[0];
+    std::size_t const targets = timed ? second_time : targets_;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
+      if (stop_) {
+        return false;
+      }
+      std::int64_t const position = slot.first + static_cast<std::int64_t>(i);
+      watch_.at(position);
+      std::int64_t const index = order_[static_cast<std::size_t>(position)];
+      auto const x = rows(slot.x, i, time, slot.lengths[i], 0);
+      auto const second = rows(slot.second, i, second_time, slot.second_lengths[i], 0);
+      auto const y =
+          rows(slot.y, i, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
+      data_.read(index, x, second, y);
+    }
+    return true;
+  }
+
+  // The first @p count of sample i's rows; behind them stands @p padding.
+  template <class E>
+  static std::span<E> rows(std::vector<E>& all, std::size_t i, std::size_t time, int count,
+                           int padding) {
+    std::span<E> const own{all.data() + i * time, time};
+    std::fill(own.begin() + count, own.end(), static_cast<E>(padding));
+    return own.first(static_cast<std::size_t>(count));
+  }
+
   // Whether each row of a sequence has a target.
   [[nodiscard]] bool is_timed() const {
     Shape const shape = data_.shape();
@@ -287,22 +346,30 @@ class Loader<D, Scalar> {
   }
 
   // Rows of each of the samples from this one on, whose lengths are noted.
-  int time_of(Slot& slot, std::int64_t first) const {
+  int time_of(Slot& slot) const {
     Shape const shape = data_.shape();
-    int longest = shape.timed ? shape[0] : 0;
     if constexpr (SequenceDataset<D>) {
-      int const most = longest;
-      longest = 1;
-      for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
-        int const length = data_.length(order_[static_cast<std::size_t>(first) + i]);
-        if (length < 1 || length > most) {
-          throw Error{"a dataset says that a sequence has " + std::to_string(length) +
-                      " rows, but its shape allows 1 to " + std::to_string(most) +
-                      "; split longer ones, and leave out empty ones"};
-        }
-        slot.lengths[i] = length;
-        longest = std::max(longest, length);
+      return longest(
+          slot, shape[0], [this](std::int64_t index) { return data_.length(index); }, slot.lengths);
+    } else {
+      return shape.timed ? shape[0] : 0;
+    }
+  }
+
+  // The longest of a slot's samples, of which each is noted.
+  template <class Length>
+  int longest(Slot const& slot, int most, Length const& length_of,
+              std::vector<std::int32_t>& lengths) const {
+    int longest = 1;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
+      int const length = length_of(order_[static_cast<std::size_t>(slot.first) + i]);
+      if (length < 1 || length > most) {
+        throw Error{"a dataset says that a sequence has " + std::to_string(length) +
+                    " rows, but its shape allows 1 to " + std::to_string(most) +
+                    "; split longer ones, and leave out empty ones"};
       }
+      lengths[i] = length;
+      longest = std::max(longest, length);
     }
     return longest;
   }

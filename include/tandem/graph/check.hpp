@@ -42,8 +42,9 @@ struct NetworkIsSound {
   static_assert(Why != Fault::channels,
                 "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
                 "has");
-  static_assert(Why != Fault::not_tokens,
-                "Embedding wants indices: make it the first layer of a Network<Tokens<T, V>, …>");
+  static_assert(
+      Why != Fault::not_tokens,
+      "Embedding wants indices: make it the first layer of a Network<Tokens<T, V>, Body>");
   static_assert(Why != Fault::indices,
                 "this layer wants numbers, but its input are the network's Tokens: put an "
                 "Embedding before it");
@@ -53,6 +54,12 @@ struct NetworkIsSound {
   static_assert(Why != Fault::heads,
                 "the channels of a row must be a multiple of its heads: Attention<Heads, "
                 "KeyHeads<K>> wants (Heads + 2 K) D of them, and Heads a multiple of K");
+  static_assert(Why != Fault::no_second_input,
+                "Input<1>: this network has one input; write Network<Inputs<Tokens<T, V>, "
+                "Tokens<T, V>>, Body>");
+  static_assert(Why != Fault::unread,
+                "a value of the network is read by no layer: join it with a Concat or a Residual, "
+                "or leave out what makes it");
   static_assert(Why != Fault::not_last,
                 "a layer that gives the loss, such as Vocabulary, must be the network's last");
   static_assert(Why != Fault::no_owner,

@@ -52,6 +52,7 @@ struct Node {
   bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
   bool criterion = false;       ///< its rows are losses, made with the targets
   int limit = 0;   ///< of an input of indices, and of a criterion's targets: each is in [0, limit)
+  int input = 0;   ///< of an input: which of the network's
   int leaf = -1;   ///< which layer type, in the order of the leaves
   int origin = 0;  ///< index of the node in the network's graph
   int stage = 0;   ///< whose pass it is part of
@@ -102,7 +103,7 @@ struct GraphSize {
 };
 
 /// A network's dataflow graph, or that of the part of it that one device has. In a network's, node
-/// 0 is the input and the last node gives the output.
+/// 0 is the input, node 1 the second one if there are two, and the last node gives the output.
 template <GraphSize Size>
 struct Graph {
   static constexpr GraphSize size = Size;

@@ -95,6 +95,8 @@ enum class Fault : std::uint8_t {
   indices,           ///< a layer of numbers has indices as its input
   not_timed,         ///< wants a sequence, (T, C)
   heads,             ///< a row is no multiple of the heads
+  no_second_input,   ///< Input<1> of a network that has one
+  unread,            ///< a value that no layer reads
   not_last,          ///< a criterion that is not the network's last layer
   no_owner,          ///< Shares<W>: no W stands before it
   shared_shapes,     ///< Shares<W>: the parameter of W has another shape

@@ -56,6 +56,8 @@ struct Flatten {
   static auto of(Repeat<Count, Part> const*) {  // its copies have the same layers
     return decltype(of(static_cast<Part const*>(nullptr))){};
   }
+  template <int Index>
+  static TypeList<> of(Input<Index> const*);
   template <class Body>
   static auto of(Frozen<Body> const*) {
     return decltype(of(static_cast<Body const*>(nullptr))){};

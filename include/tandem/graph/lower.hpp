@@ -43,6 +43,10 @@ struct CountParts {
   static constexpr GraphSize of(Frozen<Body> const*) {
     return of(static_cast<Body const*>(nullptr));
   }
+  template <int Index>
+  static constexpr GraphSize of(Input<Index> const*) {
+    return {};
+  }
   static constexpr GraphSize of(void const*) { return {}; }  // no part: has its sentence
 
  private:
@@ -72,6 +76,7 @@ struct GraphBuilder {
   bool counts_copies = false;  ///< of the Repeat to come: each copy is a top-level part
   bool frozen = false;
   bool ended = false;  ///< a criterion has been passed
+  int inputs = 1;      ///< of the network
   Path path{};
 
   constexpr Shape shape(int node) const { return graph.node[node].out; }
@@ -85,14 +90,28 @@ struct GraphBuilder {
     }
   }
 
-  constexpr int add(Node node, std::initializer_list<int> inputs) {
+  // With several inputs a value may be passed over: an Input behind it begins anew.
+  constexpr void check_read() {
+    for (int n = 0; n + 1 < nodes; ++n) {
+      bool read = false;
+      for (int e = 0; e < edges; ++e) {
+        read = read || graph.source[e] == n;
+      }
+      if (!read && graph.fault == Fault::none) {
+        fail(Fault::unread, 0, 0);
+        graph.fault_node = n;
+      }
+    }
+  }
+
+  constexpr int add(Node node, std::initializer_list<int> inputs_of_it) {
     node.top = top;
     node.path = path;
     node.frozen = frozen;
     node.origin = nodes;
     node.first_edge = edges;
-    node.edges = static_cast<int>(inputs.size());
-    for (int const input : inputs) {
+    node.edges = static_cast<int>(inputs_of_it.size());
+    for (int const input : inputs_of_it) {
       graph.edge_origin[edges] = edges;
       graph.source[edges++] = input;
       node.needs_gradient = node.needs_gradient || graph.node[input].needs_gradient;
@@ -135,6 +154,7 @@ struct GraphBuilder {
         fail(fault, in.rank == 3 ? in[1] : in.rank, in[0]);
       } else {
         node.out = L::output(in);
+        node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
         Parameters const list = parameters_of<L>(in);
@@ -184,7 +204,7 @@ struct GraphBuilder {
   template <class... Parts>
     requires FewParts<Parts...>
   constexpr int walk(int input, Sequential<Parts...> const*) {
-    bool const outermost = path.depth == 0 && nodes == 1;
+    bool const outermost = path.depth == 0 && nodes == inputs;
     int index = 0;
     int node = input;
     [[maybe_unused]] auto const step = [&]<class Part>(Part const* part) {
@@ -217,6 +237,15 @@ struct GraphBuilder {
       path.pop();
     }
     return node;
+  }
+
+  template <int Index>
+  constexpr int walk(int /*input*/, Input<Index> const*) {
+    if (Index >= inputs) {
+      fail(Fault::no_second_input, 0, 0);
+      return 0;
+    }
+    return Index;
   }
 
   template <int Count, class Part>
@@ -262,7 +291,7 @@ struct GraphBuilder {
 
   // Images along their channels, vectors, and sequences of the same rows.
   static constexpr bool joins(Shape a, Shape b) {
-    return a.rank == b.rank && a.timed == b.timed &&
+    return a.rank == b.rank && a.timed == b.timed && a.clock == b.clock &&
            (a.timed ? a.rank == 2 && a[0] == b[0] : a[1] == b[1] && a[2] == b[2]);
   }
 
@@ -297,6 +326,11 @@ struct GraphBuilder {
   }
 };
 
+template <class Input>
+inline constexpr int input_count = 1;
+template <class A, class B>
+inline constexpr int input_count<Inputs<A, B>> = 2;
+
 template <bool Keep, GraphSize Size, class Net, class Input>
 constexpr auto walk_network() {
   GraphBuilder<Graph<Size>, Keep> builder;
@@ -309,8 +343,20 @@ constexpr auto walk_network() {
     builder.fail(Fault::no_input, input.out.rank, 0);
   }
   builder.add(input, {});
+  if constexpr (input_count < Input >> 1) {
+    Shape shape = Input::second::shape;
+    shape.clock = 1;
+    Node second{.kind = NodeKind::input, .limit = Input::second::limit, .in = shape, .out = shape};
+    second.input = 1;
+    second.name = "Input";
+    builder.inputs = 2;
+    builder.add(second, {});
+  }
   builder.walk(0, static_cast<typename Net::body const*>(nullptr));
   builder.graph.tops = builder.graph.tops > 0 ? builder.graph.tops : 1;
+  if constexpr (input_count < Input >> 1) {
+    builder.check_read();
+  }
   return builder;
 }
 
@@ -320,9 +366,12 @@ struct LowerNetwork {
   static constexpr GraphSize parts =
       CountParts::of(static_cast<typename Net::body const*>(nullptr));
   static constexpr auto counted =
-      walk_network<false, GraphSize{parts.nodes + 1, parts.edges, 0}, Net, Input>();
+      walk_network<false, GraphSize{parts.nodes + input_count<Input>, parts.edges, 0}, Net,
+                   Input>();
   static constexpr auto graph =
-      walk_network<true, GraphSize{parts.nodes + 1, parts.edges, counted.parameters}, Net, Input>()
+      walk_network<true,
+                   GraphSize{parts.nodes + input_count<Input>, parts.edges, counted.parameters},
+                   Net, Input>()
           .graph;
 };
 

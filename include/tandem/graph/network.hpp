@@ -125,6 +125,14 @@ template <int Count, class Part>
   requires(Count >= 1 && NetworkPart<Part>)
 struct Repeat<Count, Part> : detail::Composite {};
 
+/// The network's input number Index, whatever stands before it: Input<1> of a network on
+/// Inputs<A, B>. Where two inputs meet, in a Concat or a Residual, they must be of one time, or
+/// have none any more (MeanOverTime).
+template <int Index>
+struct Input : detail::Composite {
+  static_assert(Index == 0 || Index == 1, "Input<Index>: a network has inputs 0 and 1");
+};
+
 /// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
 /// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial
 /// value, one name, one entry in a checkpoint, and one gradient, the sum over all that hold it.

@@ -42,7 +42,9 @@ inline constexpr bool targets_are_labels = std::integral<typename L::Target> &&
 template <Loss L>
 constexpr Shape targets_shape(Shape output) {
   if constexpr (requires { requires L::timed; }) {
-    return output.timed ? tokens_shape(output[0]) : vector_shape(1);
+    Shape shape = output.timed ? tokens_shape(output[0]) : vector_shape(1);
+    shape.clock = output.clock;
+    return shape;
   } else {
     return vector_shape(L::targets(output));
   }

@@ -81,7 +81,7 @@ struct Pass {
   StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
   bool training = true;
   bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
-  int time = 0;             ///< rows of each timed sample, at most the shape's extent 0
+  int time = 0;  ///< rows of each timed sample of the op's clock, at most the shape's extent 0
   /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
   /// finite numbers that no result may depend on.
   std::int32_t const* lengths = nullptr;
@@ -98,6 +98,21 @@ struct Pass {
 
   /// Position in time of the first row.
   [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
+
+  int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
+  std::int32_t const* other_lengths = nullptr;
+
+  /// The same pass for an op whose first input is of clock @p clock.
+  [[nodiscard]] constexpr Pass on_clock(int clock) const {
+    Pass other = *this;
+    if (clock != 0) {
+      other.time = other_time;
+      other.lengths = other_lengths;
+      other.other_time = time;
+      other.other_lengths = lengths;
+    }
+    return other;
+  }
 
   /// Rows of a value of @p shape, which an op sees that treats all alike.
   [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {

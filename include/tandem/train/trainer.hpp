@@ -100,7 +100,7 @@ class Trainer {
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
     static_assert(TargetsFit<D, LossType>::value);
-    check_dataset<LossType>(data, input, output);
+    check_dataset<ProgramType, LossType>(data);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     if (epoch.index < position_.epoch) {
       return {};
@@ -170,7 +170,7 @@ class Trainer {
       own.targets = nullptr;
       own.outputs = memory.data();
       forward(own);
-      std::int64_t const made = output.elements(batch.time);
+      std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
       for (std::int64_t s = 0; s < batch.size; ++s) {
         std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
       }
@@ -300,7 +300,8 @@ class Trainer {
             .targets = batch.y,
             .size = batch.size,
             .time = batch.time,
-            .lengths = batch.lengths};
+            .lengths = batch.lengths,
+            .second = {batch.second, batch.second_time, batch.second_lengths}};
   }
   StepBatchType checked_batch(std::span<In const> x, std::span<Target const> targets,
                               Sequences const& sequences) const {
@@ -309,14 +310,33 @@ class Trainer {
     return {.x = x.data(),
             .targets = targets.data(),
             .size = samples,
-            .time = sequences.time,
-            .lengths = sequences.lengths.empty() ? nullptr : sequences.lengths.data()};
+            .time = rows_of(input, sequences.time),
+            .lengths = pointer_to(sequences.lengths),
+            .second = second_of(sequences)};
+  }
+
+  static constexpr Shape second = input_shape<ProgramType>(1);
+
+  // How many rows a step has where @p time says so, or as many as there may be.
+  static constexpr int rows_of(Shape const& shape, int time) {
+    return time > 0 || !shape.timed ? time : shape[0];
+  }
+  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
+    return list.empty() ? nullptr : list.data();
+  }
+  static StepInput<In> second_of([[maybe_unused]] Sequences const& sequences) {
+    if constexpr (second.valid()) {
+      return {sequences.second.data(), rows_of(second, sequences.second_time),
+              pointer_to(sequences.second_lengths)};
+    } else {
+      return {};
+    }
   }
 
   // All numbers of a batch that has samples of @p shape.
   template <class E>
   static std::span<E const> all(StepBatchType const& batch, E const* data, Shape const& shape) {
-    int const time = batch.time > 0 || !shape.timed ? batch.time : shape[0];
+    int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
     return {data, static_cast<std::size_t>(batch.size * shape.elements(time))};
   }
   // Every index that the network will look up, on the thread that gave it.
@@ -324,12 +344,17 @@ class Trainer {
     if constexpr (graph.node[0].limit > 0) {
       check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token");
     }
+    if constexpr (second.valid()) {
+      check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
+                    "token of the second input");
+    }
   }
   static void check(StepBatchType const& batch) {
     check_input(batch);
     auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
     if constexpr (is_of_criterion<LossType>) {
-      check_indices(targets, -1, graph.output().limit, batch.time, "target");
+      check_indices(targets, -1, graph.output().limit,
+                    output.clock == 0 ? batch.time : batch.second.time, "target");
     }
     check_labels<LossType, MetricType>(targets, output.elements());
   }
@@ -356,7 +381,7 @@ class Trainer {
   template <Dataset D, class F>
   void for_batches(D const& data, F const& f) {
     static_assert(TargetsFit<D, LossType>::value);
-    check_dataset<LossType>(data, input, output);
+    check_dataset<ProgramType, LossType>(data);
     Loader<D, In> loader{data, evaluation_order(options_)};
     for (Batch<In, Target> batch; loader.next(batch);) {
       f(batch);

@@ -229,7 +229,8 @@ class RankLinks {
     return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
   }
   [[nodiscard]] std::int64_t elements(Transfer const& t, Microbatch const& own) const {
-    return own.size * task_.graph.node[t.node].out.elements(own.time);
+    Shape const& shape = task_.graph.node[t.node].out;
+    return own.size * shape.elements(own.time[shape]);
   }
   // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
   [[nodiscard]] std::int64_t largest_of(std::vector<Transfer> const& list, int link,

@@ -73,11 +73,14 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     return places.predicts() ? tables_.backward(m) : tables_.forward(m);
   }
 
-  /// Points every edge that carries the network's input to @p x, for microbatch @p m.
-  void set_input(int m, T const* x) {
+  /// Points every edge that carries the network's input number @p input to @p x, for microbatch
+  /// @p m.
+  void set_input(int m, T const* x, int input = 0) {
     T const** const* const edge = tables_.input_edges(m);
     for (int i = 0; i < input_edges; ++i) {
-      *edge[i] = x;
+      if (inputs.of[i] == input) {
+        *edge[i] = x;
+      }
     }
     if constexpr (result_is_input) {
       tables_.set_output(m, x);
@@ -132,6 +135,20 @@ class RankMemory : public ParameterMemory<Program, Backend> {
       count += is_input(graph.source[e]) ? 1 : 0;
     }
     return count;
+  }();
+  // Which of the network's inputs each of these edges carries.
+  struct EdgeInputs {
+    int of[input_edges > 0 ? input_edges : 1] = {};
+  };
+  static constexpr EdgeInputs inputs = [] {
+    EdgeInputs list;
+    int count = 0;
+    for (int e = 0; e < graph.edges; ++e) {
+      if (is_input(graph.source[e])) {
+        list.of[count++] = graph.node[root_of(graph, graph.source[e])].input;
+      }
+    }
+    return list;
   }();
   static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
 

@@ -24,6 +24,8 @@ struct MicrobatchPasses {
   using Table = typename Parts::Table;
   static constexpr LocalStage stage = Program::stages.stage[S];
   using Nodes = Stage<Parts, Program, typename Parts::Backend, stage.first, stage.last>;
+  static constexpr bool has_second =
+      input_shape<typename Parts::Whole>(1).valid();  ///< of the network
   /// Whether its passes are called for a microbatch without samples, too.
   static constexpr bool synchronizes = Nodes::synchronizes;
 
@@ -34,6 +36,9 @@ struct MicrobatchPasses {
     parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training);
     if constexpr (stage.has_input) {
       parts.memory.set_input(t, slot.feed.input(own));
+      if constexpr (has_second) {
+        parts.memory.set_input(t, slot.feed.second_input(own), 1);
+      }
     }
     Nodes::forward(parts, pass, table);
     if constexpr (stage.has_result) {

@@ -175,7 +175,17 @@ struct Stage {
   static void forward_node(Host& host, PassType const& pass, Table const& table) {
     constexpr Node const& node = graph.node[I];
     if constexpr (node.computes()) {
-      OpPasses<I>::forward(host, host.ops.template get<I>(), table.operands[I], pass);
+      OpPasses<I>::forward(host, host.ops.template get<I>(), table.operands[I], pass_of<I>(pass));
+    }
+  }
+
+  // As node I sees it: with the time of its own clock.
+  template <int I>
+  static decltype(auto) pass_of(PassType const& pass) {
+    if constexpr (graph.node[I].in.clock != 0) {
+      return pass.on_clock(graph.node[I].in.clock);
+    } else {
+      return (pass);
     }
   }
 
@@ -206,15 +216,15 @@ struct Stage {
     auto const& operands = table.operands[I];
     if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
       if (!is_empty(pass)) {
-        add_forks<I>(host, pass, table);
+        add_forks<I>(host, pass_of<I>(pass), table);
       }
       if constexpr (Program::gives_input_gradient.of[I]) {
-        OpPasses<I>::input_gradient(host, host.ops.template get<I>(), operands, pass);
+        OpPasses<I>::input_gradient(host, host.ops.template get<I>(), operands, pass_of<I>(pass));
       }
     }
     if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
       if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
-        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(), operands, pass);
+        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(), operands, pass_of<I>(pass));
       }
       if constexpr (constexpr int bucket = Program::layout.closes[I]; bucket >= 0) {
         if (is_empty(pass)) {

@@ -34,10 +34,10 @@ struct StepSlot {
   /// Begins a step on the rank's samples of @p batch.
   void begin(Parts& parts, StepState const& state, Batch const& batch, bool training,
              auto const& wait) {
-    int const time = batch.time > 0 ? batch.time : longest;
+    Times const time{{rows_of(0, batch.time), rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
            .time = time,
-           .lengths = batch.lengths != nullptr,
+           .lengths = batch.lengths != nullptr || batch.second.lengths != nullptr,
            .position = batch.position,
            .training = training,
            .targets = batch.targets != nullptr,
@@ -64,9 +64,11 @@ struct StepSlot {
             .state = feed.state(),
             .training = key.training,
             .accumulate = own.adds,
-            .time = own.time,
+            .time = own.time.of[0],
             .lengths = feed.lengths(own),
-            .position = key.position};
+            .position = key.position,
+            .other_time = own.time.of[1],
+            .other_lengths = feed.second_lengths(own)};
   }
   /// The same where the network's result is made, for a criterion.
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
@@ -88,7 +90,11 @@ struct StepSlot {
  private:
   static constexpr auto const& network = Whole::network;
   static constexpr bool reads_targets = network.output().criterion;
-  static constexpr int longest = network.node[0].out.timed ? network.node[0].out[0] : 0;
+
+  static constexpr int rows_of(int input, int given) {
+    Shape const shape = input_shape<Whole>(input);
+    return given > 0 || !shape.timed ? given : shape[0];
+  }
 
   // Where the host reads what the device writes.
   [[nodiscard]] float* scores_of(Microbatch const& own) const {
@@ -106,7 +112,8 @@ struct StepSlot {
       if (batch.targets != nullptr) {
         double counts[2] = {};
         microbatches.each_of_all([&](int copy, int first, int size) {
-          counts[copy] += Loss::weight({batch.targets, key.time}, first, size);
+          counts[copy] +=
+              Loss::weight({batch.targets, key.time[network.output().out]}, first, size);
         });
         double const all = counts[0] + counts[1];
         bool const apart = Whole::averaging.keeps_two();

@@ -42,6 +42,7 @@ class Feed {
   using Batch = StepBatch<P, Target, In>;
   using Device = typename Backend::Device;
   static constexpr Shape in = Program::Program::network.node[0].out;
+  static constexpr Shape second = input_shape<typename Program::Program>(1);
   static constexpr Shape out = Program::Program::network.output().out;
   static constexpr std::int64_t inputs = in.elements();
   /// Whether the input are indices, which no backend stores otherwise.
@@ -66,7 +67,8 @@ class Feed {
     state_ = state;
     batch_ = batch;
     first_ = own.begin();
-    time_ = own[0].time;
+    times_ = own[0].time;
+    time_ = times_[in];
     result_ = {};
   }
 
@@ -95,12 +97,20 @@ class Feed {
       return batch_.x + m.first * in.elements(time_);
     }
   }
+  /// The same of the second input, which are indices.
+  [[nodiscard]] T const* second_input(Microbatch const& m) const {
+    return reinterpret_cast<T const*>(batch_.second.x + m.first * second.elements(times_[second]));
+  }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return batch_.targets + m.first * targets_.elements(time_);
+    return batch_.targets + m.first * targets_.elements(times_[out]);
   }
   /// How many rows of each of its samples count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
     return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
+  }
+
+  [[nodiscard]] std::int32_t const* second_lengths(Microbatch const& m) const {
+    return batch_.second.lengths != nullptr ? batch_.second.lengths + m.first : nullptr;
   }
 
   /// Of each of its samples, for a criterion; null where they are not wanted.
@@ -111,7 +121,7 @@ class Feed {
 
   /// Gives the caller a microbatch's outputs.
   void store(Device& device, T const* y, Microbatch const& m) {
-    std::int64_t const outputs = out.elements(time_);
+    std::int64_t const outputs = out.elements(times_[out]);
     P* const to = batch_.outputs + m.first * outputs;
     if constexpr (converts_output) {
       Border<Backend>::store(device, m.size, shape_of(out), y, to);
@@ -139,7 +149,7 @@ class Feed {
   // As this step has it.
   [[nodiscard]] Shape shape_of(Shape shape) const {
     if (shape.timed) {
-      shape.extent[0] = time_;
+      shape.extent[0] = times_[shape];
     }
     return shape;
   }
@@ -147,7 +157,8 @@ class Feed {
   Shape targets_;
   typename Backend::Buffer samples_;
   std::int64_t first_ = 0;  // of the rank's samples in the global batch
-  int time_ = 0;            // rows of the step's samples
+  Times times_{};           // rows of the step's samples
+  int time_ = 0;            // those of the first input
   StepState state_{};
   Batch batch_{};
   StepResult result_{};

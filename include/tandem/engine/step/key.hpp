@@ -4,12 +4,14 @@
 /// @file
 /// StepKey: what a step's program depends on, besides the numbers that it works with.
 
+#include <tandem/core/shape.hpp>
+
 namespace tandem {
 
 /// Steps with the same key queue the same work.
 struct StepKey {
   int samples = 0;       ///< of the global batch
-  int time = 0;          ///< rows of each sample, where these are sequences
+  Times time{};          ///< rows of each sample, where these are sequences
   bool lengths = false;  ///< some rows of some samples do not count
   int position = -1;     ///< rows before these, where a sequence comes in pieces
   bool training = false;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/shape.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 
 namespace tandem {
@@ -16,7 +17,7 @@ namespace tandem {
 struct Microbatch {
   int size = 0;       ///< samples
   int first = 0;      ///< position of its first sample in the global batch
-  int time = 0;       ///< rows of each sample, where these are sequences
+  Times time{};       ///< rows of each sample, where these are sequences
   int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
 };
@@ -32,7 +33,7 @@ class RankMicrobatches {
         own_(static_cast<std::size_t>(batching.microbatches)) {}
 
   /// Splits a global batch of @p total samples of @p time rows. No allocation.
-  void split(int total, int time = 0) {
+  void split(int total, Times const& time = {}) {
     if (total == total_ && time == time_) {
       return;
     }
@@ -112,7 +113,7 @@ class RankMicrobatches {
   int copies_;
   int leaf_;  // in microbatches
   int total_ = -1;
-  int time_ = -1;
+  Times time_{};
   int of_copy_[2] = {};  // of the model, samples
   std::vector<Microbatch> own_;
 };

@@ -7,9 +7,18 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/graph/graph.hpp>
 #include <tandem/ops/step_state.hpp>
 
 namespace tandem {
+
+/// The second of two inputs of a batch.
+template <class In>
+struct StepInput {
+  In const* x = nullptr;                  ///< (size, time)
+  int time = 0;                           ///< rows of each sample; 0: the most
+  std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
+};
 
 /// One global batch, the same on every rank: each takes its own microbatches of it.
 /// @tparam In  of the network's input: T, or std::int32_t of indices
@@ -24,6 +33,7 @@ struct StepBatch {
   int size = 0;
   int time = 0;  ///< rows of each timed sample, and of its targets and outputs; 0: the most
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
+  StepInput<In> second{};                 ///< where the network has two inputs
   int position = -1;  ///< of a sequence that comes in pieces: rows before these; -1: it is whole
   float* scores = nullptr;  ///< (size, limit), written if not null: logits of each last row
 };
@@ -32,6 +42,13 @@ struct StepBatch {
 template <class Program, class Backend>
 using InputOf = std::conditional_t<(Program::network.node[0].limit > 0), std::int32_t,
                                    typename Backend::Master>;
+
+/// The input of @p Program of this number; of no shape where it has fewer.
+template <class Program>
+constexpr Shape input_shape(int number) {
+  Node const& node = Program::network.node[number];
+  return node.kind == NodeKind::input ? node.out : Shape{};
+}
 
 /// The batches of a program's steps. @tparam Device  DeviceProgram
 template <class Device, class Backend, class LossType>

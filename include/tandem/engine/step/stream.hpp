@@ -33,6 +33,7 @@ struct StreamSizes {
   StallLimit limit{.timeout = {}};  ///< for the program's thread to wait for the ranks
   std::int64_t samples = 0;         ///< of the largest batch
   Shape input{};                    ///< of a sample
+  Shape second{};                   ///< the second one; of no shape where there is none
   Shape targets{};                  ///< likewise
 };
 
@@ -53,6 +54,8 @@ class StepStream {
       };
       place.x = host::Buffer{bytes(sizes.input, sizeof(Input))};
       place.targets = host::Buffer{bytes(sizes.targets, sizeof(Target))};
+      place.second = host::Buffer{bytes(sizes.second, sizeof(Input))};
+      place.second_lengths = host::Buffer{sizes.second.timed ? samples * sizeof(std::int32_t) : 0};
       place.lengths = host::Buffer{sizes.input.timed ? samples * sizeof(std::int32_t) : 0};
     }
   }
@@ -61,7 +64,8 @@ class StepStream {
   [[nodiscard]] std::int64_t bytes() const {
     std::size_t sum = 0;
     for (Place const& place : places_) {
-      sum += place.x.bytes() + place.targets.bytes() + place.lengths.bytes();
+      sum += place.x.bytes() + place.targets.bytes() + place.lengths.bytes() +
+             place.second.bytes() + place.second_lengths.bytes();
     }
     return static_cast<std::int64_t>(sum);
   }
@@ -94,13 +98,16 @@ class StepStream {
     auto* const x = place.x.template as<Input>();
     auto* const y = place.targets.template as<Target>();
     std::copy_n(batch.x, batch.size * sizes_.input.elements(batch.time), x);
-    std::copy_n(batch.targets, batch.size * sizes_.targets.elements(batch.time), y);
+    Times const time{{batch.time, batch.second.time}};
+    std::copy_n(batch.targets, batch.size * sizes_.targets.elements(time[sizes_.targets]), y);
     place.state = state;
     place.batch = {.x = x, .targets = y, .size = batch.size, .time = batch.time};
-    if (batch.lengths != nullptr) {
-      auto* const lengths = place.lengths.template as<std::int32_t>();
-      std::copy_n(batch.lengths, batch.size, lengths);
-      place.batch.lengths = lengths;
+    place.batch.lengths = copied_lengths(batch.lengths, batch.size, place.lengths);
+    if (batch.second.x != nullptr) {
+      auto* const second = place.second.template as<Input>();
+      std::copy_n(batch.second.x, batch.size * sizes_.second.elements(batch.second.time), second);
+      place.batch.second = {second, batch.second.time,
+                            copied_lengths(batch.second.lengths, batch.size, place.second_lengths)};
     }
     lock.lock();
     place.released = 0;
@@ -196,11 +203,23 @@ class StepStream {
     host::Buffer x;
     host::Buffer targets;
     host::Buffer lengths;
+    host::Buffer second;
+    host::Buffer second_lengths;
     StepState state{};
     Batch batch{};
     StepResult result{};
     int released = 0;  // ranks that are done with it
   };
+
+  static std::int32_t const* copied_lengths(std::int32_t const* from, int size,
+                                            host::Buffer const& to) {
+    if (from == nullptr) {
+      return nullptr;
+    }
+    auto* const lengths = to.template as<std::int32_t>();
+    std::copy_n(from, size, lengths);
+    return lengths;
+  }
 
   Place& at(std::int64_t step) { return places_[static_cast<std::size_t>(step) % places_.size()]; }
   [[nodiscard]] Place const& at(std::int64_t step) const {

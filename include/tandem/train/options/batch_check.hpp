@@ -11,6 +11,7 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/data/dataset.hpp>
+#include <tandem/engine/step/state.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
@@ -116,8 +117,24 @@ struct TargetsFit {
 };
 
 /// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
-template <class LossType, Dataset D>
-void check_dataset(D const& data, Shape input, Shape output) {
+template <class Program, class LossType, Dataset D>
+void check_dataset(D const& data) {
+  Shape const input = Program::network.node[0].out;
+  Shape const output = Program::network.output().out;
+  constexpr Shape second = input_shape<Program>(1);
+  static_assert(PairDataset<D> == second.valid(),
+                "Trainer: a network on Inputs<A, B> takes a dataset with second_shape(), "
+                "second_length(index) and read(index, x, second, y), and no other network does");
+  if constexpr (PairDataset<D>) {
+    if (data.second_shape() != tokens_shape(second[0])) {
+      throw ContractError{"the dataset's second input has samples of " +
+                          to_string(data.second_shape()) + ", but the network takes " +
+                          to_string(second)};
+    }
+    expects(!output.timed || output.clock == 1,
+            "Trainer: the targets of a dataset of pairs are rows of the second input, but the "
+            "network's output has those of the first; exchange the two");
+  }
   if (data.shape() != input || data.targets() != LossType::targets(output)) {
     throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
                         std::to_string(data.targets()) + " targets, but the network takes " +
@@ -131,7 +148,29 @@ void check_dataset(D const& data, Shape input, Shape output) {
 struct Sequences {
   int time = 0;  ///< rows of each sample; 0: as many as the network takes
   std::span<std::int32_t const> lengths{};  ///< of each sample, how many of them count; empty: all
+  std::span<std::int32_t const> second{};   ///< the second input, where the network has two
+  int second_time = 0;
+  std::span<std::int32_t const> second_lengths{};
 };
+
+/// How many rows the samples of an input have in a batch, of which @p time is said.
+/// @throws ContractError  there are not @p samples of them, or a length is out of range
+template <class = void>
+int check_sequences(Shape const& input, std::size_t numbers, int time,
+                    std::span<std::int32_t const> lengths, std::int64_t samples) {
+  expects(time >= 0 && (time == 0 || (input.timed && time <= input[0])),
+          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
+  int const rows = time > 0 || !input.timed ? time : input[0];
+  expects(static_cast<std::int64_t>(numbers) == samples * input.elements(rows),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples,
+          "step(x, targets, sequences): .lengths must have one number a sample");
+  for (std::int32_t const length : lengths) {
+    expects(length >= 1 && length <= rows,
+            "step(x, targets, sequences): each of .lengths must be in [1, time]");
+  }
+  return rows;
+}
 
 /// Checks a batch of the caller's own; returns the number of its samples.
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
@@ -139,21 +178,18 @@ template <class Program, class LossType, class T, class Target>
 int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences const& rows,
                 int most, Batching const& batching) {
   Shape const input = Program::network.node[0].out;
+  Shape const second = input_shape<Program>(1);
   Shape const target = targets_shape<LossType>(Program::network.output().out);
-  expects(rows.time >= 0 && (rows.time == 0 || (input.timed && rows.time <= input[0])),
-          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
-  int const time = rows.time > 0 || !input.timed ? rows.time : input[0];
-  std::int64_t const inputs = input.elements(time);
-  auto const samples = static_cast<std::int64_t>(x.size()) / inputs;
-  expects(static_cast<std::int64_t>(x.size()) == samples * inputs &&
-              static_cast<std::int64_t>(targets.size()) == samples * target.elements(time),
-          "step(x, targets): x must be whole samples, with targets for each");
-  expects(rows.lengths.empty() || static_cast<std::int64_t>(rows.lengths.size()) == samples,
-          "step(x, targets, sequences): .lengths must have one number a sample");
-  for (std::int32_t const length : rows.lengths) {
-    expects(length >= 1 && length <= time,
-            "step(x, targets, sequences): each of .lengths must be in [1, time]");
+  std::int64_t const each = input.elements(rows.time > 0 || !input.timed ? rows.time : input[0]);
+  auto const samples = each > 0 ? static_cast<std::int64_t>(x.size()) / each : 0;
+  Times time;
+  time.of[0] = check_sequences(input, x.size(), rows.time, rows.lengths, samples);
+  if (second.valid() || !rows.second.empty()) {
+    time.of[1] =
+        check_sequences(second, rows.second.size(), rows.second_time, rows.second_lengths, samples);
   }
+  expects(static_cast<std::int64_t>(targets.size()) == samples * target.elements(time[target]),
+          "step(x, targets): x must be whole samples, with targets for each");
   expects(samples <= most,
           "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
   check_training_batch<Program>(static_cast<int>(samples), batching);

@@ -103,6 +103,7 @@ StreamSizes stream_sizes(RankOptions const& options, int steps, StallLimit const
           .limit = limit,
           .samples = std::int64_t{options.largest_microbatch} * Program::batching.microbatches,
           .input = Program::network.node[0].out,
+          .second = input_shape<Program>(1),
           .targets = targets_shape<LossType>(Program::network.output().out)};
 }
 

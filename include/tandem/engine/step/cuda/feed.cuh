@@ -40,6 +40,8 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   static constexpr Shape in = Program::Program::network.node[0].out;
   static constexpr Shape out = Program::Program::network.output().out;
   static constexpr std::int64_t inputs = in.elements();
+  static_assert(!input_shape<typename Program::Program>(1).valid(),
+                "Network<Inputs<A, B>, Body>: two inputs run on Host; on Cuda a network has one");
   static constexpr bool takes_indices = Program::Program::network.node[0].limit > 0;
   static constexpr int steps_in_flight = 2;
 
@@ -78,7 +80,7 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     taken_ = part_of(own, Program::has_input, input_copy);
     result_ = part_of(own, Program::has_result, result_copy);
     shard_ = {own.begin(), own.end() - own.begin()};
-    time_ = own[0].time;
+    time_ = own[0].time.of[0];
     has_targets_ = batch.targets != nullptr;
     has_lengths_ = batch.lengths != nullptr && in.timed;
     Slot& slot = slots_[queued_ % 2];
@@ -131,6 +133,9 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
     return targets_.template as<Target>() +
            (m.first - result_.first) * sizes_.targets.elements(time_);
+  }
+  [[nodiscard]] static constexpr std::int32_t const* second_lengths(Microbatch const& /*m*/) {
+    return nullptr;
   }
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
     return has_lengths_ ? lengths_.template as<std::int32_t>() + (m.first - shard_.first) : nullptr;

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network on two inputs, each with a time and lengths of its own: a pair of sentences, read by
+// two towers that meet in a vector.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <support/watchdog.hpp>
+
+namespace tandem {
+namespace two_inputs_test {
+
+using Double = BasicHost<Portable, Fp64>;
+
+struct Questions : Tokens<7, 11> {};
+struct Answers : Tokens<5, 9> {};
+
+template <int V>
+struct Tower : Sequential<Embedding<V, 8>, Positions<>,
+                          Residual<Sequential<Linear<24>, Attention<2>>>, MeanOverTime> {};
+template <class First, class Second, int FirstWords, int SecondWords>
+struct Match
+    : Network<Inputs<First, Second>, Sequential<Concat<Sequential<Input<0>, Tower<FirstWords>>,
+                                                       Sequential<Input<1>, Tower<SecondWords>>>,
+                                                Linear<6>, Tanh, Linear<3>>> {};
+struct Net : Match<Questions, Answers, 11, 9> {};
+/// The same towers on one input and a time.
+struct Alone : Network<Questions, Sequential<Tower<11>, Linear<6>, Tanh, Linear<3>>> {};
+
+TrainerOptions options() {
+  return {.batch = 6,
+          .optimizer = Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
+          .seed = 3,
+          .threads_per_device = 1};
+}
+
+struct Pairs {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  [[nodiscard]] std::int64_t size() const { return 20; }
+  [[nodiscard]] Shape shape() const { return tokens_shape(7); }
+  [[nodiscard]] Shape second_shape() const { return tokens_shape(5); }
+  [[nodiscard]] int targets() const { return 1; }
+  [[nodiscard]] int length(std::int64_t index) const { return 1 + static_cast<int>(index % 6); }
+  [[nodiscard]] int second_length(std::int64_t index) const {
+    return 1 + static_cast<int>(index * 3 % 4);
+  }
+  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> second,
+            std::span<std::int32_t> y) const {
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      x[t] = static_cast<std::int32_t>((index + static_cast<std::int64_t>(t) * 3) % 11);
+    }
+    for (std::size_t t = 0; t < second.size(); ++t) {
+      second[t] = static_cast<std::int32_t>((index * 2 + static_cast<std::int64_t>(t)) % 9);
+    }
+    y[0] = static_cast<std::int32_t>((x[0] + second[0]) % 3);
+  }
+};
+
+template <class S>
+std::vector<double> losses() {
+  test::Watchdog const watchdog{"pairs of sentences"};
+  Trainer<Net, S, Double> trainer{options()};
+  std::vector<double> all;
+  for (Epoch const epoch : epochs(3)) {
+    all.push_back(trainer.train(Pairs{}, epoch).loss);
+    all.push_back(trainer.evaluate(Pairs{}).loss);
+  }
+  for (NamedParameter<double> const& p : trainer.parameters()) {
+    all.insert(all.end(), p.value.begin(), p.value.end());
+  }
+  return all;
+}
+
+template <class S>
+void check_as_one_device() {
+  std::vector<double> const one = losses<SingleDevice<Microbatches<2>>>();
+  std::vector<double> const many = losses<S>();
+  REQUIRE(one.size() == many.size());
+  double worst = 0.0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    worst = std::max(worst, std::fabs(one[i] - many[i]));
+  }
+  CHECK(worst <= 1e-12);
+}
+
+TEST_CASE("pairs train alike on replicas, and on stages that each read an input") {
+  check_as_one_device<DataParallel<2>>();
+  check_as_one_device<Pipeline<OneFOneB, 2, Split<1>, Split<3>>>();
+  check_as_one_device<ModelParallel<Split<1>, Split<3>, Microbatches<2>>>();
+}
+
+TEST_CASE("an asynchronous pipeline hands both inputs to its stages") {
+  test::Watchdog const watchdog{"PipeDream on pairs"};
+  Trainer<Net, Pipeline<PipeDream, 1, Split<1>, Split<3>>, Double> trainer{options()};
+  double const before = trainer.evaluate(Pairs{}).loss;
+  for (Epoch const epoch : epochs(8)) {
+    trainer.train(Pairs{}, epoch);
+  }
+  CHECK(trainer.evaluate(Pairs{}).loss < before);
+}
+
+TEST_CASE("a tower sees its own input, time and lengths: that of a network on it alone") {
+  // With the second tower's part of the first product at zero only the first tower counts.
+  Trainer<Net, SingleDevice<>, Double> both{options()};
+  Trainer<Alone, SingleDevice<>, Double> alone{options()};
+  auto const from = both.parameters();
+  for (NamedParameter<double> const& p : alone.parameters()) {
+    bool const tower = p.name.starts_with("0.");
+    std::string const name = tower ? "0.0.1." + p.name.substr(2) : p.name;
+    for (NamedParameter<double> const& q : from) {
+      if (q.name == name && name == "1.weight") {
+        for (std::size_t row = 0; row < 6; ++row) {
+          for (std::size_t c = 0; c < 16; ++c) {
+            q.value[row * 16 + c] = c < 8 ? p.value[row * 8 + c] : 0.0;
+          }
+        }
+      } else if (q.name == name) {
+        std::copy(p.value.begin(), p.value.end(), q.value.begin());
+      }
+    }
+  }
+  std::vector<std::int32_t> const x{1, 2, 3, 4, 10, 0, 5, 6};
+  std::vector<std::int32_t> const lengths{4, 2};
+  std::vector<std::int32_t> const second{1, 8, 3, 2, 5, 5};
+  std::vector<std::int32_t> const second_lengths{1, 3};
+  std::vector<std::int32_t> const targets{2, 0};
+  double const loss = both.step(x, targets,
+                                {.time = 4,
+                                 .lengths = lengths,
+                                 .second = second,
+                                 .second_time = 3,
+                                 .second_lengths = second_lengths})
+                          .loss;
+  CHECK(
+      loss ==
+      doctest::Approx(alone.step(x, targets, {.time = 4, .lengths = lengths}).loss).epsilon(1e-13));
+}
+
+template <class F>
+std::string message(F const& f) {
+  try {
+    f();
+  } catch (ContractError const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("what does not fit the second input is said") {
+  Trainer<Net, SingleDevice<>, Double> trainer{options()};
+  std::vector<std::int32_t> const x(7, 1);
+  std::vector<std::int32_t> second(5, 1);
+  std::vector<std::int32_t> const target{0};
+  CHECK(message([&] { trainer.step(x, target); }).find("x must be whole samples") !=
+        std::string::npos);
+  second[3] = 9;
+  CHECK(message([&] { trainer.step(x, target, {.second = second}); }) ==
+        "token of the second input 9 of sample 0 of the batch, position 3, is out of range: the "
+        "network has 9 of them");
+}
+
+TEST_CASE("the graph has two inputs, with a clock each") {
+  static_assert(graph<Net>.node[0].kind == NodeKind::input && graph<Net>.node[0].limit == 11);
+  static_assert(graph<Net>.node[1].kind == NodeKind::input && graph<Net>.node[1].limit == 9);
+  static_assert(graph<Net>.node[1].out.clock == 1);
+  static_assert(graph<Net>.tops == 4);
+}
+
+}  // namespace two_inputs_test
+}  // namespace tandem
