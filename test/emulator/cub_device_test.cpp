@@ -2,6 +2,7 @@
 // The stand-ins of CUB's device-wide algorithms against plain loops, and their misuse.
 
 #include <cub/device/device_for.cuh>
+#include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_segmented_reduce.cuh>
 #include <cub/device/device_transform.cuh>
@@ -97,6 +98,46 @@ TEST_CASE("DeviceReduce sums and finds extrema, in two phases") {
   CHECK(host[3] == 2.0F * sum + 1.0F);
   CHECK(host[4] == *largest);
   CHECK(where.host()[0] == largest - values.begin());
+}
+
+TEST_CASE("DeviceRadixSort sorts pairs by some bits of their keys, equal ones in their order") {
+  std::vector<std::uint32_t> keys;
+  std::vector<int> places;
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    keys.push_back(i * 7919 % 101);
+    places.push_back(static_cast<int>(i));
+  }
+  Stream const stream{Device{0}};
+  Array<std::uint32_t> in{keys};
+  Array<int> values{places};
+  Array<std::uint32_t> sorted{300};
+  Array<int> order{300};
+  for (int const bits : {7, 3, 32}) {
+    std::size_t bytes = 0;
+    REQUIRE(cub::DeviceRadixSort::SortPairs(nullptr, bytes, in.data(), sorted.data(), values.data(),
+                                            order.data(), 300, 0, bits,
+                                            stream.get()) == cudaSuccess);
+    Array<std::byte> scratch{bytes};
+    CHECK(cub::DeviceRadixSort::SortPairs(scratch.data(), bytes, in.data(), sorted.data(),
+                                          values.data(), order.data(), 300, 0, bits,
+                                          stream.get()) == cudaSuccess);
+    cudaStreamSynchronize(stream.get());
+    auto expected = places;
+    std::uint32_t const mask = bits == 32 ? ~0U : (1U << bits) - 1;
+    std::stable_sort(expected.begin(), expected.end(), [&](int a, int b) {
+      return (keys[static_cast<std::size_t>(a)] & mask) <
+             (keys[static_cast<std::size_t>(b)] & mask);
+    });
+    auto const at = order.host();
+    auto const key = sorted.host();
+    for (std::size_t i = 0; i < 300; ++i) {
+      CHECK(at[i] == expected[i]);
+      CHECK(key[i] == keys[static_cast<std::size_t>(expected[i])]);
+    }
+    CHECK(cub::DeviceRadixSort::SortPairs(scratch.data(), bytes, in.data(), sorted.data(),
+                                          values.data(), order.data(), 300, 8, 4,
+                                          stream.get()) == cudaErrorInvalidValue);
+  }
 }
 
 TEST_CASE("DeviceSegmentedReduce sums each segment, also empty ones") {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// An embedding: rows of a table at the places that tokens name, and the table's gradient.
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/column_tiles.hpp>
+#include <tandem/kernels/cuda/compute_type.hpp>
+#include <tandem/kernels/cuda/launch.cuh>
+#include <tandem/kernels/cuda/pack.hpp>
+#include <tandem/kernels/cuda/row_lanes.cuh>
+#include <tandem/kernels/cuda/token_runs.cuh>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem::cuda {
+
+namespace detail {
+
+template <int Lanes, int N, class T>
+TANDEM_KERNEL void embedding_kernel(std::int32_t const* tokens, std::int64_t count, int columns,
+                                    T const* table, T* y) {
+  RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, count};
+  if (!place.works) {
+    return;
+  }
+  T const* const from = table + std::int64_t{tokens[place.row]} * columns;
+  T* const to = y + place.row * columns;
+  for (int c = place.lane * N; c < columns; c += Lanes * N) {
+    store_pack(to + c, load_pack<N>(from + c));
+  }
+}
+
+/// Threads of a block next to one another, each with N columns, and below one another, which share
+/// the positions of a run.
+inline constexpr int embedding_across = 32;
+inline constexpr int embedding_down = row_threads / embedding_across;
+
+/// A thread's sum over every embedding_down-th position of [first, end), in order; four rows at
+/// once, so that their reads do not wait for one another.
+template <int N, class T>
+TANDEM_HOST_DEVICE Pack<ComputeType<T>, N> sum_positions(T const* dy, int columns,
+                                                         std::int32_t const* position, int first,
+                                                         int end) {
+  constexpr int together = 4;
+  constexpr int step = embedding_down;
+  Pack<ComputeType<T>, N> sum{};
+  int i = first;
+  for (; i < end - (together - 1) * step; i += together * step) {
+    Pack<T, N> row[together];
+    for (int k = 0; k < together; ++k) {
+      row[k] = load_pack<N>(dy + std::int64_t{position[i + k * step]} * columns);
+    }
+    for (int k = 0; k < together; ++k) {
+      for (int v = 0; v < N; ++v) {
+        sum.value[v] += load(row[k].value[v]);
+      }
+    }
+  }
+  for (; i < end; i += step) {
+    Pack<T, N> const row = load_pack<N>(dy + std::int64_t{position[i]} * columns);
+    for (int v = 0; v < N; ++v) {
+      sum.value[v] += load(row.value[v]);
+    }
+  }
+  return sum;
+}
+
+/// Block (v, g) writes 32 N columns of row v of the gradient.
+template <int N, class T, class P>
+TANDEM_KERNEL void embedding_gradient_kernel(T const* dy, int columns, TokenRuns runs, P* gradient,
+                                             bool whole, bool accumulate) {
+  using Real = ComputeType<T>;
+  __shared__ Real shared[embedding_down][N][embedding_across];
+  int const lane = static_cast<int>(threadIdx.x) % embedding_across;
+  int const down = static_cast<int>(threadIdx.x) / embedding_across;
+  int const column = (static_cast<int>(blockIdx.y) * embedding_across + lane) * N;
+  int const begin = runs.begin[blockIdx.x];
+  int const end = runs.end[blockIdx.x];
+  if (begin == end && accumulate) {
+    return;
+  }
+  if (column < columns) {
+    auto const own = sum_positions<N>(dy + column, columns, runs.position, begin + down, end);
+    for (int v = 0; v < N; ++v) {
+      shared[down][v][lane] = own.value[v];
+    }
+  }
+  __syncthreads();
+  if (down != 0 || column >= columns) {
+    return;
+  }
+  P* const to = gradient + static_cast<std::int64_t>(blockIdx.x) * columns + column;
+  Pack<P, N> result{};
+  if (accumulate) {
+    result = load_columns<N>(static_cast<P const*>(to), whole);
+  }
+  for (int v = 0; v < N; ++v) {
+    Real sum = shared[0][v][lane];
+    for (int d = 1; d < embedding_down; ++d) {
+      sum += shared[d][v][lane];
+    }
+    result.value[v] += static_cast<P>(sum);
+  }
+  store_columns<N>(to, result, whole);
+}
+
+}  // namespace detail
+
+/// y[i] = table[tokens[i]].
+///
+/// Shapes: tokens (count), table (V, columns), y (count, columns).
+/// Cost:   reads count rows of the table and writes y once; bound by memory. One launch.
+/// @pre    0 <= tokens[i] < V
+template <class T>
+void embedding_forward(Stream const& stream, std::int32_t const* tokens, std::int64_t count,
+                       int columns, T const* table, T* y) {
+  with_row_lanes(columns, [&](auto lanes) {
+    constexpr int n = decltype(lanes)::value;
+    auto const queue = [&](auto width) {
+      launch(detail::embedding_kernel<n, decltype(width)::value, T>,
+             blocks_for(count, row_threads / n), row_threads, stream, tokens, count, columns, table,
+             y);
+    };
+    if (packs_channels(columns, table, static_cast<T const*>(y))) {
+      queue(std::integral_constant<int, full_pack<T>>{});
+    } else {
+      queue(std::integral_constant<int, 1>{});
+    }
+  });
+}
+
+/// gradient[v] = [+=] the sum of dy[i] over the positions i where tokens[i] is v; 0 where it is
+/// none.
+///
+/// Shapes: tokens (count), dy (count, columns), gradient (V, columns).
+/// Cost:   token_runs; reads dy and writes the gradient once; bound by memory.
+/// Order:  of an index' positions thread d takes the d-th of every 8, in order, in ComputeType<T>;
+///         then the threads in order; with @p accumulate the sum is added as one term.
+/// @pre    0 <= tokens[i] < V < 2³¹; scratch has @p bytes, as token_runs_scratch_bytes says
+template <class T, class P>
+void embedding_gradient(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
+                        int vocabulary, int columns, T const* dy, P* gradient, bool accumulate,
+                        std::byte* scratch, std::int64_t bytes) {
+  TokenRuns const runs = token_runs(stream, tokens, count, vocabulary, scratch, bytes);
+  auto const queue = [&](auto width) {
+    constexpr int n = decltype(width)::value;
+    Grid const grid{static_cast<unsigned>(vocabulary),
+                    blocks_for(columns, detail::embedding_across * n)};
+    bool const whole = n % full_pack<P> == 0 && aligned(gradient);
+    launch(detail::embedding_gradient_kernel<n, T, P>, grid, row_threads, stream, dy, columns, runs,
+           gradient, whole, accumulate);
+  };
+  if (packs_channels(columns, dy)) {
+    queue(std::integral_constant<int, full_pack<T>>{});
+  } else {
+    queue(std::integral_constant<int, 1>{});
+  }
+}
+
+}  // namespace tandem::cuda
