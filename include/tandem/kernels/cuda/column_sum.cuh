@@ -62,6 +62,7 @@ struct AddBiasMap {
     Real bias[N];
   };
 
+  T const* x;
   T* y;
   P const* bias;
   int width;
@@ -73,7 +74,7 @@ struct AddBiasMap {
     return result;
   }
   TANDEM_HOST_DEVICE Values values(std::int64_t row, int column) const {
-    return load_columns<N>(y + row * width + column, whole);
+    return load_columns<N>(x + row * width + column, whole);
   }
   TANDEM_HOST_DEVICE void put(std::int64_t row, int column, Columns const& columns,
                               Values values) const {
@@ -109,15 +110,23 @@ void column_sum(Stream const& stream, T const* x, std::int64_t rows, int columns
       detail::ColumnSumResult<P>{out, accumulate});
 }
 
-/// y += bias, in place.
+/// y = x + bias.
 ///
-/// Shapes: y (rows, columns), bias (columns).
-/// Cost:   reads and writes y once; bound by memory.
+/// Shapes: x, y (rows, columns), y may be x; bias (columns).
+/// Cost:   reads x and writes y once; bound by memory.
+template <class T, class P>
+void add_bias(Stream const& stream, T const* x, T* y, P const* bias, std::int64_t rows,
+              int columns) {
+  bool const whole = aligned(x, y);
+  column_map<T>(stream, rows, columns, [=](auto width) {
+    return detail::AddBiasMap<T, decltype(width)::value, P>{x, y, bias, columns, whole};
+  });
+}
+
+/// y += bias, in place.
 template <class T, class P>
 void add_bias(Stream const& stream, T* y, P const* bias, std::int64_t rows, int columns) {
-  column_map<T>(stream, rows, columns, [=](auto width) {
-    return detail::AddBiasMap<T, decltype(width)::value, P>{y, bias, columns, aligned(y)};
-  });
+  add_bias(stream, y, y, bias, rows, columns);
 }
 
 }  // namespace tandem::cuda
