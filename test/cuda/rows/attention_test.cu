@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention by products and softmax against Host's, row by row, in double.
+#include <tandem/kernels/cuda/attention.cuh>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/kernels/host/attention.hpp>
+
+#include "cuda/normalize/support.hpp"
+
+namespace tandem {
+namespace attention_test {
+namespace {
+
+using test::DeviceArray;
+using test::gpu;
+using test::MasterOf;
+
+struct Case {
+  AttentionShape shape;
+  int batch, time;
+  std::vector<std::int32_t> lengths;  ///< empty: all rows of all samples
+  float rate = 0.0F;
+  std::int64_t limit = cuda::attention_scores_limit;
+};
+
+constexpr std::uint64_t seed = 42;
+constexpr std::int64_t step = 7;
+constexpr std::uint32_t layer = 3;
+constexpr std::uint32_t first_sample = 5;
+
+struct Expected {
+  std::vector<double> y, normalisers, dx;
+};
+
+Expected on_host(Case const& c, std::vector<double> const& x, std::vector<double> const& dy) {
+  host::Team team{1};
+  AttentionRows const rows{c.batch, c.time, c.lengths.empty() ? nullptr : c.lengths.data()};
+  AttentionDropout const dropout{{seed, static_cast<std::uint32_t>(step), layer, first_sample},
+                                 c.rate};
+  Expected e;
+  e.y.resize(dy.size());
+  e.normalisers.resize(static_cast<std::size_t>(c.batch * c.shape.heads * c.time));
+  e.dx.resize(x.size());
+  std::vector<double> scratch(
+      static_cast<std::size_t>(host::attention_forward_scratch<double>(c.shape, c.time, 1) +
+                               host::attention_gradient_scratch<double>(c.shape, c.time, 1)));
+  host::attention_forward(team, c.shape, rows, dropout, x.data(), e.y.data(), e.normalisers.data(),
+                          scratch.data());
+  host::attention_gradient(team, c.shape, rows, dropout, x.data(), e.y.data(), dy.data(),
+                           e.normalisers.data(), e.dx.data(), scratch.data());
+  return e;
+}
+
+template <class T>
+void check_attention(Case const& c) {
+  using P = MasterOf<T>;
+  CAPTURE(c.shape.heads);
+  CAPTURE(c.shape.key_heads);
+  CAPTURE(c.shape.causal);
+  CAPTURE(c.batch);
+  CAPTURE(c.time);
+  CAPTURE(c.rate);
+  CAPTURE(c.limit);
+  std::int64_t const rows = std::int64_t{c.batch} * c.time;
+  auto const x = test::numbers<T>(rows * c.shape.row(), 1, 1.5);
+  auto const dy = test::numbers<T>(rows * c.shape.out(), 2);
+  Expected const expected = on_host(c, test::in_double(x), test::in_double(dy));
+
+  DeviceArray<std::int32_t> const lengths{gpu(), c.lengths};
+  DeviceArray<std::uint64_t> const seeds{gpu(), std::vector<std::uint64_t>{seed}};
+  DeviceArray<std::int64_t> const steps{gpu(), std::vector<std::int64_t>{step}};
+  AttentionRows const step_rows{c.batch, c.time, c.lengths.empty() ? nullptr : lengths.data()};
+  cuda::AttentionMaskSource const mask{{seeds.data(), steps.data(), layer, first_sample}, c.rate};
+  cuda::Attention<T> attention{gpu().library<cuda::CublasLt>(), c.shape, c.batch,
+                               cuda::MatmulMath::full, c.limit};
+  DeviceArray<std::byte> const scratch{gpu(), attention.scratch_bytes()};
+  DeviceArray<T> const in{gpu(), x};
+  DeviceArray<T> const slope{gpu(), dy};
+  DeviceArray<T> const y{gpu(), rows * c.shape.out()};
+  DeviceArray<T> const dx{gpu(), rows * c.shape.row()};
+  DeviceArray<P> const normalisers{gpu(), std::int64_t{c.batch} * c.shape.heads * c.time};
+  cuda::AttentionOperands<T> const o{in.data(), y.data(), normalisers.data(), slope.data(),
+                                     dx.data()};
+  attention.forward(gpu().compute, step_rows, mask, o, scratch.data());
+  attention.input_gradient(gpu().compute, step_rows, mask, o, scratch.data());
+  // A score is at most 2.25 sqrt(D), a probability as exact as its score; what is rounded to T is
+  // each probability, each ds and the result. Sums of up to `time` terms of size 1.5 / (1 - rate).
+  double const width = c.shape.width;
+  double const u = test::unit<P>;
+  double const stored = test::stored_unit<T>;
+  double const scores = 2.25 * std::sqrt(width) * (width + 4) * u;
+  double const kept = 1.5 / (1 - static_cast<double>(c.rate));
+  double const sums = 2 * u * (c.time + 8) + scores;
+  test::check_within(y.host(), expected.y, [&](std::size_t i) {
+    return kept * (2 * stored + 4 * sums) + stored * std::abs(expected.y[i]);
+  });
+  test::check_within(normalisers.host(), expected.normalisers,
+                     [&](std::size_t) { return 4 * sums; });
+  double const heads = c.shape.group();
+  double const slopes = kept * kept * width * heads;
+  test::check_within(dx.host(), expected.dx, [&](std::size_t i) {
+    return slopes * (8 * stored + 16 * sums) + stored * std::abs(expected.dx[i]);
+  });
+  static_cast<void>(scratch.host());
+}
+
+template <class T>
+void check_all(AttentionShape const& s, int batch, int time,
+               std::vector<std::int32_t> const& lengths) {
+  for (bool const causal : {false, true}) {
+    for (float const rate : {0.0F, 0.25F}) {
+      check_attention<T>(
+          {{s.heads, s.key_heads, s.width, s.longest, causal}, batch, time, lengths, rate});
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("attention by products: as Host's, causal or not, dropped or not, with lengths",
+                   T, float, double, BFloat16) {
+  check_all<T>({2, 2, 4, 8}, 2, 8, {});
+  check_all<T>({3, 3, 8, 70}, 2, 67, {5, 67});
+  check_all<T>({6, 2, 5, 40}, 3, 33, {33, 1, 0});  // grouped keys, a sample without rows
+  check_all<T>({1, 1, 16, 130}, 1, 130, {});
+  check_all<T>({2, 1, 3, 1}, 4, 1, {});
+}
+
+TEST_CASE("attention by products: a row of more than 1024 keys is a block's") {
+  check_attention<float>({{1, 1, 4, 1030, true}, 1, 1030, {1027}, 0.25F});
+  check_attention<float>({{1, 1, 4, 1030, false}, 1, 1030, {}});
+}
+
+TEST_CASE("attention by products: the same in few scores at once as in many") {
+  AttentionShape const shape{4, 2, 8, 20, true};
+  for (std::int64_t const scores : {1, 2 * 20 * 20, 4 * 20 * 20, 2 * 4 * 20 * 20, 100000}) {
+    check_attention<double>({shape, 3, 20, {20, 7, 15}, 0.25F, scores * 16});
+    check_attention<BFloat16>({shape, 3, 20, {20, 7, 15}, 0.25F, scores * 12});
+  }
+}
+
+TEST_CASE("attention by products: one object for any batch and time up to the largest") {
+  AttentionShape const shape{4, 2, 8, 20, true};
+  host::Team team{1};
+  cuda::Attention<double> attention{gpu().library<cuda::CublasLt>(), shape, 3,
+                                    cuda::MatmulMath::full, std::int64_t{5} * 20 * 20 * 16};
+  DeviceArray<std::byte> const scratch{gpu(), attention.scratch_bytes()};
+  for (int const batch : {0, 1, 2, 3}) {
+    for (int const time : {1, 13, 20}) {
+      Case const c{shape, batch, time, {}};
+      auto const x = test::numbers<double>(std::int64_t{batch} * time * shape.row(), 1);
+      auto const dy = test::numbers<double>(std::int64_t{batch} * time * shape.out(), 2);
+      Expected const expected = on_host(c, x, dy);
+      DeviceArray<double> const in{gpu(), x};
+      DeviceArray<double> const slope{gpu(), dy};
+      DeviceArray<double> const y{gpu(), dy.size()};
+      DeviceArray<double> const dx{gpu(), x.size()};
+      DeviceArray<double> const normalisers{gpu(), expected.normalisers.size()};
+      cuda::AttentionOperands<double> const o{in.data(), y.data(), normalisers.data(), slope.data(),
+                                              dx.data()};
+      attention.forward(gpu().compute, {batch, time, nullptr}, {}, o, scratch.data());
+      attention.input_gradient(gpu().compute, {batch, time, nullptr}, {}, o, scratch.data());
+      test::check_within(y.host(), expected.y, [](std::size_t) { return 1e-13; });
+      test::check_within(dx.host(), expected.dx, [](std::size_t) { return 1e-12; });
+      static_cast<void>(scratch.host());
+    }
+  }
+}
+
+TEST_CASE("attention_chunks: whole samples while they fit, then an equal part of the key heads") {
+  AttentionShape const shape{12, 6, 4, 10};
+  auto const chunks = [&](std::int64_t limit) {
+    return cuda::attention_chunks(shape, 5, 10, limit);
+  };
+  CHECK(chunks(1 << 20).samples == 5);
+  CHECK(chunks(1 << 20).key_heads == 6);
+  CHECK(chunks(2500).samples == 2);
+  CHECK(chunks(1200).samples == 1);
+  CHECK(chunks(1199).key_heads == 3);  // not 5, which does not divide 6
+  CHECK(chunks(400).key_heads == 2);
+  CHECK(chunks(1).key_heads == 1);
+  for (std::int64_t const limit : {1, 300, 700, 1200, 2500, 1 << 20}) {
+    std::vector<int> seen(5 * 6);
+    chunks(limit).each([&](cuda::AttentionChunk const& c) {
+      CHECK(c.samples * c.key_heads * 200 <= chunks(limit).elements());
+      for (int s = 0; s < c.samples; ++s) {
+        for (int h = 0; h < c.key_heads; ++h) {
+          ++seen[static_cast<std::size_t>((c.sample + s) * 6 + c.key_head + h)];
+        }
+      }
+    });
+    CHECK(seen == std::vector<int>(30, 1));
+    CHECK(cuda::attention_chunks(shape, 5, 10, chunks(limit).elements()).elements() ==
+          chunks(limit).elements());
+  }
+}
+
+}  // namespace
+}  // namespace attention_test
+}  // namespace tandem
