@@ -22,12 +22,15 @@
 #include <tandem/ops/cuda/activation.cuh>
 #include <tandem/ops/cuda/batch_norm.cuh>
 #include <tandem/ops/cuda/convolution.cuh>
+#include <tandem/ops/cuda/embedding.cuh>
 #include <tandem/ops/cuda/flatten.cuh>
 #include <tandem/ops/cuda/join.cuh>
+#include <tandem/ops/cuda/layer_norm.cuh>
 #include <tandem/ops/cuda/linear.cuh>
 #include <tandem/ops/cuda/loss.cuh>
 #include <tandem/ops/cuda/no_metric.cuh>
 #include <tandem/ops/cuda/pool.cuh>
+#include <tandem/ops/cuda/smooth_activation.cuh>
 #include <tandem/ops/cuda/sync_batch_norm.cuh>
 #include <tandem/ops/cuda/update.cuh>
 #include <tandem/ops/cuda/verbs.cuh>

@@ -95,17 +95,18 @@ struct MarkRun {
 };
 
 /// Queues the sort, or says in @p bytes how much scratch it needs, where that is null.
-inline void sort_tokens(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
-                        std::int64_t vocabulary, TokenRunsMemory const& to, void* scratch,
-                        std::size_t& bytes) {
+template <class = void>
+void sort_tokens(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
+                 std::int64_t vocabulary, TokenRunsMemory const& to, void* scratch,
+                 std::size_t& bytes) {
   ScopedDevice const scope{stream.device()};
   check(cub::DeviceRadixSort::SortPairs(
       scratch, bytes, reinterpret_cast<std::uint32_t const*>(tokens), to.sorted, to.counted,
       to.position, count, 0, index_bits(vocabulary), stream.get()));
 }
 
-inline std::int64_t sort_tokens_bytes(Stream const& stream, std::int32_t count,
-                                      std::int64_t vocabulary) {
+template <class = void>
+std::int64_t sort_tokens_bytes(Stream const& stream, std::int32_t count, std::int64_t vocabulary) {
   std::size_t bytes = 0;
   sort_tokens(stream, nullptr, count, vocabulary, {}, nullptr, bytes);
   return static_cast<std::int64_t>(bytes);
@@ -114,8 +115,9 @@ inline std::int64_t sort_tokens_bytes(Stream const& stream, std::int32_t count,
 }  // namespace detail
 
 /// Scratch of token_runs for at most @p tokens tokens on the stream's device.
-inline std::int64_t token_runs_scratch_bytes(Stream const& stream, std::int32_t tokens,
-                                             std::int64_t vocabulary) {
+template <class = void>
+std::int64_t token_runs_scratch_bytes(Stream const& stream, std::int32_t tokens,
+                                      std::int64_t vocabulary) {
   return detail::TokenRunsMemory::bytes(tokens, vocabulary) +
          detail::sort_tokens_bytes(stream, tokens, vocabulary);
 }

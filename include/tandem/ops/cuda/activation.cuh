@@ -18,38 +18,38 @@ namespace cuda {
 template <class T, class P>
 class ReluOp {
  public:
-  ReluOp(OpSetup const& setup, RankDevice&) : elements_{setup.node.out.elements()} {}
+  ReluOp(OpSetup const& setup, RankDevice&) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    relu_forward(p.device.compute, o.x[0], o.y, p.batch * elements_);
+    relu_forward(p.device.compute, o.x[0], o.y, p.elements(shape_));
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    relu_gradient(p.device.compute, o.y, o.dy, o.dx[0], p.batch * elements_);
+    relu_gradient(p.device.compute, o.y, o.dy, o.dx[0], p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
 };
 
+/// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.
 template <class T, class P>
 class DropoutOp {
  public:
   DropoutOp(OpSetup const& setup, double rate)
-      : channels_{setup.node.out[0]},
-        pixels_{static_cast<int>(setup.node.out.elements() / setup.node.out[0])},
+      : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    dropout_forward(p.device.compute, p.batch, channels_, pixels_, source(p),
+    dropout_forward(p.device.compute, p.batch, channels(p), pixels(), source(p),
                     p.training ? rate_ : 0.0F, o.x[0], o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    dropout_gradient(p.device.compute, p.batch, channels_, pixels_, source(p), rate_, o.dy,
+    dropout_gradient(p.device.compute, p.batch, channels(p), pixels(), source(p), rate_, o.dy,
                      o.dx[0]);
   }
 
@@ -58,8 +58,13 @@ class DropoutOp {
     return {&p.state->seed, &p.state->step, layer_, static_cast<std::uint32_t>(p.first_sample)};
   }
 
-  int channels_;
-  int pixels_;  // of a map; 1 for a vector, whose elements are channels
+  // Of a map; 1 for a vector and for a sequence, whose elements are channels.
+  [[nodiscard]] int pixels() const { return shape_.rank == 3 ? shape_[1] * shape_[2] : 1; }
+  [[nodiscard]] int channels(Pass<RankDevice> const& p) const {
+    return static_cast<int>(shape_.elements(p.time) / pixels());
+  }
+
+  Shape shape_;
   std::uint32_t layer_;
   float rate_;
 };

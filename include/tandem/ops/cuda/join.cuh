@@ -56,16 +56,16 @@ class Op<AddJoin, BasicCuda<Kernels, Precision>> {
   using P = typename Precision::Master;
 
  public:
-  Op(OpSetup const& setup, cuda::RankDevice&) : elements_{setup.node.out.elements()} {}
+  Op(OpSetup const& setup, cuda::RankDevice&) : shape_{setup.node.out} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
-    cuda::sum(p.device.compute, o.x, 2, o.y, p.batch * elements_);
+    cuda::sum(p.device.compute, o.x, 2, o.y, p.elements(shape_));
   }
 
  private:
-  std::int64_t elements_;
+  Shape shape_;
 };
 
 }  // namespace tandem

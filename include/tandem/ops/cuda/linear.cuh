@@ -13,6 +13,7 @@
 #include <tandem/kernels/cublaslt/matmul.hpp>
 #include <tandem/kernels/cuda/column_sum.cuh>
 #include <tandem/layers/linear.hpp>
+#include <tandem/layers/rows.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -37,13 +38,17 @@ class LinearOp {
   using P = typename Precision::Master;
 
   LinearOp(OpSetup const& setup, RankDevice& device)
-      : library_{&device.library<CublasLt>()}, in_{setup.node.in[0]}, out_{setup.node.out[0]} {
-    Products const& p = products(setup.batch);
+      : library_{&device.library<CublasLt>()},
+        shape_{setup.node.in},
+        in_{tandem::detail::row_size(setup.node.in)},
+        out_{tandem::detail::row_size(setup.node.out)} {
+    std::int64_t const rows = shape_.rows(setup.batch, shape_[0]);
+    Products const& p = products(rows);
     planned_ = std::max(
         {p.forward.workspace_bytes(), p.input.workspace_bytes(), p.weight.workspace_bytes()});
     limit_ = planned_;
     if constexpr (Bias) {
-      planned_ = std::max(planned_, column_sum_scratch_bytes<T>(setup.batch, out_));
+      planned_ = std::max(planned_, column_sum_scratch_bytes<T>(rows, out_));
     }
   }
 
@@ -55,50 +60,52 @@ class LinearOp {
     if constexpr (Bias && bias_in_product<Precision>) {
       bias = o.parameter[1];
     }
-    products(p.batch).forward.run(stream, o.x[0], o.weight[0], o.y, {1, 0}, p.device.scratch, bias);
+    products(p.rows(shape_))
+        .forward.run(stream, o.x[0], o.weight[0], o.y, {1, 0}, p.device.scratch, bias);
     if constexpr (Bias && !bias_in_product<Precision>) {
-      add_bias(stream, o.y, o.parameter[1], p.batch, out_);
+      add_bias(stream, o.y, o.parameter[1], p.rows(shape_), out_);
     }
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    products(p.batch).input.run(p.device.compute, o.dy, o.weight[0], o.dx[0], {1, 0},
-                                p.device.scratch);
+    products(p.rows(shape_))
+        .input.run(p.device.compute, o.dy, o.weight[0], o.dx[0], {1, 0}, p.device.scratch);
   }
   void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) {
     Stream const& stream = p.device.compute;
-    products(p.batch).weight.run(stream, o.dy, o.x[0], o.gradient[0],
-                                 {1, p.accumulate ? 1.0F : 0.0F}, p.device.scratch);
+    products(p.rows(shape_))
+        .weight.run(stream, o.dy, o.x[0], o.gradient[0], {1, p.accumulate ? 1.0F : 0.0F},
+                    p.device.scratch);
     if constexpr (Bias) {
-      column_sum(stream, o.dy, p.batch, out_, o.gradient[1], p.accumulate, p.device.scratch);
+      column_sum(stream, o.dy, p.rows(shape_), out_, o.gradient[1], p.accumulate, p.device.scratch);
     }
   }
 
  private:
-  /// The products for one number of samples.
+  /// The products for one number of rows.
   struct Products {
     Matmul<T> forward;
     Matmul<T> input;
     Matmul<T, P> weight;
   };
 
-  Products& products(std::int64_t batch) {
-    return products_.get(batch, [this](std::int64_t count) { return make(count); });
+  Products& products(std::int64_t rows) {
+    return products_.get(rows, [this](std::int64_t count) { return make(count); });
   }
 
-  [[nodiscard]] Products make(std::int64_t batch) const {
+  [[nodiscard]] Products make(std::int64_t rows) const {
     MatmulShape const forward{.transpose_b = Transpose::yes,
-                              .m = batch,
+                              .m = rows,
                               .n = out_,
                               .k = in_,
                               .lda = in_,
                               .ldb = in_,
                               .ldd = out_,
                               .bias = Bias && bias_in_product<Precision>};
-    MatmulShape const input{.m = batch, .n = in_, .k = out_, .lda = out_, .ldb = in_, .ldd = in_};
+    MatmulShape const input{.m = rows, .n = in_, .k = out_, .lda = out_, .ldb = in_, .ldd = in_};
     MatmulShape const weight{.transpose_a = Transpose::yes,
                              .m = out_,
                              .n = in_,
-                             .k = batch,
+                             .k = rows,
                              .lda = out_,
                              .ldb = in_,
                              .ldd = in_};
@@ -109,6 +116,7 @@ class LinearOp {
   }
 
   CublasLt const* library_;
+  Shape shape_;
   int in_;
   int out_;
   std::int64_t limit_ = matmul_workspace_limit;

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Embedding, Positions and RotaryPositions on Cuda.
+
+#include <algorithm>
+#include <cstdint>
+
+#include <tandem/kernels/cuda/elementwise.cuh>
+#include <tandem/kernels/cuda/embedding.cuh>
+#include <tandem/kernels/cuda/positions.cuh>
+#include <tandem/kernels/cuda/rotary.cuh>
+#include <tandem/layers/embedding.hpp>
+#include <tandem/layers/rotary_positions.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+namespace tandem {
+
+namespace cuda {
+
+/// Any Embedding of a precision. Its input are indices, and has no gradient.
+template <class Precision>
+class EmbeddingOp {
+ public:
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+  EmbeddingOp(OpSetup const& setup, RankDevice const& device, int vocabulary)
+      : in_{setup.node.in},
+        vocabulary_{vocabulary},
+        channels_{setup.node.out[1]},
+        scratch_{token_runs_scratch_bytes(device.compute, std::max(setup.batch, 1) * in_[0],
+                                          vocabulary)} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true, .scratch_bytes = scratch_}; }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    embedding_forward(p.device.compute, indices(o), p.elements(in_), channels_, o.weight[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& /*operands*/, Pass<RankDevice> const& /*pass*/) const {}
+  void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    embedding_gradient(p.device.compute, indices(o), static_cast<std::int32_t>(p.elements(in_)),
+                       vocabulary_, channels_, o.dy, o.gradient[0], p.accumulate, p.device.scratch,
+                       scratch_);
+  }
+
+ private:
+  static std::int32_t const* indices(Operands<T, P> const& o) {
+    return reinterpret_cast<std::int32_t const*>(o.x[0]);
+  }
+
+  Shape in_;
+  int vocabulary_;
+  int channels_;
+  std::int64_t scratch_;
+};
+
+/// A sample's rows are one row of time C numbers, and the samples the rows.
+template <class Precision>
+class PositionsOp {
+ public:
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+  PositionsOp(OpSetup const& setup, RankDevice&)
+      : shape_{setup.node.in},
+        scratch_{positions_scratch_bytes<T>(setup.batch, static_cast<int>(shape_.elements()))} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.scratch_bytes = scratch_}; }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    positions_forward(p.device.compute, o.x[0], static_cast<P const*>(o.parameter[0]), p.batch,
+                      elements(p), o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    copy(p.device.compute, o.dy, o.dx[0], p.elements(shape_));
+  }
+  void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    positions_gradient(p.device.compute, o.dy, p.batch, elements(p), shape_.elements(),
+                       o.gradient[0], p.accumulate, p.device.scratch);
+  }
+
+ private:
+  [[nodiscard]] int elements(Pass<RankDevice> const& p) const {
+    return static_cast<int>(shape_.elements(p.time));
+  }
+
+  Shape shape_;
+  std::int64_t scratch_;
+};
+
+/// Each pass makes its angles anew, in scratch memory.
+template <class Precision>
+class RotaryPositionsOp {
+ public:
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+  RotaryPositionsOp(OpSetup const& setup, int all, int turned, double base)
+      : shape_{setup.node.in}, heads_{all, turned, shape_[1] / all}, base_{base} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.scratch_bytes = Table::bytes(shape_[0], heads_.size)};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    turn(p, o.x[0], false, o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    turn(p, o.dy, true, o.dx[0]);
+  }
+
+ private:
+  using Table = RotaryTable<ComputeType<T>>;
+
+  void turn(Pass<RankDevice> const& p, T const* x, bool backwards, T* y) const {
+    Table const table = Table::at(p.device.scratch, p.time, heads_.size);
+    rotary_table(p.device.compute, p.time, heads_.size, base_, table);
+    rotate(p.device.compute, p.batch, p.time, heads_, x, table, backwards, y);
+  }
+
+  Shape shape_;
+  RotaryHeads heads_;
+  double base_;
+};
+
+}  // namespace cuda
+
+template <int V, int C, class... Options, class Kernels, class Precision>
+struct Op<Embedding<V, C, Options...>, BasicCuda<Kernels, Precision>>
+    : cuda::EmbeddingOp<Precision> {
+  Op(OpSetup const& setup, cuda::RankDevice const& device)
+      : cuda::EmbeddingOp<Precision>{setup, device, V} {}
+};
+
+template <class... Options, class Kernels, class Precision>
+struct Op<Positions<Options...>, BasicCuda<Kernels, Precision>> : cuda::PositionsOp<Precision> {
+  using cuda::PositionsOp<Precision>::PositionsOp;
+};
+
+template <int Heads, class... Options, class Kernels, class Precision>
+struct Op<RotaryPositions<Heads, Options...>, BasicCuda<Kernels, Precision>>
+    : cuda::RotaryPositionsOp<Precision> {
+  Op(OpSetup const& setup, cuda::RankDevice&)
+      : cuda::RotaryPositionsOp<Precision>{setup, RotaryPositions<Heads, Options...>::options.all(),
+                                           RotaryPositions<Heads, Options...>::options.turned(),
+                                           RotaryPositions<Heads, Options...>::options.base} {}
+};
+
+}  // namespace tandem
