@@ -20,6 +20,7 @@
 #include <tandem/engine/step/cuda/sums.cuh>
 #include <tandem/engine/step/cuda/update.cuh>
 #include <tandem/ops/cuda/activation.cuh>
+#include <tandem/ops/cuda/attention.cuh>
 #include <tandem/ops/cuda/batch_norm.cuh>
 #include <tandem/ops/cuda/convolution.cuh>
 #include <tandem/ops/cuda/embedding.cuh>
@@ -34,6 +35,7 @@
 #include <tandem/ops/cuda/sync_batch_norm.cuh>
 #include <tandem/ops/cuda/update.cuh>
 #include <tandem/ops/cuda/verbs.cuh>
+#include <tandem/ops/cuda/vocabulary.cuh>
 #include <tandem/tandem.hpp>
 #if defined(TANDEM_CUDNN)
 #include <tandem/ops/cuda/convolution_cudnn.cuh>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ops of layers on sequences against those of Host in double: whole and short steps, vectors.
 #include <tandem/ops/cuda/activation.cuh>
+#include <tandem/ops/cuda/attention.cuh>
 #include <tandem/ops/cuda/embedding.cuh>
 #include <tandem/ops/cuda/join.cuh>
 #include <tandem/ops/cuda/layer_norm.cuh>
 #include <tandem/ops/cuda/linear.cuh>
 #include <tandem/ops/cuda/smooth_activation.cuh>
+#include <tandem/ops/cuda/vocabulary.cuh>
 
 #include <cmath>
 #include <cstddef>
@@ -17,11 +19,13 @@
 
 #include <tandem/core/precision.hpp>
 #include <tandem/ops/host/activation.hpp>
+#include <tandem/ops/host/attention.hpp>
 #include <tandem/ops/host/convolution.hpp>
 #include <tandem/ops/host/embedding.hpp>
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/layer_norm.hpp>
 #include <tandem/ops/host/smooth_activation.hpp>
+#include <tandem/ops/host/vocabulary.hpp>
 
 #include "cuda/normalize/support.hpp"
 
@@ -43,6 +47,8 @@ struct Case {
   bool accumulate = false;
   int limit = 0;  ///< of indices
   int inputs = 1;
+  bool lengths = false;  ///< not all rows of all samples count
+  int targets = 0;       ///< of a criterion, each below it, some -1
 };
 
 /// What the passes of an op give.
@@ -95,6 +101,25 @@ std::vector<std::int32_t> indices(std::int64_t n, int limit) {
   return result;
 }
 
+/// Of each sample; no length is more than the time.
+std::vector<std::int32_t> lengths_of(Case const& c) {
+  std::vector<std::int32_t> result;
+  for (int s = 0; s < c.batch && c.lengths; ++s) {
+    result.push_back(s % (c.time + 1));
+  }
+  return result;
+}
+
+std::vector<std::int32_t> targets_of(Case const& c) {
+  std::vector<std::int32_t> result;
+  for (int r = 0; r < c.batch * c.time && c.targets > 0; ++r) {
+    result.push_back(r % 4 == 3 ? -1 : r * 5 % c.targets);
+  }
+  return result;
+}
+
+constexpr double row_scale = 0.25;
+
 template <class O, class Operand, class P>
 void run_passes(O& op, Operand const& o, P const& pass, bool wants_input_gradient) {
   op.forward(o, pass);
@@ -119,12 +144,17 @@ Results on_host(Case const& c) {
   std::vector<double> saved(static_cast<std::size_t>(needs.saved_bytes) / 8 + 1);
   device.scratch = reinterpret_cast<std::byte*>(scratch.data());
   StepState const state{.seed = 77, .step = 2};
+  auto const lengths = lengths_of(c);
+  auto const targets = targets_of(c);
   Pass<host::Device> const pass{.device = device,
                                 .batch = c.batch,
                                 .first_sample = 4,
                                 .state = &state,
                                 .accumulate = c.accumulate,
-                                .time = c.time};
+                                .time = c.time,
+                                .lengths = c.lengths ? lengths.data() : nullptr,
+                                .targets = c.targets > 0 ? targets.data() : nullptr,
+                                .row_scale = &row_scale};
   auto const x = widened(values<T>(pass.elements(c.in), 1));
   auto const other = widened(values<T>(pass.elements(c.in), 2));
   auto const dy = widened(values<T>(pass.elements(setup.node.out), 3));
@@ -174,12 +204,18 @@ Results on_cuda(Case const& c) {
   gpu().scratch = scratch.data();
   gpu().scratch_bytes = needs.scratch_bytes;
   DeviceArray<StepState> const state{gpu(), std::vector<StepState>{{.seed = 77, .step = 2}}};
+  DeviceArray<std::int32_t> const lengths{gpu(), lengths_of(c)};
+  DeviceArray<std::int32_t> const targets{gpu(), targets_of(c)};
+  DeviceArray<double> const scale{gpu(), std::vector<double>{row_scale}};
   Pass<cuda::RankDevice> const pass{.device = gpu(),
                                     .batch = c.batch,
                                     .first_sample = 4,
                                     .state = state.data(),
                                     .accumulate = c.accumulate,
-                                    .time = c.time};
+                                    .time = c.time,
+                                    .lengths = c.lengths ? lengths.data() : nullptr,
+                                    .targets = c.targets > 0 ? targets.data() : nullptr,
+                                    .row_scale = scale.data()};
   DeviceArray<T> const x{gpu(), values<T>(pass.elements(c.in), 1)};
   DeviceArray<T> const other{gpu(), values<T>(pass.elements(c.in), 2)};
   DeviceArray<T> const dy{gpu(), values<T>(pass.elements(setup.node.out), 3)};
@@ -321,18 +357,81 @@ TEST_CASE("the ops of Linear on rows are Host's") {
   check_rows<Linear<8, NoBias>>();
 }
 
-template <int Value>
-struct ThreeKeys {
-  static constexpr int key_heads = Value;
-};
-
 TEST_CASE("the ops of embeddings and positions are Host's") {
   check_op<Embedding<13, 6>>({tokens_shape(9), 0, 0, false, 13});
   check_op<Embedding<300, 16>>({tokens_shape(7), 0, 0, false, 300});
   check_op<Positions<>>({timed_shape(9, 6), 0, 0});
   check_op<Positions<>>({timed_shape(5, 16), 0, 0});
   check_op<RotaryPositions<2>>({timed_shape(7, 36), 0, 0});
-  check_op<RotaryPositions<4, ThreeKeys<2>, Base<100>>>({timed_shape(7, 64), 0, 0});
+  check_op<RotaryPositions<4, KeyHeads<2>, Base<100>>>({timed_shape(7, 64), 0, 0});
+}
+
+TEST_CASE("the op of Attention is Host's, with key heads, lengths and dropout") {
+  check_op<Attention<2>>({timed_shape(9, 18), 0, 0});
+  check_op<Attention<4, Causal, KeyHeads<2>, Third>>({timed_shape(9, 64), 0, 0});
+  check_op<Attention<2, Causal>>({timed_shape(9, 48), 0, 0, false, 0, 1, true});
+}
+
+template <int Rows>
+using InChunks = Vocabulary<11, Smoothing<Third>, Chunked<Rows>>;
+
+TEST_CASE("the op of Vocabulary is Host's, whole and in chunks, rows without a target among them") {
+  check_op<Vocabulary<11>>({timed_shape(9, 6), 0, 0, false, 0, 1, false, 11});
+  check_op<Vocabulary<70, NoBias>>({timed_shape(7, 16), 0, 0, false, 0, 1, false, 70});
+  check_op<InChunks<16>>({timed_shape(9, 6), 0, 0, false, 0, 1, false, 11});
+  check_op<InChunks<3>>({timed_shape(9, 7), 0, 0, false, 0, 1, false, 11});
+  check_op<InChunks<1000>>({timed_shape(9, 6), 0, 0, false, 0, 1, false, 11});
+}
+
+TEST_CASE("pieces of a sequence: positions go on, Vocabulary gives the last row's logits") {
+  constexpr int time = 3;
+  constexpr int channels = 8;
+  Shape const in = timed_shape(9, channels);
+  Shape const inputs[2] = {in, in};
+  Case const c{in, 1, time};
+  auto const x = values<float>(time * channels, 1);
+  auto const table = values<float>(9 * channels, 2);
+  DeviceArray<float> const device_x{gpu(), x};
+  DeviceArray<float> const device_table{gpu(), table};
+  DeviceArray<float> const y{gpu(), time * channels};
+  DeviceArray<float> const scores{gpu(), 9};
+  float const* const xs[] = {device_x.data()};
+  float* const parameter[] = {device_table.data()};
+  float const* const weight[] = {device_table.data()};
+  Operands<float> o{.x = xs, .y = y.data(), .parameter = parameter, .weight = weight};
+  using OnCuda = BasicCuda<Portable, Fp32>;
+  Pass<cuda::RankDevice> const pass{.device = gpu(),
+                                    .batch = 1,
+                                    .training = false,
+                                    .time = time,
+                                    .position = 4,
+                                    .scores = scores.data()};
+  Op<Positions<>, OnCuda> positions{setup_of<Positions<>>(c, inputs), gpu()};
+  positions.forward(o, pass);
+  auto const sum = y.host();
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    CHECK(sum[i] == x[i] + table[i + 4 * channels]);
+  }
+
+  using Words = Vocabulary<9, NoBias, Chunked<2>>;  // 8 rows at a time
+  Op<Words, OnCuda> words{setup_of<Words>(c, inputs), gpu()};
+  DeviceArray<std::byte> const scratch{gpu(), words.needs().scratch_bytes};
+  gpu().scratch = scratch.data();
+  words.forward(o, pass);
+  auto const score = scores.host();
+  for (std::size_t v = 0; v < 9; ++v) {
+    double expected = 0;
+    for (std::size_t i = 0; i < channels; ++i) {
+      expected +=
+          static_cast<double>(x[2 * channels + i]) * static_cast<double>(table[v * channels + i]);
+    }
+    CHECK(std::abs(static_cast<double>(score[v]) - expected) <= 1e-6);
+  }
+
+  Op<Attention<2>, OnCuda> attention{setup_of<Attention<2>>({timed_shape(9, 18), 1, time}, inputs),
+                                     gpu()};
+  CHECK_THROWS_WITH_AS(attention.forward(o, pass), doctest::Contains("generate on Host"),
+                       ContractError);
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ template <class Real>
 struct RotaryAngle {
   RotaryTable<Real> to;
   int half;
+  int first;
   double base;
 
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -58,7 +59,7 @@ struct RotaryAngle {
     using std::pow;
     using std::sin;
     double const frequency = pow(base, -static_cast<double>(i % half) / half);
-    double const angle = static_cast<double>(i / half) * frequency;
+    double const angle = static_cast<double>(first + i / half) * frequency;
     to.cosine[i] = static_cast<Real>(cos(angle));
     to.sine[i] = static_cast<Real>(sin(angle));
   }
@@ -105,14 +106,14 @@ TANDEM_KERNEL void rotate_kernel(std::int64_t rows, int time, RotaryHeads heads,
 
 }  // namespace detail
 
-/// cosine and sine of t base^(-2 i / D), computed in double.
+/// cosine and sine of t base^(-2 i / D) for `rows` times t from @p first on, computed in double.
 ///
-/// Cost: T D / 2 of each; one launch.
+/// Cost: rows D / 2 of each; one launch.
 template <class Real>
-void rotary_table(Stream const& stream, int longest, int head_size, double base,
-                  RotaryTable<Real> const& table) {
+void rotary_table(Stream const& stream, int rows, int head_size, double base,
+                  RotaryTable<Real> const& table, int first = 0) {
   int const half = head_size / 2;
-  each(stream, std::int64_t{longest} * half, detail::RotaryAngle<Real>{table, half, base});
+  each(stream, std::int64_t{rows} * half, detail::RotaryAngle<Real>{table, half, first, base});
 }
 
 /// Of each pair (a, b) of a rotated head in row t: (a cos - b sin, b cos + a sin); with `backwards`

@@ -43,7 +43,7 @@ struct VocabularyGradient {
 template <int Lanes, class T>
 TANDEM_KERNEL void vocabulary_rows_kernel(T* logits, std::int32_t const* targets, std::int64_t rows,
                                           int vocabulary, double smoothing, ComputeType<T> lowest,
-                                          double const* scale, VocabularyRow* results) {
+                                          double const* scale, T* y) {
   using Real = ComputeType<T>;
   __shared__ SoftmaxPart<Real> parts[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
@@ -73,23 +73,30 @@ TANDEM_KERNEL void vocabulary_rows_kernel(T* logits, std::int32_t const* targets
     }
   }
   int const all_before = sum_lanes<Lanes>(before);
-  if (place.works && place.lane == 0) {
+  if (place.works && place.lane == 0 && y != nullptr) {
     double const largest = static_cast<double>(row.part.largest);
     double const sum = vocabulary * largest - row.part.distance;
-    results[place.row] = works ? vocabulary_row(largest, row.part.total, static_cast<double>(own),
-                                                sum, vocabulary, smoothing, all_before == 0)
-                               : VocabularyRow{};
+    VocabularyRow const result =
+        works ? vocabulary_row(largest, row.part.total, static_cast<double>(own), sum, vocabulary,
+                               smoothing, all_before == 0)
+              : VocabularyRow{};
+    T* const to = y + 3 * place.row;
+    to[0] = store<T>(static_cast<Real>(result.loss));
+    to[1] = store<T>(static_cast<Real>(result.loss - static_cast<double>(load(to[0]))));
+    to[2] = store<T>(static_cast<Real>(result.right));
   }
 }
 
 }  // namespace detail
 
-/// results[r].loss = -sum_v q_v log softmax(z)_v, q = (1 - smoothing) [v = target] + smoothing / V;
-/// with a gradient then z = (softmax(z) - q) *scale. A row without a target (-1) has the loss 0 and
-/// the gradient 0.
+/// The loss of row r is -sum_v q_v log softmax(z)_v, q = (1 - smoothing) [v = target] + smoothing /
+/// V; y[r] becomes the loss, what rounding took of it, and 1 where the largest logit, the first of
+/// equals, is the target's. With a gradient then z = (softmax(z) - q) *scale. A row without a
+/// target
+/// (-1) has the loss 0 and the gradient 0.
 ///
 /// Shapes: logits (rows, V); targets (rows), or null: no row has one; scale (1), or null: the
-///         logits stay; results (rows). All in the device's memory.
+///         logits stay; y (rows, 3) or null. All in the device's memory.
 /// Cost:   reads the logits twice, the second time from a cache, and writes them once if asked.
 ///         One launch.
 /// Order:  a warp takes a row, or a block where V > 1024: every 32nd (256th) logit in
@@ -99,12 +106,12 @@ TANDEM_KERNEL void vocabulary_rows_kernel(T* logits, std::int32_t const* targets
 template <class T>
 void vocabulary_rows(Stream const& stream, T* logits, std::int32_t const* targets,
                      std::int64_t rows, int vocabulary, double smoothing, double const* scale,
-                     VocabularyRow* results) {
+                     T* y) {
   constexpr auto lowest = -std::numeric_limits<ComputeType<T>>::infinity();
   with_row_lanes(vocabulary, [&](auto lanes) {
     constexpr int n = decltype(lanes)::value;
     launch(detail::vocabulary_rows_kernel<n, T>, blocks_for(rows, row_threads / n), row_threads,
-           stream, logits, targets, rows, vocabulary, smoothing, lowest, scale, results);
+           stream, logits, targets, rows, vocabulary, smoothing, lowest, scale, y);
   });
 }
 

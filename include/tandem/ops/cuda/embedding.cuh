@@ -72,8 +72,8 @@ class PositionsOp {
   [[nodiscard]] OpNeeds needs() const { return {.scratch_bytes = scratch_}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    positions_forward(p.device.compute, o.x[0], static_cast<P const*>(o.parameter[0]), p.batch,
-                      elements(p), o.y);
+    P const* const table = o.parameter[0] + std::int64_t{p.first_row()} * shape_[1];
+    positions_forward(p.device.compute, o.x[0], table, p.batch, elements(p), o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     copy(p.device.compute, o.dy, o.dx[0], p.elements(shape_));
@@ -118,7 +118,7 @@ class RotaryPositionsOp {
 
   void turn(Pass<RankDevice> const& p, T const* x, bool backwards, T* y) const {
     Table const table = Table::at(p.device.scratch, p.time, heads_.size);
-    rotary_table(p.device.compute, p.time, heads_.size, base_, table);
+    rotary_table(p.device.compute, p.time, heads_.size, base_, table, p.first_row());
     rotate(p.device.compute, p.batch, p.time, heads_, x, table, backwards, y);
   }
 
