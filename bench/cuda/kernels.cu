@@ -22,12 +22,16 @@
 
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/kernels/cublaslt/matmul.hpp>
+#include <tandem/kernels/cuda/activations.cuh>
 #include <tandem/kernels/cuda/batch_norm.cuh>
 #include <tandem/kernels/cuda/batch_norm_gradient.cuh>
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/column_sum.cuh>
 #include <tandem/kernels/cuda/elementwise.cuh>
 #include <tandem/kernels/cuda/relu.cuh>
+#include <tandem/kernels/cuda/row_norm.cuh>
+#include <tandem/kernels/cuda/row_norm_weight_gradient.cuh>
+#include <tandem/kernels/cuda/softmax.cuh>
 #include <tandem/kernels/cuda/sum_of_squares.cuh>
 #include <tandem/runtime/cuda/buffer.hpp>
 #include <tandem/runtime/cuda/graph.hpp>
@@ -164,6 +168,43 @@ class Bench {
     });
   }
 
+  /// Kernels on rows of sequences; 1024 numbers are a warp's.
+  template <class T>
+  void rows_of(std::string const& type) {
+    Arrays& a = arrays_;
+    cuda::Stream const& s = device_.compute;
+    int const columns = 1024;
+    std::int64_t const rows = a.size / static_cast<std::int64_t>(sizeof(T)) / columns;
+    std::int64_t const n = rows * columns;
+    auto* const gain = small_.as<float>();
+    auto* const bias = gain + columns;
+    constexpr auto layer = cuda::RowNorm::layer;
+    std::byte* const scratch = scratch_.data();
+    auto const saved =
+        cuda::RowNormSaved<float>::at(layer, scratch + (std::size_t{16} << 20), rows);
+    cuda::fill(s, gain, 2 * columns, 1.0F);
+    auto const x = [&](int call) { return static_cast<T const*>(a.at<T>(call, 0)); };
+    auto const dy = [&](int call) { return static_cast<T const*>(a.at<T>(call, 1)); };
+    auto const y = [&](int call) { return a.at<T>(call, 2); };
+
+    kernel("layer norm " + type, 2, [&](int c) {
+      cuda::row_norm_forward<layer>(s, x(c), rows, columns, gain, bias, 1e-5, y(c), saved);
+    });
+    kernel("layer norm input gradient " + type, 3, [&](int c) {
+      cuda::row_norm_input_gradient<layer>(s, x(c), dy(c), rows, columns, gain, saved, y(c));
+    });
+    kernel("layer norm weight gradient " + type, 2, [&](int c) {
+      cuda::row_norm_weight_gradient<layer>(s, x(c), dy(c), rows, columns, saved, gain, bias, false,
+                                            scratch);
+    });
+    kernel("gelu " + type, 2,
+           [&](int c) { cuda::activation_forward<GeluFunction>(s, x(c), y(c), n); });
+    kernel("gelu gradient " + type, 3,
+           [&](int c) { cuda::activation_gradient<GeluFunction>(s, x(c), dy(c), y(c), n); });
+    kernel("softmax " + type, 2,
+           [&](int c) { cuda::softmax_forward(s, x(c), rows, columns, y(c)); });
+  }
+
   void casts() {
     std::int64_t const n = arrays_.size / 4;
     kernel("cast fp32 to bf16", 1.5, [&](int c) {
@@ -236,6 +277,8 @@ void run(bool small) {
     }
     bench.kernels_of<float>("fp32" + label);
     bench.kernels_of<BFloat16>("bf16" + label);
+    bench.rows_of<float>("fp32" + label);
+    bench.rows_of<BFloat16>("bf16" + label);
     bench.casts();
     copy = std::max(copy, bench.best_copy());
   }
