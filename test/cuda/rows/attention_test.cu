@@ -137,7 +137,7 @@ TEST_CASE("attention by products: a row of more than 1024 keys is a block's") {
 
 TEST_CASE("attention by products: the same in few scores at once as in many") {
   AttentionShape const shape{4, 2, 8, 20, true};
-  for (std::int64_t const scores : {1, 2 * 20 * 20, 4 * 20 * 20, 2 * 4 * 20 * 20, 100000}) {
+  for (std::int64_t const scores : {1, 2 * 20 * 24, 4 * 20 * 24, 2 * 4 * 20 * 24, 100000}) {
     check_attention<double>({shape, 3, 20, {20, 7, 15}, 0.25F, scores * 16});
     check_attention<BFloat16>({shape, 3, 20, {20, 7, 15}, 0.25F, scores * 12});
   }
@@ -147,7 +147,7 @@ TEST_CASE("attention by products: one object for any batch and time up to the la
   AttentionShape const shape{4, 2, 8, 20, true};
   host::Team team{1};
   cuda::Attention<double> attention{gpu().library<cuda::CublasLt>(), shape, 3,
-                                    cuda::MatmulMath::full, std::int64_t{5} * 20 * 20 * 16};
+                                    cuda::MatmulMath::full, std::int64_t{5} * 20 * 24 * 16};
   DeviceArray<std::byte> const scratch{gpu(), attention.scratch_bytes()};
   for (int const batch : {0, 1, 2, 3}) {
     for (int const time : {1, 13, 20}) {
@@ -172,9 +172,11 @@ TEST_CASE("attention by products: one object for any batch and time up to the la
 }
 
 TEST_CASE("attention_chunks: whole samples while they fit, then an equal part of the key heads") {
+  CHECK(cuda::attention_distance(8) == 8);
+  CHECK(cuda::attention_distance(9) == 16);
   AttentionShape const shape{12, 6, 4, 10};
-  auto const chunks = [&](std::int64_t limit) {
-    return cuda::attention_chunks(shape, 5, 10, limit);
+  auto const chunks = [&](std::int64_t limit) {  // of rows of 16: 160 scores a head
+    return cuda::attention_chunks(shape, 5, 10, limit * 16 / 10);
   };
   CHECK(chunks(1 << 20).samples == 5);
   CHECK(chunks(1 << 20).key_heads == 6);
@@ -186,7 +188,7 @@ TEST_CASE("attention_chunks: whole samples while they fit, then an equal part of
   for (std::int64_t const limit : {1, 300, 700, 1200, 2500, 1 << 20}) {
     std::vector<int> seen(5 * 6);
     chunks(limit).each([&](cuda::AttentionChunk const& c) {
-      CHECK(c.samples * c.key_heads * 200 <= chunks(limit).elements());
+      CHECK(c.samples * c.key_heads * 320 <= chunks(limit).elements());
       for (int s = 0; s < c.samples; ++s) {
         for (int h = 0; h < c.key_heads; ++h) {
           ++seen[static_cast<std::size_t>((c.sample + s) * 6 + c.key_head + h)];

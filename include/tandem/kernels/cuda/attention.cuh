@@ -179,7 +179,7 @@ class Attention {
   template <class Function>
   void each_product(AttentionRows const& rows, AttentionChunk const& chunk,
                     Function const& f) const {
-    std::int64_t const matrix = std::int64_t{rows.time} * rows.time;
+    std::int64_t const matrix = rows.time * attention_distance(rows.time);
     for (int s = 0; s < chunk.samples; ++s) {
       std::int64_t const row = (chunk.sample + s) * rows.time;
       std::int64_t const in = row * shape_.row();

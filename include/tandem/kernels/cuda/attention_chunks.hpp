@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/kernels/cublaslt/matmul_shape.hpp>
 #include <tandem/kernels/functors/attention.hpp>
 
@@ -14,6 +15,12 @@ namespace tandem::cuda {
 
 /// Bytes of scores that attention holds at most, where one key head's are not more.
 inline constexpr std::int64_t attention_scores_limit = std::int64_t{256} << 20;
+
+/// Numbers from one row of a matrix of scores to the next: each row, and each matrix, begins at a
+/// multiple of 16 bytes, whatever the time is, or tensor cores would not be used.
+TANDEM_HOST_DEVICE constexpr std::int64_t attention_distance(std::int64_t time) {
+  return (time + 7) / 8 * 8;
+}
 
 /// `samples` samples from `sample` on, and of each the key heads from `key_head` on.
 struct AttentionChunk {
@@ -52,7 +59,7 @@ struct AttentionChunks {
 /// the batch.
 constexpr AttentionChunks attention_chunks(AttentionShape const& shape, int batch, int time,
                                            std::int64_t limit) {
-  std::int64_t const each = std::int64_t{shape.group()} * time * time;
+  std::int64_t const each = std::int64_t{shape.group()} * time * attention_distance(time);
   int heads = shape.key_heads;
   while (heads > 1 && (heads * each > limit || shape.key_heads % heads != 0)) {
     --heads;
@@ -126,7 +133,8 @@ struct AttentionProducts {
     return {shape.row(), shape.width, row_alignment()};
   }
   [[nodiscard]] constexpr Matrices scores(int bytes) const {
-    return {time, shape.group() * time * time, alignment_of(time * time * bytes)};
+    std::int64_t const distance = attention_distance(time);
+    return {distance, shape.group() * time * distance, alignment_of(distance * bytes)};
   }
 
   [[nodiscard]] constexpr MatmulShape of(Transpose ta, Transpose tb, Sizes const& sizes,
