@@ -49,6 +49,8 @@
 #include <tandem/strategy/types/hybrid.hpp>
 #include <tandem/strategy/types/model_parallel.hpp>
 #include <tandem/strategy/types/pipeline.hpp>
+#include <tandem/train/checkpoint/gpt2/export.hpp>
+#include <tandem/train/checkpoint/gpt2/load.hpp>
 #include <tandem/train/ranks/world.hpp>
 #include <tandem/train/trainer.hpp>
 

@@ -11,5 +11,6 @@
 #include <tandem/io/safetensors/checksum.hpp>
 #include <tandem/io/safetensors/dtype.hpp>
 #include <tandem/io/safetensors/layout.hpp>
+#include <tandem/io/safetensors/numbers.hpp>
 #include <tandem/io/safetensors/reader.hpp>
 #include <tandem/io/safetensors/writer.hpp>
