@@ -5,6 +5,7 @@
 
 #include <golden.hpp>
 
+#include <compare.hpp>
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 
@@ -271,6 +272,24 @@ TEST_CASE("a file at fault is refused by one sentence") {
           f.tensors.back().spec.name = "score.weight";
         }) == "tensor 'score.weight' has no place in this network");
   CHECK(refusal("/nowhere/model.safetensors") != "");
+}
+
+TEST_CASE("averages of the weights begin at a file's, and are what is written") {
+  test::TemporaryFolder const folder;
+  TrainerOptions with_average = options();
+  with_average.average = {.decay = 0.5};
+  TrainerOf<> trainer{with_average};
+  std::vector<std::int32_t> const tokens(4 * 16, 3);
+  trainer.step(tokens, tokens);
+  load_gpt2(trainer, golden_path("gpt2_checkpoint"));
+  trainer.parameters()[2].value[0] += 1.0;
+  std::string const path = folder.file("averages.safetensors");
+  export_gpt2(trainer, path);
+  TrainerOf<> plain{options()};
+  load_gpt2(plain, golden_path("gpt2_checkpoint"));
+  TrainerOf<> again{options()};
+  load_gpt2(again, path);
+  CHECK(test::difference(plain.parameters(), again.parameters(), test::Part::value).error == 0.0);
 }
 
 TEST_CASE("what is not finite is not written over a file") {

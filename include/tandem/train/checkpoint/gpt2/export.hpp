@@ -65,7 +65,7 @@ void write_gpt2(std::string const& path, GraphView graph, Gpt2Layout layout,
 
 /// Writes the trained weights of a GPT as transformers' GPT2LMHeadModel reads them, or nanoGPT; the
 /// words, which are the output's matrix, once. Of several processes the first writes; of two models
-/// the mean is written. load_gpt2() reads both layouts.
+/// the mean is written, of averaged weights the averages. load_gpt2() reads both layouts.
 /// Cost: a copy of one matrix at a time.
 /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
 template <class TrainerType>
@@ -76,7 +76,11 @@ void export_gpt2(TrainerType const& trainer, std::string const& path,
   using T = typename TrainerType::T;
   static_assert(detail::IsGpt2<detail::gpt2_blocks(Program::network)>::value);
   if (trainer.options().world.process == 0) {
-    MeanModel<T> const model{trainer.parameters(), trainer.parameters(0, Program::map.copies - 1)};
+    bool const averages = trainer.options().average.on() && trainer.position().step > 0;
+    auto const of_copy = [&](int copy) {
+      return averages ? as_averages(trainer.parameters(0, copy)) : trainer.parameters(0, copy);
+    };
+    MeanModel<T> const model{of_copy(0), of_copy(Program::map.copies - 1)};
     detail::write_gpt2(path, Program::network, layout, model.parameters(), non_finite);
   }
 }

@@ -164,8 +164,12 @@ struct LoadedGpt2 {
       for (NamedParameter<T> const& p : rank) {
         TensorView const& from = file.tensor(p.index);
         std::int64_t const rows = p.shape.rank == 2 ? p.shape[0] : 1;
-        copy_numbers(from.dtype, from.data.data(), p.value.data(), rows, p.shape.elements() / rows,
-                     file.transposed(p.index));
+        for (std::span<T> const to : {p.value, p.average}) {  // averages begin at their weights
+          if (!to.empty()) {
+            copy_numbers(from.dtype, from.data.data(), to.data(), rows, p.shape.elements() / rows,
+                         file.transposed(p.index));
+          }
+        }
       }
     }
   }
@@ -181,8 +185,8 @@ struct LoadedGpt2 {
 ///   Trainer<models::Gpt2<>, DataParallel<2>, Host> trainer{{.batch = 4}};
 ///   load_gpt2(trainer, "model.safetensors");
 ///
-/// The network is a models::Gpt, or one of the same layers; every device gets what it has of it.
-/// Heads and activation are the type's: no file says them.
+/// The network is a models::Gpt, or one of the same layers; every device gets what it has of it,
+/// and averages of the weights begin there. Heads and activation are the type's: no file says them.
 /// @throws FileError  the file is corrupt, no GPT-2, or one of another size: nothing has changed
 template <class TrainerType>
 void load_gpt2(TrainerType& trainer, std::string const& path) {
