@@ -46,6 +46,22 @@ struct Square {
   }
 };
 
+/// y = x², with nothing to learn, so without weight_gradient.
+struct Plain {
+  static constexpr std::string_view name = "Plain";
+  static constexpr Shape output(Shape in) { return in; }
+  static void forward(auto const& c) {
+    for (std::size_t i = 0; i < c.x.size(); ++i) {
+      c.y[i] = c.x[i] * c.x[i];
+    }
+  }
+  static void input_gradient(auto const& c) {
+    for (std::size_t i = 0; i < c.x.size(); ++i) {
+      c.dx[i] = 2 * c.x[i] * c.dy[i];
+    }
+  }
+};
+
 template <int Mistake>
 std::string problem() {
   return check_layer<Square<Mistake>, Vector<7>>().problem;
@@ -77,6 +93,8 @@ TEST_CASE("the other layers pass finite differences") {
   holds<Linear<3, NoBias>, Vector<1>>();
   holds<Subsample2d<6, 2>, Image<3, 5, 4>>();
 }
+
+TEST_CASE("a layer of the user's without parameters passes") { holds<Plain, Vector<7>>(); }
 
 TEST_CASE("a right layer of the user's passes, and each mistake is named") {
   CHECK(problem<0>() == "");

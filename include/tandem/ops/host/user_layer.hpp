@@ -66,6 +66,12 @@ concept HostLayer = Layer<L> && requires(LayerCall<T> const& call) {
   L::input_gradient(call);
 };
 
+/// One that has weights to give a gradient of.
+template <class L, class T>
+concept HostLayerWithWeights = HostLayer<L, T> && requires(LayerCall<T> const& call) {
+  L::weight_gradient(call);
+};
+
 template <class L, class Precision>
   requires HostLayer<L, typename Precision::Scalar>
 class Op<L, BasicHost<Portable, Precision>> {
@@ -81,7 +87,8 @@ class Op<L, BasicHost<Portable, Precision>> {
   void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
     L::input_gradient(call(o, p));
   }
-  void weight_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+  void weight_gradient(Operands<T> const& o,
+                       Pass<host::Device> const& p) const requires HostLayerWithWeights<L, T> {
     LayerCall<T> const c = call(o, p);
     if (!p.accumulate) {
       for (int i = 0; i < list_.count; ++i) {

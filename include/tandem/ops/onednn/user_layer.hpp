@@ -58,7 +58,8 @@ class Op<L, BasicHost<OneDnn, Precision>> {
     in_order_.write(p.device, rows(p, in_), m.dx, o.dx[0]);
   }
 
-  void weight_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+  void weight_gradient(Operands<T, P> const& o,
+                       Pass<host::Device> const& p) const requires HostLayerWithWeights<L, P> {
     LayerCall<P> const call = backward_call(o, p);
     if (!p.accumulate) {
       for (int i = 0; i < list_.count; ++i) {
