@@ -42,9 +42,8 @@ struct NetworkIsSound {
   static_assert(Why != Fault::channels,
                 "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
                 "has");
-  static_assert(
-      Why != Fault::not_tokens,
-      "Embedding wants indices: make it the first layer of a Network<Tokens<T, V>, Body>");
+  static_assert(Why != Fault::not_tokens,
+                "Embedding wants indices: make it the first layer of a Network<Tokens<T, V>, ...>");
   static_assert(Why != Fault::indices,
                 "this layer wants numbers, but its input are the network's Tokens: put an "
                 "Embedding before it");
