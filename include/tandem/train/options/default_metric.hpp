@@ -31,10 +31,10 @@ template <class Net, class LossType>
 struct LossFits {
   static constexpr bool value = true;
   static_assert(unchecked_graph<Net>.output().criterion || !is_of_criterion<LossType>,
-                "Trainer<Net, S, B, Loss>: PerToken and PerSample are for networks that end with a "
+                "Trainer<Net, ..., Loss>: PerToken and PerSample are for networks that end with a "
                 "layer that gives the loss, such as Vocabulary; take SoftmaxCrossEntropy<>");
   static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
-                "Trainer<Net, S, B, Loss>: the network's last layer gives the loss itself; leave "
+                "Trainer<Net, ..., Loss>: the network's last layer gives the loss itself; leave "
                 "Loss out, or take PerToken or PerSample");
 };
 

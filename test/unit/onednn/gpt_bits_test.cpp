@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPT whose words are shared, in float and reproducible mode: the bits of one device.
+
+#include <gpt_bits.hpp>
+
+namespace tandem {
+namespace onednn_gpt_bits_test {
+
+TEST_CASE("a GPT has the bits of one device, with oneDNN") {
+  test::check_gpt_bits<BasicHost<OneDnn>>();
+}
+
+}  // namespace onednn_gpt_bits_test
+}  // namespace tandem
