@@ -7,6 +7,8 @@
 
 #include <tandem/ops/host/join.hpp>
 
+#include <concat_rows.hpp>
+
 #include "channels_last.hpp"
 
 namespace join_test {
@@ -25,6 +27,10 @@ TEST_CASE_TEMPLATE("Concat gives the portable op's bits", Precision, Fp32, Bf16)
   }
   test::check_same<ConcatJoin, Precision>(
       {.inputs = {vector_shape(5), vector_shape(20)}, .out = vector_shape(25)});
+}
+
+TEST_CASE_TEMPLATE("Concat joins sequences row by row", Precision, Fp32, Bf16) {
+  test::check_concat_of_rows<BasicHost<OneDnn, Precision>>();
 }
 
 TEST_CASE_TEMPLATE("Concat leaves out inputs that want no gradient", T, float, BFloat16) {

@@ -23,29 +23,34 @@ class Op<ConcatJoin, BasicCuda<Kernels, Precision>> {
  public:
   /// @throws ContractError  it joins more than 64 inputs
   Op(OpSetup const& setup, cuda::RankDevice&)
-      : pixels_{setup.node.out.elements() / setup.node.out[0]} {
+      : out_{setup.node.out} {
     expects(setup.node.edges <= cuda::most_pointers,
             "Concat on Cuda: join at most 64 branches; nest Concats for more");
     for (int i = 0; i < setup.node.edges; ++i) {
-      channels_.push_back(setup.inputs[i][0]);
+      channels_.push_back(setup.inputs[i][channels_axis()]);
     }
   }
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
-    cuda::concat_forward(p.device.compute, p.batch * pixels_, cuda::pointers(o.x, parts()),
+    cuda::concat_forward(p.device.compute, pixels(p), cuda::pointers(o.x, parts()),
                          channels_.data(), o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
-    cuda::concat_gradient(p.device.compute, p.batch * pixels_, cuda::pointers(o.dx, parts()),
+    cuda::concat_gradient(p.device.compute, pixels(p), cuda::pointers(o.dx, parts()),
                           channels_.data(), o.dy);
   }
 
  private:
   [[nodiscard]] int parts() const { return static_cast<int>(channels_.size()); }
+  [[nodiscard]] int channels_axis() const { return out_.timed ? 1 : 0; }
+  // What has channels of its own: pixels, vectors, rows of time.
+  [[nodiscard]] std::int64_t pixels(Pass<cuda::RankDevice> const& p) const {
+    return p.rows(out_) * (out_.row_elements() / out_[channels_axis()]);
+  }
 
-  std::int64_t pixels_;
+  Shape out_;
   std::vector<int> channels_;  // of each input
 };
 

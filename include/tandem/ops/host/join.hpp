@@ -18,9 +18,9 @@ class Op<ConcatJoin, BasicHost<Portable, Precision>> {
   using T = typename Precision::Scalar;
 
  public:
-  explicit Op(OpSetup const& setup) : whole_{setup.node.out.elements()} {
+  explicit Op(OpSetup const& setup) : out_{setup.node.out} {
     for (int i = 0; i < setup.node.edges; ++i) {
-      parts_.push_back(setup.inputs[i].elements());
+      parts_.push_back(setup.inputs[i].row_elements());
     }
   }
 
@@ -29,21 +29,23 @@ class Op<ConcatJoin, BasicHost<Portable, Precision>> {
   void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < parts_.size(); offset += parts_[i], ++i) {
-      host::concat_forward(p.device.team, p.batch, parts_[i], offset, whole_, o.x[i], o.y);
+      host::concat_forward(p.device.team, static_cast<int>(p.rows(out_)), parts_[i], offset,
+                           out_.row_elements(), o.x[i], o.y);
     }
   }
   void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < parts_.size(); offset += parts_[i], ++i) {
       if (o.dx[i] != nullptr) {
-        host::concat_gradient(p.device.team, p.batch, parts_[i], offset, whole_, o.dy, o.dx[i]);
+        host::concat_gradient(p.device.team, static_cast<int>(p.rows(out_)), parts_[i], offset,
+                              out_.row_elements(), o.dy, o.dx[i]);
       }
     }
   }
 
  private:
-  std::int64_t whole_;
-  std::vector<std::int64_t> parts_;  // elements of each input, a sample
+  Shape out_;
+  std::vector<std::int64_t> parts_;  // elements of each input: of a sample, or of a row of time
 };
 
 /// Its gradient is a view: the engine gives both inputs the gradient of the sum.

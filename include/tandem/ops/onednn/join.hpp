@@ -21,27 +21,32 @@ class Op<ConcatJoin, BasicHost<OneDnn, Precision>> {
   using P = typename Precision::Master;
 
  public:
-  explicit Op(OpSetup const& setup) : pixels_{setup.node.out.elements() / setup.node.out[0]} {
+  explicit Op(OpSetup const& setup) : out_{setup.node.out} {
     for (int i = 0; i < setup.node.edges; ++i) {
-      channels_.push_back(setup.inputs[i][0]);
+      channels_.push_back(setup.inputs[i][channels_axis()]);
     }
   }
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
-    host::channels_last::concat_forward(p.device.team, p.batch * pixels_, parts(), channels_.data(),
-                                        o.x, o.y);
+    host::channels_last::concat_forward(p.device.team, pixels(p), parts(), channels_.data(), o.x,
+                                        o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
-    host::channels_last::concat_gradient(p.device.team, p.batch * pixels_, parts(),
-                                         channels_.data(), o.dy, o.dx);
+    host::channels_last::concat_gradient(p.device.team, pixels(p), parts(), channels_.data(), o.dy,
+                                         o.dx);
   }
 
  private:
   [[nodiscard]] int parts() const { return static_cast<int>(channels_.size()); }
+  [[nodiscard]] int channels_axis() const { return out_.timed ? 1 : 0; }
+  // What has channels of its own: pixels, vectors, rows of time.
+  [[nodiscard]] std::int64_t pixels(Pass<host::Device> const& p) const {
+    return p.rows(out_) * (out_.row_elements() / out_[channels_axis()]);
+  }
 
-  std::int64_t pixels_;  // 1 for vectors, whose elements are channels
+  Shape out_;
   std::vector<int> channels_;
 };
 
