@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints of a GPT whose criterion has the weight of its words: it stands in the file once, and
+// any strategy goes on from it.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <small_gpt.hpp>
+#include <support/temporary_folder.hpp>
+
+namespace tandem {
+namespace tied_checkpoint_test {
+
+using Back = BasicHost<Portable>;
+using One = SingleDevice<Microbatches<4>, Reproducible<4>>;
+using Many = Hybrid<DataParallel<2, Reproducible<4>>, Pipeline<OneFOneB, 2, Split<3>, Split<3>>>;
+template <class S, class Net = test::SmallGpt>
+using Trains = Trainer<Net, S, Back>;
+
+template <class S, class U>
+void check_goes_on(std::string const& path) {
+  test::Watchdog const watchdog{"a checkpoint"};
+  Trains<S> whole{test::gpt_options()};
+  test::gpt_step(whole, 0);
+  test::gpt_step(whole, 1);
+  whole.save(path);
+  Trains<U> other{test::gpt_options()};
+  other.load(path);
+  CHECK(test::gpt_step(other, 2).loss == test::gpt_step(whole, 2).loss);
+  CHECK(test::gpt_step(other, 0).gradient_norm == test::gpt_step(whole, 0).gradient_norm);
+  CHECK(test::first_difference(other.parameters(), whole.parameters()) == "");
+}
+
+TEST_CASE("what one device saved a replicated pipeline continues, bit for bit, and back") {
+  test::TemporaryFolder const folder;
+  check_goes_on<One, Many>(folder.file("one"));
+  check_goes_on<Many, One>(folder.file("many"));
+}
+
+/// Tensors of a file that are as the matrix of the words.
+int matrices_in(std::string const& path) {
+  int count = 0;
+  Safetensors const file = Safetensors::read(path);
+  for (TensorView const& tensor : file.tensors()) {
+    count += tensor.shape == std::vector<std::int64_t>{test::gpt_words, 8} ? 1 : 0;
+  }
+  return count;
+}
+
+TEST_CASE("the shared weight stands in a file once, and its optimizer states") {
+  test::TemporaryFolder const folder;
+  Trains<Many> trainer{test::gpt_options()};
+  test::gpt_step(trainer, 0);
+  trainer.save(folder.file("saved"));
+  trainer.export_model(folder.file("exported"));
+  CHECK(matrices_in(folder.file("saved")) == 3);
+  CHECK(matrices_in(folder.file("exported")) == 1);
+}
+
+TEST_CASE("weights are taken by both holders of the shared one, on all replicas") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("weights");
+  Trains<One> trained{test::gpt_options()};
+  test::gpt_step(trained, 0);
+  trained.export_model(path);
+  Trains<Many> trainer{test::gpt_options()};
+  trainer.load_weights(path);
+  for (int replica = 0; replica < 2; ++replica) {
+    CHECK(test::difference(trainer.parameters(replica), trained.parameters(), test::Part::value)
+              .error == 0.0);
+  }
+  CHECK(trainer.position().step == 0);
+}
+
+struct Words : Embedding<5, 4> {};
+template <class... Options>
+struct Net : Network<Tokens<3, 5>, Sequential<Words, Vocabulary<5, NoBias, Options...>>> {};
+
+TEST_CASE("a network with two weights names the one that a file of one lacks") {
+  test::TemporaryFolder const folder;
+  Trains<SingleDevice<>, Net<Shares<Words>>> one{{.batch = 1}};
+  one.export_model(folder.file("one"));
+  Trains<SingleDevice<>, Net<>> two{{.batch = 1}};
+  two.export_model(folder.file("two"));
+  auto const loaded = [](auto& trainer, std::string const& path) -> std::string {
+    try {
+      trainer.load_weights(path);
+    } catch (Error const& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(loaded(two, folder.file("one")) ==
+        "'" + folder.file("one") +
+            "': tensor '1.weight' is missing; the file is of another network or optimizer");
+  CHECK(loaded(one, folder.file("two")) == "");  // of the words, and nothing else of it
+  auto const words = two.parameters().front().value;
+  CHECK(std::ranges::equal(one.parameters().back().value, words));
+}
+
+}  // namespace tied_checkpoint_test
+}  // namespace tandem
