@@ -20,6 +20,13 @@
 
 namespace tandem::test {
 
+/// What a batch of sequences has besides.
+struct SequenceRows {
+  int time = 0;
+  std::vector<std::int32_t> lengths{};  ///< empty: all rows count
+  double divisor = 0.0;                 ///< of the sum of the rows' losses; 0: there are none
+};
+
 template <class T, class Equation>
 class AsynchronousReference {
  public:
@@ -37,19 +44,25 @@ class AsynchronousReference {
 
   /// Step t: all of its passes, and the update t of each stage, in the order of the equation, not
   /// of time. Returns the mean loss.
-  double step(std::vector<T> const& x, std::vector<std::int32_t> const& y) {
-    int const samples = static_cast<int>(y.size());
-    auto const inputs = static_cast<std::ptrdiff_t>(x.size() / y.size());
+  /// Tokens are numbers in @p x, too.
+  double step(std::vector<T> const& x, std::vector<std::int32_t> const& y,
+              SequenceRows const& rows = {}) {
+    int const each = std::max(rows.time, 1);  // targets of a sample
+    int const samples = static_cast<int>(y.size()) / each;
+    auto const inputs = static_cast<std::ptrdiff_t>(x.size()) / samples;
     std::vector<std::vector<T>> gradients;
     for (auto const& own : versions_) {
       gradients.emplace_back(own.front().gradient.size());
     }
     double loss = 0.0;
-    Portion portion{.total = samples, .step = step_};
+    Portion portion{.total = samples, .step = step_, .time = rows.time};
+    portion.row_scale = rows.divisor > 0.0 ? 1.0 / rows.divisor : 0.0;
     for (int m = 0; m < batching_.microbatches; ++m) {
       portion.size = microbatch_size(samples, m, batching_);
       if (portion.size > 0) {
         auto const first = x.begin() + portion.first * inputs;
+        portion.targets = y.data() + std::ptrdiff_t{portion.first} * each;
+        portion.lengths = rows.lengths.empty() ? nullptr : rows.lengths.data() + portion.first;
         loss += add_gradients({first, first + portion.size * inputs}, y.data(), portion, gradients);
       }
       portion.first += portion.size;
@@ -60,7 +73,7 @@ class AsynchronousReference {
                                      learning_rate(step_), step_));
     }
     ++step_;
-    return loss / samples;
+    return rows.time == 0 ? loss / samples : rows.divisor > 0.0 ? loss / rows.divisor : 0.0;
   }
 
   /// The pipeline has been emptied: the next steps read the weights of now where an equation says

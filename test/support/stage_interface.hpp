@@ -20,8 +20,12 @@ namespace tandem::test {
 struct Portion {
   int first = 0;  ///< position in the batch
   int size = 0;
-  int total = 0;          ///< samples whose mean gradient is wanted
-  std::int64_t step = 0;  ///< whose random numbers are drawn
+  int total = 0;                          ///< samples whose mean gradient is wanted
+  std::int64_t step = 0;                  ///< whose random numbers are drawn
+  int time = 0;                           ///< of sequences: rows of each sample
+  std::int32_t const* lengths = nullptr;  ///< of each of these samples; null: all rows count
+  std::int32_t const* targets = nullptr;  ///< of these samples, for a criterion
+  double row_scale = 0.0;                 ///< likewise: the gradient of a row's loss
 };
 
 /// Nothing is remembered from one call to the next.

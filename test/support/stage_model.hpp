@@ -56,7 +56,8 @@ struct StageModelParts {
   void join(std::span<double> /*data*/, int /*stage*/) {}
 
   Device device;
-  PreparedOps<Own, Backend, SoftmaxCrossEntropy<>, Accuracy> ops;
+  using LossType = DefaultLoss<typename Own::Program::Network>;
+  PreparedOps<Own, Backend, LossType, DefaultMetric<LossType>> ops;
   Memory memory;
 };
 
@@ -83,11 +84,11 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     pass_forward(x, portion);
     std::vector<T> y;
     if (stage.has_result) {
-      append(y, parts_.memory.table(0).output, portion.size * outputs);
+      append(y, parts_.memory.table(0).output, portion.size * outputs(portion));
     }
     each(NodeKind::send, [&](int n) {
       append(y, parts_.memory.table(0).operands[graph.source[graph.node[n].first_edge]].y,
-             portion.size * elements(n));
+             portion.size * elements(n, portion));
     });
     return y;
   }
@@ -100,11 +101,11 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     take(weights);
     Table const& table = parts_.memory.table(0);
     T const* next = dy.data();
-    if (stage.has_result && stage.needs_gradient) {
-      std::copy(next, next + portion.size * outputs, table.loss_gradient);
+    if (stage.has_result && stage.needs_gradient && !graph_of_all.output().criterion) {
+      std::copy(next, next + portion.size * outputs(portion), table.loss_gradient);
     }
     each(NodeKind::send, [&](int n) {
-      std::int64_t const count = portion.size * elements(n);
+      std::int64_t const count = portion.size * elements(n, portion);
       if (graph.node[n].needs_gradient) {
         std::copy(next, next + count, table.operands[n].dx[0]);
       }
@@ -120,9 +121,9 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     std::vector<T> dx;
     each(NodeKind::receive, [&](int n) {
       if (graph.node[n].needs_gradient) {
-        append(dx, parts_.memory.outgoing(n), portion.size * elements(n));
+        append(dx, parts_.memory.outgoing(n), portion.size * elements(n, portion));
       } else {  // nobody before has anything to train
-        dx.resize(dx.size() + static_cast<std::size_t>(portion.size * elements(n)));
+        dx.resize(dx.size() + static_cast<std::size_t>(portion.size * elements(n, portion)));
       }
     });
     return dx;
@@ -132,7 +133,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
               std::vector<T>& dy) override {
     double sum = 0.0;
     PassType const pass = pass_of(portion);
-    labels += portion.first;
+    labels += std::ptrdiff_t{portion.first} * std::max(portion.time, 1);
     dy.resize(y.size());
     parts_.ops.loss.forward(pass, y.data(), labels, &sum);
     parts_.ops.loss.gradient(pass, y.data(), labels, 1.0 / portion.total, dy.data());
@@ -161,8 +162,13 @@ class StageModel final : public StageInterface<typename Backend::Master> {
 
  private:
   using Passes = Stage<Parts, Own, Backend, stage.first, stage.last>;
-  static constexpr std::int64_t outputs = Own::Program::network.output().out.elements();
-  static constexpr std::int64_t elements(int n) { return graph.node[n].out.elements(); }
+  static constexpr auto const& graph_of_all = Own::Program::network;
+  static std::int64_t outputs(Portion const& portion) {
+    return graph_of_all.output().out.elements(portion.time);
+  }
+  static std::int64_t elements(int n, Portion const& portion) {
+    return graph.node[n].out.elements(portion.time);
+  }
 
   template <class F>
   static void each(NodeKind kind, F const& f) {
@@ -183,11 +189,16 @@ class StageModel final : public StageInterface<typename Backend::Master> {
   void pass_forward(std::vector<T> const& x, Portion const& portion) {
     Table const& table = parts_.memory.table(0);
     if (stage.has_input) {
-      parts_.memory.set_input(0, x.data());
+      if (graph_of_all.node[0].limit > 0) {
+        tokens_.assign(x.begin(), x.end());
+        parts_.memory.set_input(0, reinterpret_cast<T const*>(tokens_.data()));
+      } else {
+        parts_.memory.set_input(0, x.data());
+      }
     }
     T const* next = x.data();
     each(NodeKind::receive, [&](int n) {
-      std::int64_t const count = portion.size * elements(n);
+      std::int64_t const count = portion.size * elements(n, portion);
       std::copy(next, next + count, table.operands[n].y);
       next += count;
     });
@@ -196,15 +207,21 @@ class StageModel final : public StageInterface<typename Backend::Master> {
 
   [[nodiscard]] PassType pass_of(Portion const& portion) {
     state_.step = portion.step;
+    state_.row_scale[0] = portion.row_scale;
     return {.device = parts_.device,
             .batch = portion.size,
             .first_sample = portion.first,
             .share = static_cast<double>(portion.size) / portion.total,
-            .state = &state_};
+            .state = &state_,
+            .time = portion.time,
+            .lengths = portion.lengths,
+            .targets = portion.targets,
+            .row_scale = &state_.row_scale[0]};
   }
 
   Parts parts_;
   StepState state_;
+  std::vector<std::int32_t> tokens_{};  // of the pass at work
 };
 
 /// The stages of Net, cut as strategy S cuts it.

@@ -5,6 +5,7 @@
 /// Contender: a trainer whose network and strategy are forgotten, so that what compares two of them
 /// is compiled once; and Entry, which makes them.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,7 +28,42 @@
 
 namespace tandem::fuzz {
 
-using Data = TensorDataset<std::int32_t>;
+/// A batch, of numbers or of tokens.
+template <class T>
+struct Samples {
+  std::vector<T> x{};
+  std::vector<std::int32_t> tokens{};
+  std::vector<std::int32_t> y{};
+  Sequences sequences{};  ///< of tokens
+  std::vector<std::int32_t> lengths{};
+};
+
+/// Sequences of several lengths and their targets, each @p longest long, as a dataset.
+struct Texts {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  int longest = 1;
+  std::vector<std::int32_t> lengths{};
+  std::vector<std::int32_t> tokens{};
+  std::vector<std::int32_t> y{};
+
+  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(lengths.size()); }
+  [[nodiscard]] Shape shape() const { return tokens_shape(longest); }
+  [[nodiscard]] int targets() const { return longest; }
+  [[nodiscard]] int length(std::int64_t index) const {
+    return lengths[static_cast<std::size_t>(index)];
+  }
+  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> to) const {
+    std::copy_n(tokens.begin() + index * longest, x.size(), x.begin());
+    std::copy_n(y.begin() + index * longest, to.size(), to.begin());
+  }
+};
+
+/// What is evaluated: images or vectors, or texts where there are none.
+struct Data {
+  TensorDataset<std::int32_t> images{vector_shape(1), {}, {}};
+  Texts texts{};
+};
 
 /// What is compared of a trainer.
 template <class T>
@@ -38,10 +74,13 @@ class Contender {
   Contender& operator=(Contender const&) = delete;
   virtual ~Contender() = default;
 
-  virtual StepResult step(std::span<T const> x, std::span<std::int32_t const> y) = 0;
+  virtual StepResult step(Samples<T> const& samples) = 0;
   virtual std::vector<NamedParameter<T>> parameters(int replica, int copy) = 0;
   virtual Evaluation evaluate(Data const& data) = 0;
+  /// A network of tokens writes on behind the first texts; nothing where it cannot.
   virtual std::vector<float> predict(Data const& data) = 0;
+  /// "" if each token that it writes behind @p text is the likeliest by the losses of all tokens.
+  virtual std::string check_written(std::vector<std::int32_t> text) = 0;
   virtual void save(std::string const& path) = 0;
   virtual void load(std::string const& path) = 0;
   [[nodiscard]] virtual MemoryReport memory(int rank) = 0;
@@ -67,20 +106,80 @@ class TrainerContender final : public Contender<typename Backend::Master> {
   using T = typename Backend::Master;
   explicit TrainerContender(TrainerOptions const& options) : trainer_{options} {}
 
-  StepResult step(std::span<T const> x, std::span<std::int32_t const> y) override {
-    return trainer_.step(x, y);
+  StepResult step(Samples<T> const& samples) override {
+    if constexpr (of_tokens) {
+      return trainer_.step(samples.tokens, samples.y, samples.sequences);
+    } else {
+      return trainer_.step(samples.x, samples.y);
+    }
   }
   std::vector<NamedParameter<T>> parameters(int replica, int copy) override {
     return trainer_.parameters(replica, copy);
   }
-  Evaluation evaluate(Data const& data) override { return trainer_.evaluate(data); }
-  std::vector<float> predict(Data const& data) override { return trainer_.predict(data); }
+  Evaluation evaluate(Data const& data) override {
+    if constexpr (of_tokens) {
+      return trainer_.evaluate(data.texts);
+    } else {
+      return trainer_.evaluate(data.images);
+    }
+  }
+  std::vector<float> predict(Data const& data) override {
+    if constexpr (!of_tokens) {
+      return trainer_.predict(data.images);
+    } else {
+      std::vector<float> all;
+      if constexpr (requires { Net::generates; }) {
+        for (std::int64_t i = 0; i < std::min<std::int64_t>(2, data.texts.size()); ++i) {
+          auto const prompt =
+              std::span{data.texts.tokens}.subspan(static_cast<std::size_t>(i * data.texts.longest),
+                                                   static_cast<std::size_t>(data.texts.length(i)));
+          auto const written = trainer_.generate(
+              prompt, {.tokens = data.texts.longest + 2, .temperature = i == 0 ? 0.0 : 1.0});
+          all.insert(all.end(), written.begin(), written.end());
+        }
+      }
+      return all;
+    }
+  }
+  std::string check_written(std::vector<std::int32_t> text) override {
+    if constexpr (requires { Net::generates; }) {
+      int const longest = graph<Net>.node[0].out[0];
+      auto const written = trainer_.generate(
+          text, {.tokens = longest + 1 - static_cast<int>(text.size()), .temperature = 0.0});
+      for (std::int32_t const token : written) {
+        std::vector<double> losses;
+        for (std::int32_t next = 0; next < graph<Net>.output().limit; ++next) {
+          losses.push_back(loss_of(text, next, longest));
+        }
+        double const own = losses[static_cast<std::size_t>(token)];
+        double const least = *std::min_element(losses.begin(), losses.end());
+        if (!(own <= least + 1e-9)) {
+          return "token " + std::to_string(text.size()) + " of a text is written, though its " +
+                 "loss is " + std::to_string(own) + " and another's " + std::to_string(least);
+        }
+        text.push_back(token);
+      }
+    }
+    return "";
+  }
   void save(std::string const& path) override { trainer_.save(path); }
   void load(std::string const& path) override { trainer_.load(path); }
   [[nodiscard]] MemoryReport memory(int rank) override { return trainer_.memory(rank); }
 
  private:
-  Trainer<Net, S, Backend, SoftmaxCrossEntropy<>, Accuracy, TransportOf<Backend>::template type>
+  static constexpr bool of_tokens = graph<Net>.output().criterion;
+
+  // Of one token behind a text, which is read from its beginning.
+  double loss_of(std::vector<std::int32_t> const& text, std::int32_t next, int longest) {
+    Texts one{.longest = longest, .lengths = {static_cast<int>(text.size())}, .tokens = text};
+    one.tokens.resize(static_cast<std::size_t>(longest), 0);
+    one.y.resize(static_cast<std::size_t>(longest), -1);
+    one.y[text.size() - 1] = next;
+    return trainer_.evaluate(one).loss;
+  }
+
+  Trainer<Net, S, Backend, DefaultLoss<Net>, DefaultMetric<DefaultLoss<Net>>,
+          TransportOf<Backend>::template type>
       trainer_;
 };
 
@@ -93,14 +192,25 @@ class EquationContender final : public Contender<typename Backend::Master> {
       : reference_{test::stages_of<Net, Cut, Backend>(options.batch, options.seed),
                    graph<Net>.parameters, options, microbatches} {}
 
-  StepResult step(std::span<T const> x, std::span<std::int32_t const> y) override {
-    return {.loss = reference_.step({x.begin(), x.end()}, {y.begin(), y.end()})};
+  StepResult step(Samples<T> const& samples) override {
+    if constexpr (graph<Net>.output().criterion) {
+      int const time = samples.sequences.time;
+      auto const count = static_cast<int>(samples.y.size()) / time;
+      double const weight = DefaultLoss<Net>::weight({samples.y.data(), time}, 0, count);
+      auto const lengths = samples.sequences.lengths;
+      double const loss = reference_.step({samples.tokens.begin(), samples.tokens.end()}, samples.y,
+                                          {time, {lengths.begin(), lengths.end()}, weight});
+      return {.loss = loss, .weight = weight};
+    } else {
+      return {.loss = reference_.step(samples.x, samples.y)};
+    }
   }
   std::vector<NamedParameter<T>> parameters(int /*replica*/, int /*copy*/) override {
     return reference_.parameters();
   }
   Evaluation evaluate(Data const& /*data*/) override { return {}; }
   std::vector<float> predict(Data const& /*data*/) override { return {}; }
+  std::string check_written(std::vector<std::int32_t> /*text*/) override { return ""; }
   void save(std::string const& /*path*/) override {}
   void load(std::string const& /*path*/) override {}
   [[nodiscard]] MemoryReport memory(int /*rank*/) override { return {}; }

@@ -5,6 +5,9 @@ A part is {"kind": ..., options...}; composites have "parts". shape_of() is the 
 so that a generated network is valid by construction and a shrunk one can be asked.
 """
 import copy
+import itertools
+
+import sequences
 
 LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample")
 COMPOSITES = ("seq", "concat", "residual", "frozen")
@@ -20,6 +23,8 @@ def positions(extent, window):
 
 def shape_of(part, shape):
     """What `part` makes of (C, H, W) or (N,); None where it refuses."""
+    if isinstance(shape, sequences.Rows):
+        return sequences.shape_of(part, shape)
     kind = part["kind"]
     image = len(shape) == 3
     if kind in ("relu", "dropout"):
@@ -66,6 +71,8 @@ def shape_of(part, shape):
 
 def has_batch_norm_of_one_pixel(part, shape):
     """A microbatch of one sample would have no variance there."""
+    if isinstance(shape, sequences.Rows):
+        return False
     kind = part["kind"]
     if kind == "bn":
         return shape[1] * shape[2] == 1
@@ -102,7 +109,7 @@ def trains(part):
     """Whether it has parameters that are not frozen."""
     if part["kind"] == "frozen":
         return False
-    return part["kind"] in ("conv", "bn", "linear") or any(trains(child) for child in part.get("parts", ()))
+    return part["kind"] in ("conv", "bn", "linear") + sequences.WITH_PARAMETERS or any(trains(child) for child in part.get("parts", ()))
 
 
 # ---- C++ ------------------------------------------------------------------------------------------------------------
@@ -123,8 +130,11 @@ def spelled(name, arguments):
     return f"{name}<{', '.join(arguments)}>"
 
 
-def cpp(part):
+def cpp(part, repeats=False):
+    """@param repeats  equal parts that follow one another are a Repeat, which changes paths"""
     kind = part["kind"]
+    if sequences.cpp(part) is not None:
+        return sequences.cpp(part)
     if kind == "conv":
         options = window_text(part, (1, 1))
         options += [f"Groups<{part['groups']}>"] if part["groups"] > 1 else []
@@ -140,20 +150,27 @@ def cpp(part):
         return f"Dropout<Percent<{part['percent']}>>"
     if kind == "subsample":
         return f"Subsample2d<{part['out']}, {part['step']}>"
-    if kind in ("bn", "relu", "gap", "flatten"):
-        return {"bn": "BatchNorm2d<>", "relu": "ReLU", "gap": "GlobalAvgPool", "flatten": "Flatten"}[kind]
+    if kind in ("bn", "gap", "flatten"):
+        return {"bn": "BatchNorm2d<>", "gap": "GlobalAvgPool", "flatten": "Flatten"}[kind]
     name = {"seq": "Sequential", "concat": "Concat", "residual": "Residual", "frozen": "Frozen"}[kind]
-    parts = [cpp(child) for child in part["parts"]]
+    parts = [cpp(child, repeats) for child in part["parts"]]
+    if kind == "seq" and repeats:
+        runs = [(text, len(list(run))) for text, run in itertools.groupby(parts)]
+        parts = [text if count == 1 else f"Repeat<{count}, {text}>" for text, count in runs]
     if kind == "residual" and parts[1] == "Sequential<>":
         parts = parts[:1]
     return spelled(name, parts)
 
 
 def input_cpp(shape):
+    if isinstance(shape, sequences.Rows):
+        return f"Tokens<{shape.time}, words>"
     return spelled("Image" if len(shape) == 3 else "Vector", [str(extent) for extent in shape])
 
 
 def shape_cpp(shape):
+    if isinstance(shape, sequences.Rows):
+        return f"timed_shape({shape.time}, {shape.channels})"
     return f"image_shape({shape[0]}, {shape[1]}, {shape[2]})" if len(shape) == 3 else f"vector_shape({shape[0]})"
 
 
@@ -322,8 +339,20 @@ def smaller_parts(part):
         yield {**part, "out": 2}
 
 
+def is_of_tokens(network):
+    return isinstance(network["input"], sequences.Rows)
+
+
+def result_of(network):
+    """The shape that a network's last part must give."""
+    return sequences.Rows(network["input"].time, 3) if is_of_tokens(network) else (network["classes"],)
+
+
 def smaller_networks(network):
     """Valid networks that say less, with the place of the top-level part that went, or None."""
+    if is_of_tokens(network):
+        yield from sequences.smaller_networks(network)
+        return
     parts = network["body"]["parts"]
     candidates = [(i, parts[:i] + parts[i + 1:]) for i in range(len(parts) - 1)]
     for i, part in enumerate(parts):

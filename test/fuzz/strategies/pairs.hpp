@@ -47,7 +47,7 @@ class PairRun {
     auto const contender = many_.make(own, pair_.microbatches);
     std::string why = check_memory(*contender);
     bool const only_trains = one_.is_equation;
-    Outcome<T> const got = train<T>(*contender, pair_, task_, only_trains, saved_path());
+    Outcome<T> const got = train<T>(*contender, pair_, task_, only_trains, saved_path(), 0, true);
     why = why.empty() ? differ(got, wanted) : why;
     for (int replica = 0; replica < many_.replicas && why.empty(); ++replica) {
       for (int copy = 0; copy < many_.copies && why.empty(); ++copy) {
@@ -56,6 +56,10 @@ class PairRun {
                           : "replica " + std::to_string(replica) + ", copy " +
                                 std::to_string(copy) + ": " + why;
       }
+    }
+    if (why.empty() && task_.input.timed && sizeof(T) == 8) {
+      Texts const some = data_of(task_, 1, pair_.options.seed, 9).texts;
+      why = contender->check_written({some.tokens.begin(), some.tokens.begin() + some.lengths[0]});
     }
     if (why.empty() && pair_.saved > 0 && !only_trains) {
       why = check_resumed(own, wanted);
@@ -104,7 +108,8 @@ class PairRun {
     train<T>(*before, pair_, task_, false, saved_path());
     auto const many = many_.make(own, pair_.microbatches);
     many->load(saved_path());
-    Outcome<T> const back = train<T>(*many, pair_, task_, false, saved_path() + "2", pair_.saved);
+    Outcome<T> const back =
+        train<T>(*many, pair_, task_, false, saved_path() + "2", pair_.saved, true);
     std::filesystem::remove(saved_path() + "2");
     why = differ(back, wanted, pair_.saved);
     return why.empty() ? why : "loaded from what one device saved: " + why;

@@ -7,6 +7,7 @@
 import random
 
 import networks
+import sequences
 import strategies
 
 FORMS = ("data", "model", "pipeline", "pipeline", "placed", "cross", "model", "pipeline", "late", "data")
@@ -17,11 +18,12 @@ OPTIMIZERS = ("Sgd{.learning_rate = 0.05F}", "Sgd{.learning_rate = 0.03F, .momen
               "Adam{.learning_rate = 0.01F, .epsilon = 1e-2F}", "AdamW{.learning_rate = 0.01F, .epsilon = 1e-2F}")
 
 
-def random_settings(r, all_microbatches, one_pixel, plain_sgd=False):
-    """How both sides of a pair train."""
+def random_settings(r, all_microbatches, one_pixel, plain_sgd=False, longest=0):
+    """How both sides of a pair train; of sequences, the rows of each step."""
     least = all_microbatches * (2 if one_pixel else 1)
     sizes = [least + r.choice((0, 1, 2, 3, 5, 7)) for _ in range(r.choice((2, 3, 3)))]
-    return {"sizes": sizes, "optimizer": OPTIMIZERS[0] if plain_sgd else r.choice(OPTIMIZERS),
+    times = [r.choice((longest, longest, r.randint(1, longest))) for _ in sizes] if longest else []
+    return {"sizes": sizes, "times": times, "optimizer": OPTIMIZERS[0] if plain_sgd else r.choice(OPTIMIZERS),
             "clip": r.choice((0.0, 0.0, 0.5)), "groups": r.random() < 0.3, "seed": r.randrange(1, 10 ** 6),
             "threads": r.choice((1, 1, 1, 2)), "evaluated": r.choice((1, 3, 7, max(sizes) + 1))}
 
@@ -50,11 +52,12 @@ def random_pair(r, program, index, number, settings_of):
     two_models = s.get("rule") == "AverageWeights<1>"
     key = (total, r.randrange(2), two_models, s["form"] == "late")
     if key not in settings_of:
-        made = random_settings(r, total, one_pixel, two_models)
+        longest = network["input"].time if networks.is_of_tokens(network) else 0
+        made = random_settings(r, total, one_pixel, two_models, longest)
         if two_models:  # halves of one size, and no clipping
             made.update(sizes=[size + (-size) % (2 * total) for size in made["sizes"]], clip=0.0)
         if s["form"] == "late":
-            made.update(clip=0.0, sizes=(made["sizes"] * 3)[:7])
+            made.update(clip=0.0, sizes=(made["sizes"] * 3)[:7], times=(made["times"] * 3)[:7])
         made["number"] = len(settings_of)
         settings_of[key] = made
     settings = settings_of[key]
@@ -62,7 +65,7 @@ def random_pair(r, program, index, number, settings_of):
         settings = {**settings, "optimizer": OPTIMIZERS[1], "number": 1000 + settings["number"]}
     bits = s["leaves"] is not None or s["form"] == "late"
     return {"strategy": index, "rows": rows, "microbatches": m, "settings": settings, "bits": bits,
-            "saved": r.choice((0, 1, 1)) if s["form"] != "late" else 0,
+            "padded": not bits and r.random() < 0.5, "saved": r.choice((0, 1, 1)) if s["form"] != "late" else 0,
             "tardy": r.choice((0, 1)) * r.randrange(1, 10 ** 6)}
 
 
@@ -74,29 +77,35 @@ def leaves_fit(s, k):
     return strategies.power_of_two(leaves) and strategies.power_of_two(own) and k % own == 0
 
 
-def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20):
-    """Deterministic in its arguments."""
+def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, tokens=0.4):
+    """Deterministic in its arguments.
+
+    @param tokens  probability of a network of tokens
+    """
     r = random.Random(f"{seed} {backend}")
     while True:
-        program = try_random_program(r, seed, backend, pairs_each, kinds, largest)
+        program = try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens)
         if program["pairs"]:
             return program
 
 
-def try_random_program(r, seed, backend, pairs_each, kinds, largest):
+def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
     if backend == "emulated":  # a minute a strategy to compile, and kernels a thread at a time
         kinds, pairs_each = 2, 6
-    program = {"seed": str(seed), "backend": backend, "network": networks.random_network(r, largest),
-               "strategies": [], "pairs": []}
+    of_tokens = backend != "emulated" and r.random() < tokens
+    network = sequences.random_network(r, largest) if of_tokens else networks.random_network(r, largest)
+    program = {"seed": str(seed), "backend": backend, "network": network, "strategies": [], "pairs": []}
     forms = list(FORMS)
     r.shuffle(forms)
     for form in forms:
         if len(program["strategies"]) == kinds:
             break
         has_late = any(s["form"] == "late" for s in program["strategies"])  # its equation takes long to compile
-        if form == "late" and (backend in ("onednn", "emulated") or has_late):
+        if form == "late" and (backend in ("onednn", "emulated") or has_late or network.get("tied")):
             continue
         s = strategies.random_strategy(r, program["network"], form)
+        if of_tokens and s is not None and s.get("rule") == "AverageWeights<1>" and not sequences.is_by_sample(network):
+            continue  # each model's mean is over its own tokens, so that their mean is not that of one device
         exact = s is not None and (s["leaves"] is not None or form == "late")
         if exact or (s is not None and (backend in ("double", "emulated") or r.random() < 0.3)):
             program["strategies"].append(s)
@@ -135,6 +144,9 @@ def pair_cpp(pair, one):
     fields += [f'.rows = "{pair["rows"]}"'] if pair["rows"] else []
     fields += [f".agree = Agree::{'bits' if pair['bits'] else 'bound'}",
                f".sizes = {{{', '.join(map(str, settings['sizes']))}}}"]
+    if settings["times"]:
+        fields += [f".times = {{{', '.join(map(str, settings['times']))}}}"]
+        fields += [".padded = true"] if pair["padded"] else []
     fields += [f".saved = {pair['saved']}"] if pair["saved"] else []
     fields += [f".evaluated = {settings['evaluated']}", f".settings = {settings['number']}",
                f".options = {{{', '.join(options)}}}"]
@@ -145,12 +157,16 @@ def pair_cpp(pair, one):
 def to_cpp(program, name="made", comment=()):
     """The whole program, in a namespace `name`; run_pairs() takes it from there."""
     network, backend = program["network"], BACKENDS[program["backend"]]
+    of_tokens = networks.is_of_tokens(network)
+    repeats = of_tokens and not any(s["form"] == "placed" for s in program["strategies"])
     lines = ["// SPDX-License-Identifier: Apache-2.0", *(f"// {line}".rstrip() for line in comment),
              "#include <fuzz/strategies/pairs.hpp>", "", f"namespace tandem::fuzz::{name} {{", "",
+             *(sequences.definitions(network) if of_tokens else ()),
              f"struct Net : Network<{networks.input_cpp(network['input'])},",
-             f"                     {networks.cpp(network['body'])}> {{}};",
-             f"using Backend = {backend};",
-             f"static_assert(graph<Net>.output().out == vector_shape({network['classes']}));"]
+             f"                     {networks.cpp(network['body'], repeats)}> {{",
+             *(["  static constexpr bool generates = true;"] if of_tokens and sequences.generates(network) else ()),
+             "};", f"using Backend = {backend};",
+             f"static_assert(graph<Net>.output().out == {networks.shape_cpp(networks.result_of(network))});"]
     entries, of_strategy = [], {}
 
     def entry(text):

@@ -3,7 +3,7 @@
 """Trains random networks under random strategies and on one device, and compares the numbers.
 
   run.py [--seconds 180] [--seed TEXT] [--jobs 2] [--programs N] [--include FOLDER] [--scratch FOLDER]
-         [--no-cases] [--keep] [--backends double,float,onednn] [--sanitize-every 8]
+         [--no-cases] [--keep] [--backends double,float,onednn] [--sanitize-every 8] [--tokens 0.4]
   run.py --self-test          of the generator, without a compiler
   run.py --only N --seed TEXT the N-th program of a seed
 
@@ -28,6 +28,7 @@ import build
 import networks
 import program as programs
 import self_test
+import sequences
 import shrink
 import strategies
 
@@ -54,7 +55,7 @@ class Coverage:
             self.count.update(set(met))
 
     def missing(self):
-        wanted = {("layer", kind) for kind in networks.LAYERS + networks.COMPOSITES}
+        wanted = {("layer", kind) for kind in networks.LAYERS + sequences.LAYERS + networks.COMPOSITES}
         wanted |= {("strategy", form) for form in programs.FORMS + strategies.SYNCHRONOUS}
         wanted |= {("option", key) for key in ("weights", "checkpoint", "buckets", "leaves", "hybrid", "rows", "saved")}
         return sorted(wanted - set(self.count))
@@ -98,7 +99,8 @@ class Fuzzer:
     def one(self, i):
         sanitize = self.sanitizers_of(i)
         backend = "double" if sanitize else self.backend_of(i)
-        program = programs.random_program(f"{self.options.seed}-{i}", backend, self.options.pairs)
+        program = programs.random_program(f"{self.options.seed}-{i}", backend, self.options.pairs,
+                                          tokens=self.options.tokens)
         result = build.attempt(self.builder, program, f"program-{i}", sanitize)
         with self.lock:
             self.programs += 1
@@ -168,6 +170,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--programs", type=int, default=1_000_000, help="stop behind so many")
     parser.add_argument("--pairs", type=int, default=40, help="of a strategy, at most")
+    parser.add_argument("--tokens", type=float, default=0.4, help="share of networks that read tokens")
     parser.add_argument("--only", type=int)
     parser.add_argument("--include")
     parser.add_argument("--scratch")

@@ -6,6 +6,7 @@ import random
 import mutations
 import networks
 import program as programs
+import sequences
 import shrink
 import strategies
 
@@ -49,17 +50,19 @@ def legal_rows(s, microbatches, rows):
 
 def run(programs_checked=120):
     check(not mutations.stale(), f"write these mutations anew, their places have changed: {mutations.stale()}")
-    kinds, forms, schedules, options, biased = set(), set(), set(), set(), 0
+    kinds, forms, schedules, options, biased, of_images = set(), set(), set(), set(), 0, 0
     for number in range(programs_checked):
         backend = ("double", "float", "onednn")[number % 3]
         program = programs.random_program(f"self-test-{number}", backend)
         network = program["network"]
         again = programs.random_program(f"self-test-{number}", backend)
         check(json.dumps(program, sort_keys=True) == json.dumps(again, sort_keys=True), "a seed gives two programs")
-        check(networks.shape_of(network["body"], network["input"]) == (network["classes"],), "a shape is wrong")
-        check(6 <= networks.count_layers(network["body"]) <= 20, "a network has too few or too many layers")
+        check(networks.shape_of(network["body"], network["input"]) == networks.result_of(network), "a shape is wrong")
+        most = 30 if networks.is_of_tokens(network) else 20
+        check(6 <= networks.count_layers(network["body"]) <= most, "a network has too few or too many layers")
         check(program["pairs"], "a program has no pairs")
         kinds |= networks.kinds_in(network["body"])
+        of_images += not networks.is_of_tokens(network)
         biased += networks.biases_before_norms([network["body"]]) > 0
         for s in program["strategies"]:
             check(s["form"] == "placed" or strategies.is_valid(s, len(network["body"]["parts"])), f"not valid: {s}")
@@ -79,11 +82,11 @@ def run(programs_checked=120):
             for less in shrink.smaller(one):
                 body = less["network"]["body"]
                 out = networks.shape_of(body, less["network"]["input"])
-                check(out == (less["network"]["classes"],), "a smaller network has another shape")
+                check(out == networks.result_of(less["network"]), "a smaller network has another shape")
                 if shrink.is_sound(less):
                     programs.to_cpp(less)
-    check(kinds == set(networks.LAYERS + networks.COMPOSITES), f"layers: only {sorted(kinds)}")
-    check(3 * biased >= programs_checked, f"only {biased} networks have a bias in front of a batch norm")
+    check(kinds == set(networks.LAYERS + sequences.LAYERS + networks.COMPOSITES), f"layers: only {sorted(kinds)}")
+    check(3 * biased >= of_images, f"only {biased} networks have a bias in front of a batch norm")
     check(forms == set(programs.FORMS), f"strategies: only {sorted(forms)}")
     check(schedules >= set(strategies.SYNCHRONOUS) | set(strategies.LATE), f"schedules: only {schedules}")
     check(options == {"weights", "checkpoint", "buckets", "leaves"}, f"options: only {sorted(options)}")

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random networks of tokens: parts on rows of a sequence, as networks.py has them on images and vectors.
+
+Their shape is Rows(time, channels), the network's input one of 0 channels; a network has "vocabulary" and "tied", and
+ends with a Vocabulary, whose output has 3 channels. What stands several times in a chain is spelled as a Repeat.
+"""
+import collections
+import copy
+
+LAYERS = ("embedding", "positions", "rotary", "layer_norm", "rms_norm", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh",
+          "softmax", "swiglu", "attention", "vocabulary")
+PLAIN = {"gelu": "Gelu", "gelu_tanh": "GeluTanh", "silu": "SiLU", "sigmoid": "Sigmoid", "tanh": "Tanh",
+         "softmax": "Softmax", "swiglu": "SwiGlu", "relu": "ReLU"}
+WITH_PARAMETERS = ("embedding", "positions", "layer_norm", "rms_norm", "vocabulary")
+
+Rows = collections.namedtuple("Rows", "time channels")
+
+
+def heads_in(part):
+    return part["heads"] + 2 * part["key_heads"]
+
+
+def shape_of(part, shape):
+    """What `part` makes of Rows; None where it refuses."""
+    kind, channels = part["kind"], shape.channels
+    if kind == "seq" or kind == "frozen":
+        for child in part["parts"]:
+            shape = shape_of(child, shape)
+            if shape is None:
+                return None
+        return shape
+    if kind == "embedding":
+        return Rows(shape.time, part["out"]) if channels == 0 else None
+    if channels == 0:
+        return None
+    if kind in ("residual", "concat"):
+        outs = [shape_of(child, shape) for child in part["parts"]]
+        if None in outs:
+            return None
+        if kind == "residual":
+            return outs[0] if outs[0] == outs[1] else None
+        return Rows(shape.time, sum(out.channels for out in outs))
+    if kind == "linear":
+        return Rows(shape.time, part["out"])
+    if kind == "swiglu":
+        return Rows(shape.time, channels // 2) if channels % 2 == 0 else None
+    if kind == "rotary":
+        return shape if channels % (2 * heads_in(part)) == 0 else None
+    if kind == "attention":
+        if channels % heads_in(part):
+            return None
+        return Rows(shape.time, part["heads"] * (channels // heads_in(part)))
+    if kind == "vocabulary":
+        return Rows(shape.time, 3)
+    return shape if kind in LAYERS + ("relu", "dropout") else None
+
+
+def parts_in(part):
+    yield part
+    for child in part.get("parts", ()):
+        yield from parts_in(child)
+
+
+def generates(network):
+    """Whether no row looks at later ones."""
+    return all(part["causal"] for part in parts_in(network["body"]) if part["kind"] == "attention")
+
+
+def is_by_sample(network):
+    return network["body"]["parts"][-1]["divisor"] == "PerSample"
+
+
+def is_sound(network):
+    """Whether the library takes it: shapes fit, the criterion is the last part, what is shared has one shape."""
+    parts = network["body"]["parts"]
+    last = parts[-1]
+    if last["kind"] != "vocabulary" or shape_of(network["body"], network["input"]) is None:
+        return False
+    if sum(part["kind"] == "vocabulary" for part in parts_in(network["body"])) != 1:
+        return False
+    embeddings = [part for part in parts_in(network["body"]) if part["kind"] == "embedding"]
+    if len(embeddings) != 1 or embeddings[0] is not parts[0]:
+        return False
+    before = shape_of({"kind": "seq", "parts": parts[:-1]}, network["input"])
+    return not network["tied"] or before.channels == embeddings[0]["out"]
+
+
+# ---- C++ ------------------------------------------------------------------------------------------------------------
+
+
+def spelled(name, arguments):
+    return f"{name}<{', '.join(arguments)}>"
+
+
+def cpp(part):
+    """Of a layer that only rows have; None of others."""
+    kind = part["kind"]
+    if kind in PLAIN:
+        return PLAIN[kind]
+    if kind == "embedding":
+        return "Words"
+    if kind == "positions":
+        return "Positions<>"
+    if kind == "layer_norm":
+        return spelled("LayerNorm", [] if part["bias"] else ["NoBias"])
+    if kind == "rms_norm":
+        return "RmsNorm<>"
+    if kind in ("rotary", "attention"):
+        options = [str(part["heads"])]
+        options += [f"KeyHeads<{part['key_heads']}>"] if part["key_heads"] != part["heads"] else []
+        if kind == "rotary":
+            return spelled("RotaryPositions", options)
+        options += ["Causal"] if part["causal"] else []
+        return spelled("Attention", options + ([f"Percent<{part['percent']}>"] if part["percent"] else []))
+    if kind == "vocabulary":
+        options = ["words"] + (["Shares<Words>"] if part["shares"] else [])
+        options += [] if part["bias"] else ["NoBias"]
+        options += [f"Smoothing<Percent<{part['smoothing']}>>"] if part["smoothing"] else []
+        options += [f"Chunked<{part['chunk']}>"] if part["chunk"] else []
+        return spelled("Vocabulary", options + ([part["divisor"]] if part["divisor"] else []))
+    return None
+
+
+def definitions(network):
+    """What stands before the network's type."""
+    parts = network["body"]["parts"]
+    return [f"inline constexpr int words = {network['vocabulary']};",
+            f"struct Words : Embedding<words, {parts[0]['out']}> {{}};"]
+
+
+# ---- random ---------------------------------------------------------------------------------------------------------
+
+
+def seq(parts):
+    return {"kind": "seq", "parts": parts}
+
+
+def plain(kind):
+    return {"kind": kind}
+
+
+def linear(r, out):
+    return {"kind": "linear", "out": out, "bias": r.random() < 0.7}
+
+
+def norm(r):
+    return plain("rms_norm") if r.random() < 0.4 else {"kind": "layer_norm", "bias": r.random() < 0.7}
+
+
+def random_heads(r):
+    heads = r.choice((1, 2, 2, 3, 4))
+    return heads, r.choice([k for k in (1, 2, heads, heads) if heads % k == 0])
+
+
+def random_attention(r, out, causal):
+    """Rows of queries, keys and values, who look at one another, and `out` channels of what they saw."""
+    heads, key_heads = random_heads(r)
+    width = r.choice((1, 2, 2, 3, 4, 5))
+    rotates = r.random() < 0.35
+    width += width % 2 if rotates else 0
+    look = {"kind": "attention", "heads": heads, "key_heads": key_heads, "causal": causal,
+            "percent": r.choice((0, 0, 10, 40))}
+    parts = [norm(r)] if r.random() < 0.6 else []
+    parts.append(linear(r, (heads + 2 * key_heads) * width))
+    if rotates:
+        parts.append({"kind": "rotary", "heads": heads, "key_heads": key_heads})
+    parts += [look, linear(r, out)]
+    return seq(parts)
+
+
+def random_activation(r):
+    return plain(r.choice(("gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "relu", "softmax")))
+
+
+def random_thought(r, out):
+    parts = [norm(r)] if r.random() < 0.6 else []
+    hidden = r.choice((2, 4, 5, 6, 8))
+    if r.random() < 0.3:
+        parts += [linear(r, 2 * hidden), plain("swiglu")]
+    else:
+        parts += [linear(r, hidden), random_activation(r)]
+    parts.append(linear(r, out))
+    if r.random() < 0.4:
+        parts.append({"kind": "dropout", "percent": r.choice((0, 10, 50))})
+    return seq(parts)
+
+
+def random_body(r, channels, causal):
+    return random_attention(r, channels, causal) if r.random() < 0.55 else random_thought(r, channels)
+
+
+def random_block(r, channels, causal, depth=1):
+    """A part that keeps the channels."""
+    kind = r.choice(("residual", "residual", "residual", "residual", "residual", "seq", "frozen", "concat", "plain"))
+    if kind == "residual":
+        body = random_body(r, channels, causal)
+        if depth and r.random() < 0.2:
+            body = seq([body, {"kind": "residual", "parts": [random_body(r, channels, causal), seq([])]}])
+        shortcut = seq([])
+        if r.random() < 0.1:
+            shortcut = linear(r, channels)
+        return {"kind": "residual", "parts": [body, shortcut]}
+    if kind == "seq":
+        return seq([{"kind": "residual", "parts": [random_attention(r, channels, causal), seq([])]},
+                    {"kind": "residual", "parts": [random_thought(r, channels), seq([])]}])
+    if kind == "frozen" and depth:
+        return {"kind": "frozen", "parts": [random_block(r, channels, causal, 0)]}
+    if kind == "concat" and channels > 1:
+        first = r.randint(1, channels - 1)
+        return {"kind": "concat", "parts": [random_body(r, first, causal), linear(r, channels - first)]}
+    return r.choice((random_activation(r), norm(r), linear(r, channels), {"kind": "dropout", "percent": 25},
+                     {"kind": "rotary", "heads": 1, "key_heads": 1} if channels % 6 == 0 else plain("positions")))
+
+
+def random_network(r, largest=20):
+    """{"input": Rows, "vocabulary", "tied", "body", "classes"}."""
+    while True:
+        time, channels = r.randint(1, 9), r.choice((1, 2, 3, 4, 4, 6, 6, 8))
+        causal = r.random() < 0.75
+        tied = r.random() < 0.6
+        parts = [{"kind": "embedding", "out": channels}]
+        if r.random() < 0.7:
+            parts.append(plain("positions"))
+        blocks = r.randint(2, 6)
+        while len(parts) < blocks:
+            block = random_block(r, channels, causal)
+            parts += [copy.deepcopy(block) for _ in range(r.choice((1, 1, 1, 2, 3)))]
+        if r.random() < 0.6:
+            parts.append(norm(r))
+        if not tied and r.random() < 0.4:
+            channels = r.choice((2, 3, 5))
+            parts.append(linear(r, channels))
+        parts.append({"kind": "vocabulary", "shares": tied, "bias": r.random() < 0.5,
+                      "smoothing": r.choice((0, 0, 0, 10, 30)), "chunk": r.choice((0, 0, 0, 1, 3, 7, 50)),
+                      "divisor": r.choice(("", "", "PerToken", "PerSample"))})
+        vocabulary = r.randint(2, 12)
+        network = {"input": Rows(time, 0), "vocabulary": vocabulary, "tied": tied, "body": seq(parts),
+                   "classes": vocabulary}
+        layers = sum("parts" not in part for part in parts_in(network["body"]))
+        if 6 <= layers <= largest + 10 and is_sound(network):
+            return network
+
+
+# ---- smaller ones ---------------------------------------------------------------------------------------------------
+
+
+def smaller_layers(part):
+    """The layer with fewer options."""
+    kind = part["kind"]
+    changes = {"attention": ({"percent": 0}, {"causal": True}), "layer_norm": ({"bias": False},),
+               "linear": ({"bias": False},),
+               "vocabulary": ({"bias": False}, {"smoothing": 0}, {"chunk": 0}, {"divisor": ""})}.get(kind, ())
+    for change in changes:
+        if any(part[key] != value for key, value in change.items()):
+            yield {**part, **change}
+
+
+def smaller_parts(part):
+    children = part.get("parts", [])
+    if part["kind"] != "seq":
+        yield from children
+    for i, child in enumerate(children):
+        if part["kind"] == "seq" and len(children) > 1:
+            yield {**part, "parts": children[:i] + children[i + 1:]}
+        for less in smaller_parts(child):
+            yield {**part, "parts": children[:i] + [less] + children[i + 1:]}
+    yield from smaller_layers(part)
+
+
+def smaller_networks(network):
+    """Valid networks that say less, with the place of the top-level part that went, or None."""
+    parts = network["body"]["parts"]
+    candidates = [(i, parts[:i] + parts[i + 1:]) for i in range(1, len(parts) - 1)]
+    for i, part in enumerate(parts):
+        candidates += [(None, parts[:i] + [less] + parts[i + 1:]) for less in smaller_parts(part)]
+    less_of = [{"input": Rows(time, 0)} for time in (1, 2, 4) if time < network["input"].time]
+    less_of += [{"vocabulary": 2, "classes": 2}] if network["vocabulary"] > 2 else []
+    if network["tied"]:
+        less_of.append({"tied": False, "body": seq(parts[:-1] + [{**parts[-1], "shares": False}])})
+    for gone, fewer in candidates:
+        if fewer and is_sound({**network, "body": seq(fewer)}):
+            yield gone, {**network, "body": seq(fewer)}
+    for less in less_of:
+        if is_sound({**network, **less}):
+            yield None, {**network, **less}
