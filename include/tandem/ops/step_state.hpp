@@ -14,8 +14,8 @@ struct StepState {
   std::int64_t step = 0;       ///< counted from 0
   double learning_rate = 0.0;  ///< after the schedule
   double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
-  /// Where the loss is a mean over targets: how many the global batch has; 0: a mean over samples.
-  double targets = 0.0;
+  /// Where the loss is a mean over targets: how many the global batch has; -1: a mean over samples.
+  double targets = -1.0;
   double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
 };
 

@@ -163,6 +163,35 @@ TEST_CASE("the loss is a mean over the targets of the global batch, not of means
   CHECK(result.loss == doctest::Approx(sum / 8.0).epsilon(1e-13));
 }
 
+/// So many sentences, of which the first alone has targets.
+struct Silence {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  std::int64_t count;
+  [[nodiscard]] std::int64_t size() const { return count; }
+  [[nodiscard]] Shape shape() const { return tokens_shape(longest); }
+  [[nodiscard]] int targets() const { return longest; }
+  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> y) const {
+    std::fill(x.begin(), x.end(), 1);
+    std::fill(y.begin(), y.end(), index == 0 ? 2 : -1);
+  }
+};
+
+TEST_CASE("a batch without targets has no weight in a mean") {
+  TokenBatch batch = test::token_batch(3, longest, 0);
+  std::fill(batch.targets.begin(), batch.targets.end(), -1);
+  Trainer<TiedNet, SingleDevice<>, Double> trainer{{.batch = 3}};
+  StepResult const result = trainer.step(batch.x, batch.targets);
+  CHECK(result.loss == 0.0);
+  CHECK(result.weight == 0.0);
+  CHECK(result.samples == 3);
+  Evaluation const one = trainer.evaluate(Silence{1});
+  Evaluation const many = trainer.evaluate(Silence{7});  // three batches
+  CHECK(one.weight == longest);
+  CHECK(many.weight == longest);
+  CHECK(many.loss == doctest::Approx(one.loss).epsilon(1e-14));
+}
+
 template <class F>
 std::string message(F const& f) {
   try {

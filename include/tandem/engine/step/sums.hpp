@@ -27,8 +27,9 @@ void finish_sums(std::span<double const> sums, StepResult& result) {
     loss += sums[i];
     metric += sums[i + 1];
   }
-  result.loss = loss / result.weight;
-  result.metric = metric / result.weight;
+  double const divisor = result.weight > 0.0 ? result.weight : 1.0;  // of no targets: 0
+  result.loss = loss / divisor;
+  result.metric = metric / divisor;
   if (!std::isfinite(loss)) {
     std::size_t first = 0;  // also where only the sum of finite losses overflows
     for (std::size_t i = sums.size(); i > 0; i -= 2) {
@@ -74,7 +75,7 @@ class StepSums {
   /// @param samples  of the global batch
   void finish(Device& /*device*/, StepState const* state, int samples, StepResult* result) const {
     result->samples = samples;
-    result->weight = state->targets > 0.0 ? state->targets : samples;
+    result->weight = state->targets >= 0.0 ? state->targets : samples;
     finish_sums(sums_, *result);
   }
 

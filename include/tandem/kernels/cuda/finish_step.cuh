@@ -27,7 +27,7 @@ struct StepEnd {
   double const* sums = nullptr;  ///< (microbatches, 2): loss and metric, summed over samples
   int microbatches = 0;
   int samples = 0;                    ///< of the global batch
-  double const* targets = nullptr;    ///< if not 0, what the means are over in their place
+  double const* targets = nullptr;    ///< if not below 0, what the means are over in their place
   double const* squares = nullptr;    ///< sums of the gradient's squares; null: no clipping
   std::int64_t squares_count = 0;     ///< of them
   double const* clip_norm = nullptr;  ///< of set 0; read if squares is not null; 0: none
@@ -94,10 +94,11 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
   if (thread == 0) {
     int const sum_overflows = is_finite(loss) ? -1 : 0;
     int const non_finite = first < 0 ? sum_overflows : first;
-    double const targets = end.targets != nullptr ? *end.targets : 0.0;
-    double const weight = targets > 0.0 ? targets : end.samples;
-    end.result->loss = loss / weight;
-    end.result->metric = metric / weight;
+    double const targets = end.targets != nullptr ? *end.targets : -1.0;
+    double const weight = targets >= 0.0 ? targets : end.samples;
+    double const divisor = weight > 0.0 ? weight : 1.0;  // of no targets: 0
+    end.result->loss = loss / divisor;
+    end.result->metric = metric / divisor;
     end.result->weight = weight;
     end.result->gradient_norm = non_finite < 0 ? first_norm : 0.0;
     end.result->non_finite = non_finite;

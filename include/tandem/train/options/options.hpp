@@ -106,7 +106,8 @@ inline void add(Evaluation& sum, StepResult const& batch) {
 }
 /// @pre there are samples
 inline Evaluation mean(Evaluation const& sum) {
-  return {sum.loss / sum.weight, sum.accuracy / sum.weight, sum.samples, sum.weight};
+  double const divisor = sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
+  return {sum.loss / divisor, sum.accuracy / divisor, sum.samples, sum.weight};
 }
 
 /// Which epoch of how many.
