@@ -48,7 +48,7 @@ class TiedSums {
       : tracer_{&tracer}, summed_{device.make_mark()} {
     for (int copy = 0; copy < Whole::map.copies; ++copy) {
       for (int tie = 0; tie < Whole::ties.count; ++tie) {
-        Tie own{.held = held(copy, Whole::ties.owner[tie])};
+        Tie own{.held = held(copy, Whole::ties.owner[tie]), .others = {}};
         if (own.held.empty()) {
           continue;
         }
