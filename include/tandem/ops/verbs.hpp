@@ -9,6 +9,7 @@
 
 #include <tandem/kernels/channels_last/elementwise.hpp>
 #include <tandem/kernels/host/elementwise.hpp>
+#include <tandem/kernels/host/update.hpp>
 #include <tandem/runtime/host/host.hpp>
 
 namespace tandem {
@@ -23,7 +24,8 @@ struct CastElement {
 
 /// zero, copy, cast, add (y += x), sum (of k arrays, in order; 16-bit ones in float, rounded once),
 /// sum_of_squares (in double, in an order of its own that no number of threads changes), each
-/// (functor(i) for every i). Arrays are activations or parameters, whatever the types of these are.
+/// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
+/// parameters, whatever the types of these are.
 template <class Backend>
 struct Verbs;
 
@@ -61,7 +63,11 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   }
   template <class Functor>
   static void each(host::Device& d, std::int64_t n, Functor const& functor) {
-    host::transform(d.team, n, functor);
+    if constexpr (requires { functor.run.parameter; }) {
+      host::update<std::remove_pointer_t<decltype(functor.run.parameter)>>(d.team, n, functor);
+    } else {
+      host::transform(d.team, n, functor);
+    }
   }
 };
 

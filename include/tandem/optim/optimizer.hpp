@@ -125,7 +125,8 @@ TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> con
 }  // namespace detail
 
 /// The functors below have next(p, g, state): the parameter after a step with gradient g, which
-/// also moves the element's optimizer states; and operator()(i), which does so to element i.
+/// also moves the element's optimizer states, V being T or a vector of T; and operator()(i), which
+/// does so to element i.
 template <class T>
 struct SgdUpdate {
   ParameterRun<T> run;
@@ -140,14 +141,15 @@ struct SgdUpdate {
         scale{static_cast<T>(s.gradient_scale)},
         nesterov{o.nesterov} {}
 
-  TANDEM_HOST_DEVICE T next(T p, T gradient, T (&state)[2]) const {
-    T g = gradient * scale + weight_decay * p;
+  template <class V>
+  TANDEM_HOST_DEVICE V next(V p, V gradient, V (&state)[2]) const {
+    V g = gradient * V{scale} + V{weight_decay} * p;
     if (run.state[0] != nullptr) {
-      T const v = momentum * state[0] + g;
+      V const v = V{momentum} * state[0] + g;
       state[0] = v;
-      g = nesterov ? g + momentum * v : v;
+      g = nesterov ? g + V{momentum} * v : v;
     }
-    return p - learning_rate * g;
+    return p - V{learning_rate} * g;
   }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
     detail::update_element(*this, run, i);
@@ -174,15 +176,16 @@ struct AdamUpdate {
         shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
         scale{static_cast<T>(s.gradient_scale)} {}
 
-  TANDEM_HOST_DEVICE T next(T before, T gradient, T (&state)[2]) const {
-    T const p = before * shrink;
-    T const g = gradient * scale + l2 * p;
-    T const m = beta1 * state[0] + (T{1} - beta1) * g;
-    T const v = beta2 * state[1] + (T{1} - beta2) * g * g;
+  template <class V>
+  TANDEM_HOST_DEVICE V next(V before, V gradient, V (&state)[2]) const {
+    V const p = before * V{shrink};
+    V const g = gradient * V{scale} + V{l2} * p;
+    V const m = V{beta1} * state[0] + V{T{1} - beta1} * g;
+    V const v = V{beta2} * state[1] + V{T{1} - beta2} * g * g;
     state[0] = m;
     state[1] = v;
     using std::sqrt;
-    return p - step_size * m / (sqrt(v) * root_correction + epsilon);
+    return p - V{step_size} * m / (sqrt(v) * V{root_correction} + V{epsilon});
   }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
     detail::update_element(*this, run, i);
@@ -195,8 +198,9 @@ struct AverageUpdate {
   ParameterRun<T> run;
   T rate;
 
-  TANDEM_HOST_DEVICE T next(T p, T average, T (&/*state*/)[2]) const {
-    return (T{1} - rate) * p + rate * average;
+  template <class V>
+  TANDEM_HOST_DEVICE V next(V p, V average, V (&/*state*/)[2]) const {
+    return V{T{1} - rate} * p + V{rate} * average;
   }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
     detail::update_element(*this, run, i);

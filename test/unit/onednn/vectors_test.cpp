@@ -112,6 +112,17 @@ TEST_CASE("vectors: arithmetic and comparisons are those of each lane") {
   }
 }
 
+TEST_CASE("vectors: square roots are rounded as those of each lane") {
+  for (float first = 1e-30F; first < 1e30F; first *= 3.0F) {
+    Floats const x = counting(first, 0.37F * first);
+    Lanes const root = of(sqrt(x));
+    for (std::size_t i = 0; i < lanes; ++i) {
+      CHECK(root[i] == std::sqrt(of(x)[i]));
+    }
+  }
+  CHECK(std::isnan(of(sqrt(Floats{-1.0F}))[0]));
+}
+
 TEST_CASE("vectors: what becomes of a NaN") {
   Floats const number{1.0F};
   CHECK(std::isnan(of(max(Floats{nan}, number))[3]));

@@ -54,6 +54,26 @@ template <class Compare>
 #endif
 }
 
+/// result = the square root of each lane of @p a. Not a loop of std::sqrt, which sets errno: no
+/// compiler makes vectors of it.
+[[gnu::always_inline]] inline void root_to(FloatVector& result, FloatVector const& a) {
+#if defined(__AVX512F__)
+  asm("vsqrtps %1, %0" : "=v"(result) : "v"(a));
+#elif defined(__SSE2__)
+  using FloatPart = float __attribute__((vector_size(16)));
+  FloatPart part[4];
+  std::memcpy(part, &a, sizeof a);
+  for (FloatPart& p : part) {
+    p = __builtin_ia32_sqrtps(p);
+  }
+  std::memcpy(&result, part, sizeof result);
+#else
+  for (int i = 0; i < 16; ++i) {
+    result[i] = __builtin_sqrtf(a[i]);
+  }
+#endif
+}
+
 }  // namespace detail
 
 /// Lanes of a Floats.
@@ -115,6 +135,12 @@ struct Floats {
     detail::WordVector words;
     detail::select_to(words, mask.v, (detail::WordVector)a.v, (detail::WordVector)b.v);
     result.v = (detail::FloatVector)words;
+    return result;
+  }
+  /// The square root of each, rounded as float's.
+  [[gnu::always_inline]] friend Floats sqrt(Floats const& a) {
+    Floats result;
+    detail::root_to(result.v, a.v);
     return result;
   }
   /// The larger of each pair; a NaN in @p a stays, one in @p b is passed over.
