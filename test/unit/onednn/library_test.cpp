@@ -20,6 +20,7 @@
 #include <tandem/kernels/onednn/refusal.hpp>
 #include <tandem/kernels/onednn/status.hpp>
 #include <tandem/kernels/onednn/team_size.hpp>
+#include <tandem/runtime/host/buffer.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace library_test {
@@ -69,6 +70,31 @@ TEST_CASE("a refusal names the layer") {
   task.m = -1;
   CHECK(contains(message_of([&] { static_cast<void>(make_matmul(library, task)); }),
                  "invalid arguments"));
+}
+
+TEST_CASE("a product by a kernel of any name, or by oneDNN's first, is the product") {
+  Library const library;
+  std::vector<float> a(35 * 20);
+  std::vector<float> b(20 * 17);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>(i % 7);
+  }
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    b[i] = static_cast<float>(i % 5);
+  }
+  for (char const* const kernel : {"", "gemm:", "no such kernel"}) {
+    Primitive product = make_matmul(library, {.m = 35, .n = 17, .k = 20, .kernel = kernel});
+    std::vector<float> c(35 * 17);
+    host::Buffer scratch{static_cast<std::size_t>(product.scratch_bytes())};
+    product.run(library, scratch.data(), a.data(), b.data(), c.data());
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      float expected = 0.0F;
+      for (std::size_t k = 0; k < 20; ++k) {
+        expected += a[i / 17 * 20 + k] * b[k * 17 + i % 17];
+      }
+      CHECK(c[i] == expected);
+    }
+  }
 }
 
 TEST_CASE("a reorder changes the layout, or adds") {

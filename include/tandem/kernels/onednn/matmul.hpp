@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -29,6 +30,7 @@ struct MatmulTask {
   bool b_transposed = false;
   bool bias = false;
   Attributes::Result result = Attributes::Result::overwritten;
+  std::string_view kernel = "";  ///< rather by the kernel of this name, where there is one
 };
 
 /// Arguments of its run(): A, B, C and, if any, the bias.
@@ -46,7 +48,7 @@ TANDEM_NOINLINE inline Primitive make_matmul(Library const& library, MatmulTask 
   dnnl_primitive_desc_t made = nullptr;
   dnnl_status_t const status = matrix_product(
       &made, library.engine(), {a.get(), b.get(), task.bias ? bias.get() : nullptr, c.get()},
-      attributes.get());
+      attributes.get(), task.kernel);
   if (status != dnnl_success) {
     detail::refuse(status,
                    "a matrix product of " + std::to_string(task.m) + " x " +

@@ -9,6 +9,7 @@
 /// has handles, and one call. Functions return oneDNN's status.
 
 #include <cstddef>
+#include <string_view>
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -42,6 +43,13 @@ struct WindowSteps {
   dnnl_dims_t padding = {};
   dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 };
+
+/// Whether the kernel chosen is called @p name and something more.
+inline bool is_kernel(const_dnnl_primitive_desc_t made, std::string_view name) {
+  char const* found = "";
+  return dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &found) == dnnl_success &&
+         std::string_view{found}.substr(0, name.size()) == name;
+}
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -102,9 +110,22 @@ inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dn
       w.padding, forward, attributes);
 }
 
+/// By the first kernel of that name if there is one, else by oneDNN's first.
 inline dnnl_status_t matrix_product(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                    TensorViews const& t, const_dnnl_primitive_attr_t attributes) {
-  return dnnl_matmul_primitive_desc_create(made, engine, t.x, t.weight, t.bias, t.y, attributes);
+                                    TensorViews const& t, const_dnnl_primitive_attr_t attributes,
+                                    std::string_view kernel) {
+  auto const create = [&] {
+    return dnnl_matmul_primitive_desc_create(made, engine, t.x, t.weight, t.bias, t.y, attributes);
+  };
+  dnnl_status_t status = create();
+  while (status == dnnl_success && !is_kernel(*made, kernel)) {
+    status = dnnl_primitive_desc_next_impl(*made);
+  }
+  if (status == dnnl_last_impl_reached) {
+    dnnl_primitive_desc_destroy(*made);
+    status = create();
+  }
+  return status;
 }
 
 #else
@@ -167,12 +188,31 @@ inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dn
 }
 
 inline dnnl_status_t matrix_product(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                    TensorViews const& t, const_dnnl_primitive_attr_t attributes) {
+                                    TensorViews const& t, const_dnnl_primitive_attr_t attributes,
+                                    std::string_view kernel) {
   dnnl_matmul_desc_t operation;
-  dnnl_status_t const status = dnnl_matmul_desc_init(&operation, t.x, t.weight, t.bias, t.y);
-  return status != dnnl_success
-             ? status
-             : dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
+  dnnl_status_t status = dnnl_matmul_desc_init(&operation, t.x, t.weight, t.bias, t.y);
+  if (status == dnnl_success) {
+    status = dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
+  }
+  if (status != dnnl_success || is_kernel(*made, kernel)) {
+    return status;
+  }
+  dnnl_primitive_desc_iterator_t list = nullptr;
+  if (dnnl_primitive_desc_iterator_create(&list, &operation, attributes, engine, nullptr) ==
+      dnnl_success) {
+    do {
+      dnnl_primitive_desc_t const other = dnnl_primitive_desc_iterator_fetch(list);
+      bool const found = other != nullptr && is_kernel(other, kernel);
+      dnnl_primitive_desc_destroy(found ? *made : other);
+      if (found) {
+        *made = other;
+        break;
+      }
+    } while (dnnl_primitive_desc_iterator_next(list) == dnnl_success);
+    dnnl_primitive_desc_iterator_destroy(list);
+  }
+  return dnnl_success;
 }
 
 #endif

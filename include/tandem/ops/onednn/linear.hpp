@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/by_batch.hpp>
@@ -117,6 +118,9 @@ class LinearOp {
 
  private:
   static constexpr bool rounds = !std::same_as<T, float>;
+  /// Of weights' gradients in bf16: it packs both matrices once, where "brg" transposes one for
+  /// each block. Measured for 1024 rows and 384 to 1536 (Zen 4): 6.2 and 6.7 ms; added 6.1 and 7.0.
+  static constexpr std::string_view gemm_kernel = "gemm:";
 
   /// For one number of rows; those that are not needed stay empty.
   struct Passes {
@@ -141,7 +145,12 @@ class LinearOp {
       if constexpr (rounds) {
         made.input_gradient = make_matmul(
             library_, {.m = rows, .n = in_, .k = out_, .type = type, .result_type = type});
-        MatmulTask gradient{.m = out_, .n = in_, .k = rows, .type = type, .a_transposed = true};
+        MatmulTask gradient{.m = out_,
+                            .n = in_,
+                            .k = rows,
+                            .type = type,
+                            .a_transposed = true,
+                            .kernel = gemm_kernel};
         made.weight_gradient = make_matmul(library_, gradient);
         gradient.result = Attributes::Result::added_to;
         made.weight_gradient_added = make_matmul(library_, gradient);
