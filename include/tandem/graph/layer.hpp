@@ -56,12 +56,13 @@ struct Kept {
   bool input = true;         ///< its input
   bool output = true;        ///< its output
   std::int64_t scalars = 0;  ///< elements of its own, of the type of activations
-  std::int64_t bytes = 0;    ///< and bytes of fixed size
+  std::int64_t numbers = 0;  ///< the same, of the type of parameters
+  std::int64_t sums = 0;     ///< likewise, once whatever the number of samples
 
-  /// Of a layer that reads its input, its output, or neither, and saves nothing.
+  /// Of a layer that reads its input, its output, or neither, and saves nothing but what is said.
   static constexpr Kept of(bool input, bool output, std::int64_t scalars = 0,
-                           std::int64_t bytes = 0) {
-    return {true, input, output, scalars, bytes};
+                           std::int64_t numbers = 0, std::int64_t sums = 0) {
+    return {true, input, output, scalars, numbers, sums};
   }
 };
 

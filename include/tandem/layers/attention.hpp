@@ -117,7 +117,7 @@ struct Attention<Heads, Options...> {
   }
   static constexpr Shape output(Shape in) { return timed_shape(in[0], Heads * width(in)); }
   static constexpr Kept kept(Shape in) {
-    return Kept::of(true, true, 0, std::int64_t{sizeof(float)} * Heads * in[0]);
+    return Kept::of(true, true, 0, std::int64_t{in[0]} * Heads);
   }
   static constexpr std::int64_t macs(Shape in) {
     std::int64_t const pairs =

@@ -68,7 +68,8 @@ struct LayerNorm<Options...> {
   }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Kept kept(Shape in) {
-    return Kept::of(true, false, 0, 8 * in.elements() / detail::row_size(in));
+    std::int64_t const channels = detail::row_size(in);
+    return Kept::of(true, false, 0, 2 * in.elements() / channels, 2 * channels);
   }
   static constexpr Parameters parameters(Shape in) {
     Shape const channels = vector_shape(detail::row_size(in));
@@ -85,7 +86,7 @@ struct LayerNorm<Options...> {
 /// PyTorch's default is the type's own, 1.2e-7 in fp32).
 ///
 /// Shapes: x (B, T, C) or (B, C), weight (C); y as x.
-/// Saves:  1 / sqrt(mean(x²) + epsilon) of each row, and a sum (C).
+/// Saves:  1 / sqrt(mean(x²) + epsilon) of each row, and a sum (C), in the memory of a LayerNorm's.
 /// Init:   1.
 /// Source: Zhang, Sennrich, arXiv:1910.07467
 /// The primary template is the error path.
@@ -108,7 +109,8 @@ struct RmsNorm<Options...> {
   }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Kept kept(Shape in) {
-    return Kept::of(true, false, 0, 4 * in.elements() / detail::row_size(in));
+    std::int64_t const channels = detail::row_size(in);
+    return Kept::of(true, false, 0, 2 * in.elements() / channels, 2 * channels);
   }
   static constexpr Parameters parameters(Shape in) {
     return Parameters{

@@ -5,24 +5,24 @@
 /// DeviceMemory: how much memory the tensors of a device take at most. One function on values, for
 /// fits<>, where the compiler knows them, and for the planner, which makes them up.
 ///
-/// Gradients of activations are placed as an engine places them. Values have memory of their own,
-/// though an engine lets some share; only a ReLU takes that of the batch norm before it. Left out
+/// Gradients of activations are placed as an engine places them. What backward reads has memory of
+/// its own; what it does not read shares memory where no layer works in place. Of a layer that does
+/// not say which it is (Kept), all is taken to be read, but that a ReLU takes the memory of the
+/// batch norm before it. Left out
 /// is what only a backend knows: scratch memory, packed weights, batches and messages on their way,
 /// and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
 
 #include <algorithm>
 #include <cstdint>
 
-#include <tandem/core/scratch.hpp>
 #include <tandem/graph/graph_view.hpp>
-#include <tandem/graph/rewrite.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
-#include <tandem/strategy/memory/buffer_sizes.hpp>
 #include <tandem/strategy/memory/gradient_bound.hpp>
+#include <tandem/strategy/memory/value_sizes.hpp>
 
 namespace tandem {
 
@@ -35,13 +35,14 @@ struct DeviceMemory {
   std::int64_t optimizer_state = 0;
   std::int64_t exchange = 0;    ///< averages of two models on their way
   std::int64_t kept = 0;        ///< activations of all live microbatches
-  std::int64_t recomputed = 0;  ///< of one run of layers: in its first pass, and again
+  std::int64_t recomputed = 0;  ///< of one run of layers
+  std::int64_t passing = 0;     ///< what backward does not read, beyond the memory of gradients
   std::int64_t activation_gradients =
       0;  ///< those that live at once, of one backward pass or of all not yet retired
 
   [[nodiscard]] constexpr std::int64_t total() const {
     return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
-           recomputed + activation_gradients;
+           recomputed + passing + activation_gradients;
   }
 };
 
@@ -72,81 +73,9 @@ struct MemoryTask {
 
 namespace detail {
 
-/// Sizes of the values of a device's graph.
-struct ValueSizes {
-  BufferSizes sizes;
-  int const* segment;
-  Scratch<int> uses;   // edges that carry a node's output
-  Scratch<bool> lent;  // its memory is that of the ReLU that reads it
-  Scratch<bool> read;  // backward reads its output
-
-  constexpr ValueSizes(BufferSizes const& own, int const* segments)
-      : sizes{own},
-        segment{segments},
-        uses{own.graph.nodes},
-        lent{own.graph.nodes},
-        read{own.graph.nodes} {
-    GraphView const& graph = sizes.graph;
-    for (int e = 0; e < graph.edges; ++e) {
-      ++uses[graph.source[e]];
-    }
-    for (int n = 0; n < graph.nodes; ++n) {
-      Node const& node = graph.node[n];
-      bool const by_itself = !node.kept.known || node.kept.output || n == graph.result;
-      read[n] = read[n] || by_itself;  // a view may have memory of its own
-      read[root_of(graph, n)] = read[root_of(graph, n)] || by_itself;
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        int const source = root_of(graph, graph.source[e]);
-        read[source] =
-            read[source] || (node.kind != NodeKind::add && (!node.kept.known || node.kept.input));
-      }
-    }
-    for (int n = 0; n < graph.nodes; ++n) {
-      if (graph.node[n].layer == LayerKind::relu) {
-        int const source = graph.source[graph.node[n].first_edge];
-        lent[source] = uses[source] == 1 && graph.node[source].layer == LayerKind::batch_norm &&
-                       graph.node[source].stage == graph.node[n].stage &&
-                       segment[source] == segment[n];
-      }
-    }
-  }
-
-  /// Of a node: its output, and what its op saves: the winners of a pool, the statistics of a batch
-  /// norm (a few numbers a channel).
-  [[nodiscard]] constexpr std::int64_t of(int n) const {
-    Node const& node = sizes.graph.node[n];
-    bool const stored = node.kind == NodeKind::receive ||
-                        (!node.is_end() && (!node.view || flatten_reorders(node)) && !lent[n]);
-    std::int64_t const winners =
-        node.layer == LayerKind::pool ? aligned(node.out.elements() * sizes.batch * 4) : 0;
-    std::int64_t const statistics =
-        node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
-    std::int64_t const saved =
-        aligned(sizes.batch * (node.kept.scalars * sizes.element_bytes + node.kept.bytes));
-    return (stored && read[n] ? sizes.bytes(n) : 0) + winners + statistics + saved;
-  }
-};
-
-/// Whether a value is kept under a CheckpointRule: it is read beyond its run of nodes.
-struct KeptNodes {
-  Scratch<bool> of;
-
-  constexpr KeptNodes(GraphView graph, int const* segment) : of{graph.nodes} {
-    for (int n = 0; n < graph.nodes; ++n) {
-      bool const received = graph.node[n].kind == NodeKind::receive;
-      of[n] = of[n] || segment[n] < 0 || received || n == graph.result;
-      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
-        int const source = root_of(graph, graph.source[e]);
-        bool const leaves = graph.node[n].kind == NodeKind::send;
-        of[source] = of[source] || leaves || segment[source] != segment[n];
-      }
-    }
-  }
-};
-
 /// What is kept, computed again and differentiated.
 constexpr void count_activations(GraphView graph, MemoryTask const& task, DeviceMemory& memory) {
-  ValueSizes const value{{graph, task.batch, task.scalar_bytes}, task.segment};
+  ValueSizes const value{{graph, task.batch, task.scalar_bytes}, task.segment, task.master_bytes};
   KeptNodes const kept{graph, task.segment};
   int deferred = 0;
   std::int64_t segment = 0;
@@ -158,11 +87,11 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
       std::int64_t const bytes = value.of(n);
       segment = begins ? 0 : segment;
       if (kept.of[n]) {
-        memory.kept += stage.live * bytes;
+        memory.kept += stage.live * (bytes + value.saved(n) * (task.segment[n] < 0 ? 1 : 0));
       }
       if (task.segment[n] >= 0) {
-        segment += bytes;
-        memory.recomputed = std::max(memory.recomputed, 2 * segment);
+        segment += (kept.of[n] ? 0 : bytes) + value.saved(n);
+        memory.recomputed = std::max(memory.recomputed, segment);
       }
     }
   }
@@ -172,6 +101,12 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
                                                 .deferred = deferred > 0,
                                                 .apart = task.reproducible},
                                                std::max(deferred, 1));
+  PassingValues const passing{value, kept};
+  memory.passing = passing.bytes;
+  if (deferred == 0 && !passing.again) {  // the memory of the gradients, which comes later
+    std::int64_t const gradients = memory.activation_gradients - value.outgoing(task.reproducible);
+    memory.passing = std::max<std::int64_t>(0, passing.bytes - gradients);
+  }
 }
 
 }  // namespace detail

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What device_memory() says of language models, against the tensors of their trainers: never less,
+// and at most 5 % more.
+#include <cstdint>
+
+#include <doctest/doctest.h>
+
+#include <tandem/strategy/fits.hpp>
+#include <tandem/tandem.hpp>
+
+namespace fits_sequences_test {
+
+using namespace tandem;
+
+/// The tensors of a rank: neither scratch memory nor messages.
+std::int64_t tensors(MemoryReport const& has) { return has.total() - has.scratch - has.messages; }
+
+/// @tparam Kernels  but for rounded weights, which are not said, each number is exact
+template <class Net, class S, class Kernels = Portable, class Precision = Fp32>
+void check(int batch) {
+  Trainer<Net, S, BasicHost<Kernels, Precision>> const trainer{
+      {.batch = batch, .optimizer = AdamW{}}};
+  for (int rank = 0; rank < S::ranks; ++rank) {
+    CAPTURE(rank);
+    MemoryReport const has = trainer.memory(rank);
+    DeviceMemory const most =
+        device_memory<Net, S, AdamW, Precision>(batch, S::mesh.coordinate(rank, Axis::model));
+    CHECK(has.parameters == most.parameters);
+    CHECK(has.gradients == most.gradients);
+    CHECK(has.optimizer_state == most.optimizer_state);
+    CHECK(has.weights <= most.weights);
+    CHECK(has.kept == most.kept);
+    CHECK(has.recomputed == most.recomputed);
+    CHECK(has.transient <= most.passing + most.activation_gradients);
+    CHECK(tensors(has) <= most.total());
+    CHECK(100 * most.total() <= 105 * tensors(has));
+  }
+}
+
+using Small = models::Gpt<65, 32, 32, 4, 4>;
+using Dropped = models::Gpt<300, 48, 64, 2, 3, Percent<10>, Gelu>;
+
+TEST_CASE("whole models") {
+  check<Small, SingleDevice<>>(4);
+  check<Dropped, SingleDevice<Microbatches<2>, Reproducible<>>>(16);
+  check<Dropped, SingleDevice<>, Portable, Fp64>(4);
+  check<Small, DataParallel<2>>(9);
+}
+
+struct Chunks : Network<Tokens<48, 1000>, Sequential<Embedding<1000, 32>, RmsNorm<>, Linear<96>,
+                                                     Attention<4>, Vocabulary<1000, Chunked<16>>>> {
+};
+
+TEST_CASE("a criterion in chunks keeps no logits") {
+  check<Chunks, SingleDevice<>>(4);
+  CHECK(device_memory<Chunks, SingleDevice<>, AdamW, Fp32>(4, 0).kept < 4 * 48 * 1000 * 4);
+}
+
+template <class Schedule, class... Options>
+using Two = Pipeline<Schedule, 4, Split<4>, Split<4>, Options...>;
+
+TEST_CASE("pipelines whose ends share the words") {
+  check<Small, Two<OneFOneB>>(16);
+  check<Small, Hybrid<DataParallel<2>, Two<OneFOneB>>>(16);
+  check<Small, Two<ZeroBubbleH1>>(16);
+}
+
+TEST_CASE("what is computed again") {
+  check<Small, Two<GPipe, Checkpoint<Boundaries>>>(16);
+  check<Small, Two<OneFOneB, Checkpoint<Every<1>>>>(16);
+}
+
+#ifdef TANDEM_ONEDNN
+TEST_CASE("where no layer works in place") {
+  check<Dropped, SingleDevice<>, OneDnn>(4);
+  check<Dropped, Pipeline<ZeroBubbleH1, 4, Split<4>, Split<3>>, OneDnn>(16);
+  check<Dropped, Pipeline<GPipe, 4, Split<4>, Split<3>, Checkpoint<Every<1>>>, OneDnn>(16);
+}
+
+TEST_CASE("rounded weights") { check<Dropped, SingleDevice<>, OneDnn, Bf16>(4); }
+#endif
+
+}  // namespace fits_sequences_test
