@@ -2,12 +2,16 @@
 #pragma once
 
 /// @file
-/// OpTable: the ops of all nodes of a graph, each of its own type, found by index at compile time.
+/// OpTable: the ops of all nodes of a graph, found by index at compile time; those of one type are
+/// neighbours, and are made by one loop.
 
+#include <cstddef>
+#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <tandem/engine/rank/node_runs.hpp>
 #include <tandem/graph/leaves.hpp>
 #include <tandem/ops/op.hpp>
 
@@ -15,68 +19,112 @@ namespace tandem {
 
 namespace detail {
 
-/// Inputs, views and what another node's op does compute nothing.
-struct NoOp {
-  explicit NoOp(OpSetup const&) {}
-  [[nodiscard]] static OpNeeds needs() { return {}; }
-};
-
-template <NodeKind Kind, bool Computes, class Net, class Backend, int LeafIndex>
-struct SelectOp {
-  using type = NoOp;
-};
+template <NodeKind Kind, class Net, class Backend, int LeafIndex>
+struct SelectOp;
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, true, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, Net, Backend, LeafIndex> {
   using type = Op<Leaf<Net, LeafIndex>, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, true, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::concat, Net, Backend, LeafIndex> {
   using type = Op<ConcatJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, true, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::add, Net, Backend, LeafIndex> {
   using type = Op<AddJoin, Backend>;
 };
 
+/// Of a node that computes.
 template <class Program, class Backend, int I>
-using OpAt =
-    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].computes(),
-                      typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
+using OpAt = typename SelectOp<Program::graph.node[I].kind, typename Program::Network, Backend,
+                               Program::graph.node[I].leaf>::type;
 
-template <int I, class O>
-struct OpSlot {
+/// The ops of one type, in the order of their nodes.
+template <class O, int Count>
+class OpArray {
+ public:
+  /// @param setup   of each node of the graph
+  /// @param first   of each node: the first one whose op has the same type
+  /// @param wanted  of these
   template <class Device>
-  OpSlot(OpSetup const& setup, Device& device) : op{make(setup, device)} {}
-
-  // Some ops need no device to be prepared.
-  template <class Device>
-  static O make(OpSetup const& setup, Device& device) {
-    if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
-      return O{setup, device};
-    } else {
-      return O{setup};
+  OpArray(std::vector<OpSetup> const& setup, int const* first, int wanted, Device& device)
+      : OpArray{} {  // whose destructor runs if one cannot be made
+    for (std::size_t n = 0; n < setup.size(); ++n) {
+      if (first[n] == wanted) {
+        make(setup[n], device);
+        ++made_;
+      }
+    }
+  }
+  OpArray(OpArray const&) = delete;
+  OpArray& operator=(OpArray const&) = delete;
+  ~OpArray() {
+    while (made_ > 0) {
+      (*this)[--made_].~O();
     }
   }
 
-  O op;
+  O& operator[](int place) { return *(std::launder(reinterpret_cast<O*>(memory_)) + place); }
+
+ private:
+  OpArray() = default;
+
+  // Some ops need no device to be prepared.
+  template <class Device>
+  void make(OpSetup const& setup, Device& device) {
+    void* const place = memory_ + static_cast<std::size_t>(made_) * sizeof(O);
+    if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
+      ::new (place) O{setup, device};
+    } else {
+      ::new (place) O{setup};
+    }
+  }
+
+  alignas(O) std::byte memory_[static_cast<std::size_t>(Count) * sizeof(O)];
+  int made_ = 0;
 };
 
-template <int I, class O>
-O& slot(OpSlot<I, O>& s) {
-  return s.op;
+/// Those of nodes whose ops have the type of node @p First, which is the first of them.
+template <int First, class O, int Count>
+struct OpSlot {
+  template <class Device>
+  OpSlot(std::vector<OpSetup> const& setup, int const* first, Device& device)
+      : ops{setup, first, First, device} {}
+
+  void add_needs(int const* first, std::vector<OpNeeds>& needs) {
+    int place = 0;
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      if (first[n] == First) {
+        needs[n] = ops[place++].needs();
+      }
+    }
+  }
+
+  OpArray<O, Count> ops;
+};
+
+template <int First, class O, int Count>
+OpSlot<First, O, Count>& slot(OpSlot<First, O, Count>& s) {
+  return s;
 }
 
-template <class Program, class Backend, class Indices>
+template <class Program, class Backend, class Groups>
 struct OpSlots;
 
-template <class Program, class Backend, int... I>
-struct OpSlots<Program, Backend, std::integer_sequence<int, I...>>
-    : OpSlot<I, OpAt<Program, Backend, I>>... {
+template <class Program, class Backend, int... G>
+struct OpSlots<Program, Backend, std::integer_sequence<int, G...>>
+    : OpSlot<op_groups<Program>.list[G], OpAt<Program, Backend, op_groups<Program>.list[G]>,
+             op_groups<Program>.size[G]>... {
   template <class Device>
   OpSlots(std::vector<OpSetup> const& setup, Device& device)
-      : OpSlot<I, OpAt<Program, Backend, I>>{setup[static_cast<std::size_t>(I)], device}... {}
+      : OpSlot<op_groups<Program>.list[G], OpAt<Program, Backend, op_groups<Program>.list[G]>,
+               op_groups<Program>.size[G]>{setup, op_groups<Program>.first, device}... {}
 
-  [[nodiscard]] std::vector<OpNeeds> needs() { return {slot<I>(*this).needs()...}; }
+  [[nodiscard]] std::vector<OpNeeds> needs() {
+    std::vector<OpNeeds> needs(static_cast<std::size_t>(Program::graph.nodes));
+    (slot<op_groups<Program>.list[G]>(*this).add_needs(op_groups<Program>.first, needs), ...);
+    return needs;
+  }
 };
 
 }  // namespace detail
@@ -89,9 +137,12 @@ class OpTable {
   OpTable(int batch, int threads, typename Backend::Device& device)
       : slots_{setups(batch, threads), device} {}
 
+  /// Of node @p n, whose op has the type of node I's.
+  /// @pre both compute
   template <int I>
-  [[nodiscard]] auto& get() {
-    return detail::slot<I>(slots_);
+  [[nodiscard]] auto& get(int n) {
+    static constexpr auto const& groups = detail::op_groups<Program>;
+    return detail::slot<groups.first[I]>(slots_).ops[groups.place[n]];
   }
 
   [[nodiscard]] std::vector<OpNeeds> needs() { return slots_.needs(); }
@@ -143,7 +194,9 @@ class OpTable {
     return shapes;
   }
 
-  detail::OpSlots<Program, Backend, std::make_integer_sequence<int, Program::graph.nodes>> slots_;
+  detail::OpSlots<Program, Backend,
+                  std::make_integer_sequence<int, detail::op_groups<Program>.count>>
+      slots_;
 };
 
 }  // namespace tandem

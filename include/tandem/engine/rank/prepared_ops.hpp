@@ -25,9 +25,10 @@ class PreparedOps {
         needs_{nodes_.needs()},
         largest_microbatch_{largest_microbatch} {}
 
+  /// Of node @p n, as OpTable.
   template <int I>
-  [[nodiscard]] auto& get() {
-    return nodes_.template get<I>();
+  [[nodiscard]] auto& get(int n) {
+    return nodes_.template get<I>(n);
   }
 
   /// What the op of each node asked for.

@@ -5,7 +5,8 @@
 /// Stage: the passes over the nodes of one stage, straight-line code without a look-up.
 ///
 /// Each pass is a function of its own, made of blocks of at most 128 nodes; a rank's loop over its
-/// actions calls it with the microbatch as a run-time number.
+/// actions calls it with the microbatch as a run-time number. Nodes that are repeated, as a
+/// Transformer's blocks, are a loop.
 
 #include <cstdint>
 #include <span>
@@ -14,6 +15,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
+#include <tandem/engine/rank/node_runs.hpp>
 #include <tandem/engine/rank/op_passes.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/operand_table.hpp>
@@ -21,23 +23,6 @@
 #include <tandem/ops/verbs.hpp>
 
 namespace tandem {
-
-/// For each node of a graph, how many gradients its output gets.
-template <int Nodes>
-struct UseCounts {
-  int of[Nodes] = {};
-};
-
-template <GraphSize Size>
-constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
-  UseCounts<Size.nodes> uses;
-  for (int n = 0; n < Size.nodes; ++n) {
-    for (int e = 0; e < graph.node[n].edges && !graph.node[n].merged; ++e) {
-      ++uses.of[graph.source[graph.node[n].first_edge + e]];
-    }
-  }
-  return uses;
-}
 
 /// Whether one of nodes [first, last) of a device joins statistics with those of other replicas.
 template <class Program>
@@ -51,7 +36,7 @@ constexpr bool synchronizes(int first, int last) {
 
 /// What a stage's passes use and tell: RankParts, or a test's own.
 ///
-/// ops.get<I>(): the op of node I.
+/// ops.get<I>(n): the op of node n, which has the type of node I's.
 /// bucket_ready(bucket, leaf): its gradients are whole; leaf as in Stage::backward().
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
@@ -62,7 +47,6 @@ concept StageHost = requires(H& host, std::span<double> sums, typename H::T cons
                              std::int64_t elements, int i) {
   typename H::PassType;
   typename H::Table;
-  host.ops.template get<0>();
   host.device;
   host.bucket_ready(i, i);
   host.finish_empty_bucket(i, true, i);
@@ -84,6 +68,7 @@ struct Stage {
   static constexpr auto const& graph = Program::graph;
   static constexpr int block = 128;
   static constexpr auto uses = count_uses(graph);
+  static constexpr auto keys = node_keys<Program>(detail::op_groups<Program>, uses);
   static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
 
   TANDEM_NOINLINE static void forward(Host& host, PassType const& pass, Table const& table) {
@@ -131,11 +116,12 @@ struct Stage {
   }
   template <int Begin, int End>
   static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      (forward_node<Begin + I>(host, pass, table), ...);
-    }
-    (std::make_integer_sequence<int, End - Begin>{});
+    each_node<runs<Begin, End>>(
+        [&](auto node, auto n) { forward_node<node>(host, pass, table, n); });
   }
+
+  template <int Begin, int End>
+  static constexpr auto runs = find_runs<Begin, End>(keys);
 
   // Blocks and nodes in descending order.
   template <BackwardPart P, int... B>
@@ -148,10 +134,8 @@ struct Stage {
   }
   template <BackwardPart P, int Begin, int End>
   static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      (backward_node<P, End - 1 - I>(host, pass, table, leaf), ...);
-    }
-    (std::make_integer_sequence<int, End - Begin>{});
+    each_node_back<runs<Begin, End>>(
+        [&](auto node, auto n) { backward_node<P, node>(host, pass, table, leaf, n); });
   }
 
   static constexpr int segment_begin(int end) {
@@ -171,11 +155,11 @@ struct Stage {
     }
   }
 
-  template <int I>
-  static void forward_node(Host& host, PassType const& pass, Table const& table) {
+  template <int I, class N>
+  static void forward_node(Host& host, PassType const& pass, Table const& table, N n) {
     constexpr Node const& node = graph.node[I];
     if constexpr (node.computes()) {
-      OpPasses<I>::forward(host, host.ops.template get<I>(), table.operands[I], pass_of<I>(pass));
+      OpPasses<I>::forward(host, host.ops.template get<I>(n), table.operands[n], pass_of<I>(pass));
     }
   }
 
@@ -198,54 +182,62 @@ struct Stage {
   }
   template <int Begin, int End>
   static void pack_nodes(Host& host, Table const& table) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { (pack_node<Begin + I>(host, table), ...); }
-    (std::make_integer_sequence<int, End - Begin>{});
+    each_node<runs<Begin, End>>([&](auto node, auto n) { pack_node<node>(host, table, n); });
   }
 
-  template <int I>
-  static void pack_node(Host& host, Table const& table) {
-    auto& op = host.ops.template get<I>();
-    if constexpr (requires { op.pack(table.operands[I], host.device); }) {
-      op.pack(table.operands[I], host.device);
+  template <int I, class N>
+  static void pack_node(Host& host, Table const& table, N n) {
+    if constexpr (graph.node[I].computes()) {
+      auto& op = host.ops.template get<I>(n);
+      if constexpr (requires { op.pack(table.operands[n], host.device); }) {
+        op.pack(table.operands[n], host.device);
+      }
     }
   }
 
-  template <BackwardPart P, int I>
-  static void backward_node(Host& host, PassType const& pass, Table const& table, int leaf) {
+  template <BackwardPart P, int I, class N>
+  static void backward_node(Host& host, PassType const& pass, Table const& table, int leaf, N n) {
     constexpr Node const& node = graph.node[I];
-    auto const& operands = table.operands[I];
+    auto const& operands = table.operands[n];
     if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
       if (!is_empty(pass)) {
-        add_forks<I>(host, pass_of<I>(pass), table);
+        add_forks<I>(host, pass_of<I>(pass), table, n);
       }
       if constexpr (Program::gives_input_gradient.of[I]) {
-        OpPasses<I>::input_gradient(host, host.ops.template get<I>(), operands, pass_of<I>(pass));
+        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
       }
     }
     if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
       if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
-        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(), operands, pass_of<I>(pass));
+        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
       }
-      if constexpr (constexpr int bucket = Program::layout.closes[I]; bucket >= 0) {
-        if (is_empty(pass)) {
-          host.finish_empty_bucket(bucket, pass.accumulate, leaf);
-        } else {
-          host.bucket_ready(bucket, leaf);
-        }
+      if constexpr (node.parameters > 0 && !node.frozen) {
+        close_bucket(host, pass, leaf, Program::layout.closes[n]);
       }
     }
   }
 
+  static void close_bucket(Host& host, PassType const& pass, int leaf, int bucket) {
+    if (bucket < 0) {
+      return;
+    }
+    if (is_empty(pass)) {
+      host.finish_empty_bucket(bucket, pass.accumulate, leaf);
+    } else {
+      host.bucket_ready(bucket, leaf);
+    }
+  }
+
   // The gradient of a node's output from those that its readers gave it.
-  template <int I>
-  static void add_forks(Host& host, PassType const& pass, Table const& table) {
+  template <int I, class N>
+  static void add_forks(Host& host, PassType const& pass, Table const& table, N n) {
     constexpr Node const& node = graph.node[I];
-    auto const* const forks = table.forks + table.first_fork[I];
-    std::int64_t const elements = pass.elements(node.out);
+    auto const* const forks = table.forks + table.first_fork[n];
+    std::int64_t const elements = pass.elements(graph.node[n].out);
     if constexpr (node.kind == NodeKind::receive) {
       host.gather_outgoing(I, forks, uses.of[I], elements);
     } else if constexpr (uses.of[I] > 1) {
-      Verbs<Backend>::sum(pass.device, forks, uses.of[I], table.gradient[I], elements);
+      Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements);
     }
   }
 };

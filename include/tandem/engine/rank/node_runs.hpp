@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// OpGroups, NodeRuns: which nodes of a graph have ops of one type, and which runs of nodes repeat,
+/// so that a compiler sees each layer of a Transformer once, however many blocks it has.
+
+#include <type_traits>
+#include <utility>
+
+#include <tandem/core/config.hpp>
+#include <tandem/graph/graph.hpp>
+
+namespace tandem {
+
+/// Nodes of a graph by the type of their op; inputs, views and what another node's op does have
+/// none.
+template <int Nodes>
+struct OpGroups {
+  int first[Nodes] = {};  ///< of a node: the first one whose op has the same type; -1: it has no op
+  int place[Nodes] = {};  ///< of a node: how many of these stand before it
+  int count = 0;          ///< groups
+  int list[Nodes] = {};   ///< of a group: its first node
+  int size[Nodes] = {};   ///< of a group
+};
+
+template <GraphSize Size>
+constexpr OpGroups<Size.nodes> group_ops(Graph<Size> const& graph) {
+  OpGroups<Size.nodes> groups;
+  for (int n = 0; n < Size.nodes; ++n) {
+    Node const& node = graph.node[n];
+    groups.first[n] = -1;
+    if (!node.computes()) {
+      continue;
+    }
+    int g = 0;
+    for (; g < groups.count; ++g) {
+      Node const& other = graph.node[groups.list[g]];
+      if (other.kind == node.kind && other.identity == node.identity) {
+        break;
+      }
+    }
+    if (g == groups.count) {
+      groups.list[groups.count++] = n;
+    }
+    groups.first[n] = groups.list[g];
+    groups.place[n] = groups.size[g]++;
+  }
+  return groups;
+}
+
+namespace detail {
+
+/// Once a program.
+template <class Program>
+inline constexpr auto op_groups = group_ops(Program::graph);
+
+}  // namespace detail
+
+/// For each node of a graph, how many gradients its output gets.
+template <int Nodes>
+struct UseCounts {
+  int of[Nodes] = {};
+};
+
+template <GraphSize Size>
+constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
+  UseCounts<Size.nodes> uses;
+  for (int n = 0; n < Size.nodes; ++n) {
+    for (int e = 0; e < graph.node[n].edges && !graph.node[n].merged; ++e) {
+      ++uses.of[graph.source[graph.node[n].first_edge + e]];
+    }
+  }
+  return uses;
+}
+
+/// Nodes [first, first + period), and as many more behind them as they are repeated.
+struct NodeRun {
+  int first = 0;
+  int period = 1;
+  int times = 1;
+};
+
+/// Runs that cover some nodes, in order.
+template <int Most>
+struct NodeRuns {
+  int count = 0;
+  NodeRun run[Most > 0 ? Most : 1] = {};
+};
+
+/// A number for each node of a device: alike where its passes are the same code.
+template <int Nodes>
+struct NodeKeys {
+  int of[Nodes] = {};
+};
+
+template <class Program>
+constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
+                         UseCounts<Program::graph.nodes> const& uses) {
+  NodeKeys<Program::graph.nodes> keys;
+  for (int n = 0; n < Program::graph.nodes; ++n) {
+    Node const& node = Program::graph.node[n];
+    int key = groups.first[n] + 1;
+    for (bool const is : {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
+                          Program::gives_input_gradient.of[n], uses.of[n] > 1}) {
+      key = 2 * key + (is ? 1 : 0);
+    }
+    keys.of[n] = groups.first[n] < 0 ? -1 - n : key;  // what computes nothing stands alone
+  }
+  return keys;
+}
+
+/// Those of nodes [Begin, End): the longest repetition at each place, of at most 24 nodes.
+template <int Begin, int End, int Nodes>
+constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
+  constexpr int longest = 24;
+  NodeRuns<End - Begin> runs;
+  for (int n = Begin; n < End;) {
+    NodeRun best{.first = n};
+    for (int period = 1; period <= longest && n + 2 * period <= End; ++period) {
+      int same = 0;
+      while (n + period + same < End && keys.of[n + same] == keys.of[n + period + same]) {
+        ++same;
+      }
+      int const times = 1 + same / period;
+      if (times > 1 && times * period > best.times * best.period) {
+        best = {n, period, times};
+      }
+    }
+    runs.run[runs.count++] = best;
+    n += best.period * best.times;
+  }
+  return runs;
+}
+
+namespace detail {
+
+/// f(I, N) of a run's nodes: N is the node, I one whose passes are the same code. What is not
+/// repeated is known to the compiler, as I is.
+template <int First, int Period, int Times, class F>
+TANDEM_INLINE void each_of_run(F const& f) {
+  if constexpr (Times == 1) {
+    f(std::integral_constant<int, First>{}, std::integral_constant<int, First>{});
+  } else {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      for (int n = First; n < First + Times * Period; n += Period) {
+        (f(std::integral_constant<int, First + I>{}, n + I), ...);
+      }
+    }
+    (std::make_integer_sequence<int, Period>{});
+  }
+}
+template <int First, int Period, int Times, class F>
+TANDEM_INLINE void each_of_run_back(F const& f) {
+  if constexpr (Times == 1) {
+    f(std::integral_constant<int, First>{}, std::integral_constant<int, First>{});
+  } else {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      for (int n = First + Times * Period - 1; n >= First; n -= Period) {
+        (f(std::integral_constant<int, First + Period - 1 - I>{}, n - I), ...);
+      }
+    }
+    (std::make_integer_sequence<int, Period>{});
+  }
+}
+
+}  // namespace detail
+
+/// The same of all nodes of @p Runs, a NodeRuns, in order.
+template <auto const& Runs, class F>
+TANDEM_INLINE void each_node(F const& f) {
+  [&]<int... R>(std::integer_sequence<int, R...>) {
+    (detail::each_of_run<Runs.run[R].first, Runs.run[R].period, Runs.run[R].times>(f), ...);
+  }
+  (std::make_integer_sequence<int, Runs.count>{});
+}
+/// From the last to the first.
+template <auto const& Runs, class F>
+TANDEM_INLINE void each_node_back(F const& f) {
+  constexpr int last = Runs.count - 1;
+  [&]<int... R>(std::integer_sequence<int, R...>) {
+    (detail::each_of_run_back<Runs.run[last - R].first, Runs.run[last - R].period,
+                              Runs.run[last - R].times>(f),
+     ...);
+  }
+  (std::make_integer_sequence<int, Runs.count>{});
+}
+
+}  // namespace tandem

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a compiler sees of a Transformer does not grow with its blocks, and each node has its turn.
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/engine/rank/op_table.hpp>
+#include <tandem/strategy/program.hpp>
+#include <tandem/tandem.hpp>
+
+namespace node_runs_test {
+
+using namespace tandem;
+
+template <class Net, class S = SingleDevice<>>
+struct Of {
+  using Device = typename Program<Net, S, 4>::template Device<0>;
+  static constexpr auto const& graph = Device::graph;
+  static constexpr auto const& groups = detail::op_groups<Device>;
+  static constexpr auto uses = count_uses(graph);
+  static constexpr auto keys = node_keys<Device>(groups, uses);
+  static constexpr auto runs = find_runs<0, graph.nodes>(keys);
+
+  static constexpr int distinct() {
+    int sum = 0;
+    for (int r = 0; r < runs.count; ++r) {
+      sum += runs.run[r].period;
+    }
+    return sum;
+  }
+};
+
+using Gpt12 = Of<models::Gpt2<>>;
+using Gpt48 = Of<models::Gpt2Xl<>>;
+
+// Input, words, positions; a block; the last block, whose sum has one reader; norm, criterion.
+static_assert(Gpt12::distinct() == 3 + 10 + 10 + 2);
+static_assert(Gpt48::distinct() == Gpt12::distinct());
+static_assert(Gpt12::runs.run[3].period == 10 && Gpt12::runs.run[3].times == 11);
+static_assert(Gpt48::groups.count == Gpt12::groups.count);
+// Words, positions, norm, four products of which two are alike, attention, sum, GELU, criterion.
+static_assert(Gpt12::groups.count == 2 + 1 + 3 + 1 + 1 + 1 + 1);
+
+template <class O>
+void check() {
+  std::vector<int> forward;
+  each_node<O::runs>([&](auto node, int n) {
+    forward.push_back(n);
+    CHECK(O::groups.first[n] == O::groups.first[node]);
+    CHECK(O::graph.node[n].parameters == O::graph.node[node].parameters);
+    CHECK((O::uses.of[n] > 1) == (O::uses.of[node] > 1));
+  });
+  std::vector<int> backward;
+  each_node_back<O::runs>([&](auto node, int n) {
+    backward.push_back(n);
+    CHECK(O::groups.first[n] == O::groups.first[node]);
+  });
+  REQUIRE(forward.size() == static_cast<std::size_t>(O::graph.nodes));
+  REQUIRE(backward.size() == forward.size());
+  for (int n = 0; n < O::graph.nodes; ++n) {
+    CHECK(forward[static_cast<std::size_t>(n)] == n);
+    CHECK(backward[static_cast<std::size_t>(n)] == O::graph.nodes - 1 - n);
+  }
+}
+
+using Frozen2 = Network<Image<3, 8, 8>, Sequential<Frozen<Sequential<Conv2d<3, Kernel<1>>, ReLU>>,
+                                                   Conv2d<3, Kernel<1>>, ReLU, Flatten, Linear<4>>>;
+
+TEST_CASE("each node has its turn, in order and in reverse") {
+  check<Gpt12>();
+  check<Of<models::Gpt2<>, Pipeline<OneFOneB, 8, Split<8>, Split<8>>>>();
+  check<Of<models::ResNet20<10>>>();
+  check<Of<Frozen2>>();
+  check<Of<models::SmallCnn<10>>>();
+}
+
+TEST_CASE("what is frozen is not repeated with what is trained") {
+  using O = Of<Frozen2>;
+  CHECK(O::groups.first[3] == O::groups.first[1]);
+  CHECK(O::keys.of[3] != O::keys.of[1]);
+}
+
+}  // namespace node_runs_test
