@@ -9,6 +9,8 @@
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/channels_last/vectors.hpp>
+#include <tandem/kernels/host/wide.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace tandem::onednn {
@@ -37,7 +39,10 @@ template <class T>
 TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t rows,
                                 std::int64_t columns, std::int64_t stride, float* sums,
                                 bool accumulate) {
-  constexpr std::int64_t wide = 32;
+  namespace vectors = host::channels_last;
+  using vectors::Floats;
+  constexpr int most = 4;
+  constexpr std::int64_t wide = most * vectors::lanes;
   constexpr std::int64_t block = 64;
   team.parallel_for((columns + wide - 1) / wide, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t part = first; part < last; ++part) {
@@ -46,21 +51,25 @@ TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t 
       double total[wide] = {};
       for (std::int64_t row = 0; row < rows; row += block) {
         std::int64_t const end = std::min(rows, row + block);
-        float sum[wide] = {};
+        Floats sum[most] = {Floats{0.0F}, Floats{0.0F}, Floats{0.0F}, Floats{0.0F}};
         for (std::int64_t r = row; r < end; ++r) {
           T const* const at = matrix + r * stride + begin;
           if (count == wide) {
-            for (std::int64_t c = 0; c < wide; ++c) {
-              sum[c] += static_cast<float>(at[c]);
+            for (int v = 0; v < most; ++v) {
+              sum[v] += vectors::load(at + v * vectors::lanes);
             }
           } else {
-            for (std::int64_t c = 0; c < count; ++c) {
-              sum[c] += static_cast<float>(at[c]);
-            }
+            host::for_wide<T>(0, count, [&](std::int64_t c, auto some) {
+              sum[c / vectors::lanes] += some.load(at + c);
+            });
           }
         }
+        float of_block[wide];
+        for (int v = 0; v < most; ++v) {
+          store(of_block + v * vectors::lanes, sum[v]);
+        }
         for (std::int64_t c = 0; c < count; ++c) {
-          total[c] += static_cast<double>(sum[c]);
+          total[c] += static_cast<double>(of_block[c]);
         }
       }
       for (std::int64_t c = 0; c < count; ++c) {
