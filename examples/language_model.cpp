@@ -43,8 +43,7 @@ int main(int argc, char** argv) try {
         trainer.train(td::first(windows, std::int64_t{batch} * steps / epochs), epoch);
     auto const found = trainer.evaluate(unseen);
     std::printf("step %5d  loss %.3f  validation %.4f  %.2f bits a character\n",
-                static_cast<int>(trainer.position().step), seen.loss, found.loss,
-                found.bits());
+                static_cast<int>(trainer.position().step), seen.loss, found.loss, found.bits());
   }
   auto const prompt = tokenizer.encode("And God said, ");
   auto const written = trainer.generate(prompt, {.tokens = 400, .temperature = 0.8, .seed = 1});

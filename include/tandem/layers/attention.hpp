@@ -81,9 +81,9 @@ struct AttentionIsSound {
 /// Shapes: x (B, T, (Heads + 2 K) D), a row [queries of all heads | keys | values]; y (B, T,
 ///         Heads D). Rows behind a sample's length are no keys, and give 0.
 /// Saves:  each row's normaliser, B T Heads elements, and views of x and y, until backward.
-/// Cost:   2 T² Heads D multiply-accumulates a sample, causal about half of them; backward 2.5 times
-///         as many. The dropout's mask depends on (seed, step, sample, layer, head, row, key) only
-///         and is drawn again in backward.
+/// Cost:   2 T² Heads D multiply-accumulates a sample, causal about half of them; backward 2.5
+///         times as many. The dropout's mask depends on (seed, step, sample, layer, head, row, key)
+///         only and is drawn again in backward.
 /// Source: Vaswani et al., arXiv:1706.03762; Ainslie et al., arXiv:2305.13245 (key heads)
 /// The primary template is the error path.
 template <int Heads, class... Options>

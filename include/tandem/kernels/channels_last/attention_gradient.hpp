@@ -227,9 +227,9 @@ inline std::int64_t attention_gradient_scratch(AttentionShape const& shape, int 
 /// As host::attention_gradient, of float or BFloat16; normalisers in float.
 ///
 /// Cost:  5 D multiply-accumulates and one exponential a head, row and key.
-/// Order: each sum in order, in float: over keys for a query; over the heads of a group, and of each
-///        over rows, for a key or value. No bit depends on the threads, on the time, or on what
-///        stands behind the keys.
+/// Order: each sum in order, in float: over keys for a query; over the heads of a group, and of
+///        each over rows, for a key or value. No bit depends on the threads, on the time, or on
+///        what stands behind the keys.
 template <class T>
 TANDEM_NOINLINE void attention_gradient(Team& team, AttentionShape const& shape,
                                         AttentionRows const& rows, AttentionDropout const& dropout,

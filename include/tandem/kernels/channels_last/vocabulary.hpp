@@ -97,8 +97,8 @@ LogitSums logit_sums(int vocabulary, T const* z, float largest) {
 
 /// As host::vocabulary_rows, of float or BFloat16.
 ///
-/// Cost:  reads the logits twice, and once more with the gradient, which it writes; V exponentials a
-///        row, 2 V with the gradient.
+/// Cost:  reads the logits twice, and once more with the gradient, which it writes; V exponentials
+///        a row, 2 V with the gradient.
 /// Order: a row by itself; exponentials in 16 lanes of float over blocks of 4096 logits, those in
 ///        double.
 template <class T>

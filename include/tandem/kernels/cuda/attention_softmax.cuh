@@ -176,12 +176,14 @@ TANDEM_KERNEL void attention_softmax_gradient_kernel(AttentionTasks tasks, Atten
 
 /// probabilities = mask softmax(scores) over each row's keys, 0 behind them.
 ///
-/// Shapes: scores, probabilities (tasks, time, time), which may be one array where the types are the
-///         same; normalisers (B, Heads, time) or null: log(sum(exp(scores))), 0 of a row without keys.
+/// Shapes: scores, probabilities (tasks, time, time), which may be one array where the types are
+///         the same; normalisers (B, Heads, time) or null: log(sum(exp(scores))), 0 of a row
+///         without keys.
 /// Cost:   reads the scores of a row's keys twice, the second time from a cache, and writes the
 ///         probabilities once; with dropout a Philox block for four of them. One launch.
 /// Order:  a warp takes a row, or a block where there are more than 1024 keys: a lane's keys in
-///         order in ComputeType<T>, then join_lanes(). No bit depends on what stands behind the keys.
+///         order in ComputeType<T>, then join_lanes(). No bit depends on what stands behind the
+///         keys.
 template <class T>
 void attention_softmax(Stream const& stream, AttentionTasks const& tasks,
                        AttentionMaskSource const& mask, ComputeType<T> const* scores,

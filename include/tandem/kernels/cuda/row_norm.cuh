@@ -245,7 +245,8 @@ void with_row_packs(int columns, Function const& f, T const*... pointers) {
 /// of squares for the variance, and 0 for the mean. With a residual, of x + residual.
 ///
 /// Shapes: x, y (rows, columns), y may be x; gain, bias (columns), bias may be null; residual and
-///         sum, which becomes x + residual rounded to T, (rows, columns) or null, sum may be either.
+///         sum, which becomes x + residual rounded to T, (rows, columns) or null, sum may be
+///         either.
 /// Cost:   reads x and the residual and writes y and the sum once, and reads x (the sum) again from
 ///         a cache; bound by memory. One launch.
 /// Order:  a warp takes a row, or a block where there are more than 1024 columns: a lane's packs in
@@ -271,8 +272,8 @@ void row_norm_forward(Stream const& stream, T const* x, std::int64_t rows, int c
 /// dx = [also +] the gradient of row_norm_forward to x, or to x + residual:
 /// (g - mean(g) - xhat mean(g xhat)) / deviation, g = dy gain; an RMS norm lacks mean(g).
 ///
-/// Shapes: x (the sum, if there was one), dy, dx (rows, columns), dx may be dy; also (rows, columns)
-///         or null: the gradient that comes to the sum past the norm.
+/// Shapes: x (the sum, if there was one), dy, dx (rows, columns), dx may be dy; also (rows,
+///         columns) or null: the gradient that comes to the sum past the norm.
 /// Cost:   reads x, dy and also and writes dx once; bound by memory. One launch.
 /// Order:  as row_norm_forward, sums in ComputeType<T>.
 /// @pre    row_norm_forward has written @p saved

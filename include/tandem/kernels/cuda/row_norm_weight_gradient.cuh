@@ -83,10 +83,12 @@ constexpr std::int64_t row_norm_scratch_bytes(std::int64_t rows, int columns) {
 
 /// gain = [+=] sum(dy xhat), bias = [+=] sum(dy) over the rows.
 ///
-/// Shapes: x (the sum, if there was one), dy (rows, columns), gain, bias (columns), bias may be null.
+/// Shapes: x (the sum, if there was one), dy (rows, columns), gain, bias (columns), bias may be
+///         null.
 /// Cost:   reads x and dy once; bound by memory. One launch, or two where the rows are many.
 /// Order:  that of column_reduction; with @p accumulate the sum is added as one term.
-/// @pre    row_norm_forward has written @p saved; scratch has row_norm_scratch_bytes<T>(rows, columns)
+/// @pre    row_norm_forward has written @p saved; scratch has row_norm_scratch_bytes<T>(rows,
+///         columns)
 template <RowNorm Kind, class T, class P>
 void row_norm_weight_gradient(Stream const& stream, T const* x, T const* dy, std::int64_t rows,
                               int columns, RowNormSaved<P> const& saved, P* gain, P* bias,

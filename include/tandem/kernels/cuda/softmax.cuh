@@ -65,8 +65,8 @@ TANDEM_KERNEL void softmax_gradient_kernel(T const* y, T const* dy, std::int64_t
 ///
 /// Shapes: x (rows, columns); y (rows, columns), which may be x.
 /// Cost:   reads x twice, the second time from a cache, and writes y once; bound by memory.
-/// Order:  a warp takes a row, or a block where there are more than 1024 columns: every 32nd (256th)
-///         column in ComputeType<T>, then join_lanes() in double.
+/// Order:  a warp takes a row, or a block where there are more than 1024 columns: every 32nd
+///         (256th) column in ComputeType<T>, then join_lanes() in double.
 template <class T>
 void softmax_forward(Stream const& stream, T const* x, std::int64_t rows, int columns, T* y) {
   constexpr auto lowest = -std::numeric_limits<ComputeType<T>>::infinity();

@@ -108,8 +108,8 @@ constexpr std::int64_t attention_forward_scratch(AttentionShape const& shape, in
 ///         logarithm of each row's sum of exponentials, or null. Rows from lengths[s] on are looked
 ///         at by none, and give 0.
 /// Cost:   2 D multiply-accumulates and one exponential a head, row and key.
-/// Order:  a row by itself: its bits depend on its own keys only. Sums over D and of exponentials in
-///         16 lanes, over keys in order.
+/// Order:  a row by itself: its bits depend on its own keys only. Sums over D and of exponentials
+///         in 16 lanes, over keys in order.
 /// @pre    0 <= lengths[s] <= time <= shape.longest
 template <class T>
 TANDEM_NOINLINE void attention_forward(Team& team, AttentionShape const& shape,

@@ -22,8 +22,7 @@ class Op<ConcatJoin, BasicCuda<Kernels, Precision>> {
 
  public:
   /// @throws ContractError  it joins more than 64 inputs
-  Op(OpSetup const& setup, cuda::RankDevice&)
-      : out_{setup.node.out} {
+  Op(OpSetup const& setup, cuda::RankDevice&) : out_{setup.node.out} {
     expects(setup.node.edges <= cuda::most_pointers,
             "Concat on Cuda: join at most 64 branches; nest Concats for more");
     for (int i = 0; i < setup.node.edges; ++i) {
