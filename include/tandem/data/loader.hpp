@@ -27,26 +27,12 @@
 #include <tandem/core/error.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/core/thread_error.hpp>
+#include <tandem/data/batch_reader.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/order.hpp>
 #include <tandem/data/read_watch.hpp>
 
 namespace tandem {
-
-/// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
-/// Of sequences x and y have `time` rows of each; behind a sample's end x has 0 and y has -1.
-template <class Scalar, class Target>
-struct Batch {
-  Scalar const* x = nullptr;
-  Target const* y = nullptr;
-  int size = 0;
-  std::int64_t first = 0;  ///< position of its first sample in the epoch: where to resume
-  int time = 0;            ///< rows of each sample, where these are sequences: the longest sample's
-  std::int32_t const* lengths = nullptr;  ///< (size): how many of them are the sample's; null: all
-  Scalar const* second = nullptr;         ///< of a PairDataset the second input, likewise
-  int second_time = 0;
-  std::int32_t const* second_lengths = nullptr;
-};
 
 struct LoaderOptions {
   int batch = 1;
@@ -92,16 +78,12 @@ template <Dataset D, class Scalar>
 class Loader<D, Scalar> {
  public:
   using Target = typename D::Target;
-  using Input = DataInput<D>;
   using BatchType = Batch<Scalar, Target>;
 
   /// Starts to read. @p data must live, unchanged, until the Loader is gone.
   Loader(D const& data, LoaderOptions options)
-      : data_{data},
-        options_{checked(options, data)},
-        elements_{static_cast<std::size_t>(data.shape().elements())},
-        targets_{static_cast<std::size_t>(data.targets())},
-        sample_(std::is_same_v<Scalar, Input> ? std::size_t{0} : elements_) {
+      : options_{checked(options, data)},
+        reader_{data, options.augment, options.seed, options.epoch} {
     allocate(static_cast<std::size_t>(data.size()));
     if (options_.shuffle) {
       shuffled_order(order_, options_.seed, options_.epoch);
@@ -145,18 +127,7 @@ class Loader<D, Scalar> {
     await(lock, [this] { return filled_ > taken_ || done_; });
     batch = {};
     if (filled_ > taken_) {
-      Slot const& slot = ring_[taken_ % slots];
-      batch = {.x = slot.x.data(),
-               .y = slot.y.data(),
-               .size = slot.size,
-               .first = slot.first,
-               .time = slot.time,
-               .lengths = slot.lengths.empty() ? nullptr : slot.lengths.data()};
-      if constexpr (PairDataset<D>) {
-        batch.second = slot.second.data();
-        batch.second_time = slot.second_time;
-        batch.second_lengths = slot.second_lengths.data();
-      }
+      batch = ring_[taken_ % slots].batch();
       lent_ = true;
     } else if (error_ != nullptr) {
       std::rethrow_exception(error_);
@@ -165,43 +136,25 @@ class Loader<D, Scalar> {
   }
 
  private:
+  using Slot = BatchSlot<Scalar, Target>;
   static constexpr std::size_t slots = 3;
 
   template <class = void>
   void allocate(std::size_t samples) {
     std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
     std::size_t const bytes =
-        samples * sizeof(std::int64_t) +
-        slots * batch * (elements_ * sizeof(Scalar) + targets_ * sizeof(Target));
+        samples * sizeof(std::int64_t) + slots * batch * reader_.sample_bytes();
     detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
     try {
       order_.resize(samples);
       for (Slot& slot : ring_) {
-        slot.x.resize(batch * elements_);
-        slot.y.resize(batch * targets_);
-        slot.lengths.resize(SequenceDataset<D> || PairDataset<D> ? batch : 0);
-        if constexpr (PairDataset<D>) {
-          slot.second.resize(batch * static_cast<std::size_t>(data_.second_shape().elements()));
-          slot.second_lengths.resize(batch);
-        }
+        reader_.allocate(slot, batch);
       }
     } catch (std::bad_alloc const&) {
       throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
                   " bytes, for three batches and the order of the samples; use a smaller batch"};
     }
   }
-
-  struct Slot {
-    std::vector<Scalar> x;
-    std::vector<Target> y;
-    std::vector<std::int32_t> lengths;
-    std::vector<Scalar> second;
-    std::vector<std::int32_t> second_lengths;
-    int size = 0;
-    int time = 0;
-    int second_time = 0;
-    std::int64_t first = 0;
-  };
 
   static LoaderOptions checked(LoaderOptions const& options, D const& data) {
     expects(options.batch >= 1, "LoaderOptions: batch must be at least 1");
@@ -260,134 +213,15 @@ class Loader<D, Scalar> {
   bool fill(Slot& slot, std::int64_t first, int size) {
     slot.first = first;
     slot.size = size;
-    if constexpr (PairDataset<D>) {
-      return fill_pairs(slot);
-    } else {
-      return fill_samples(slot);
-    }
-  }
-
-  bool fill_samples(Slot& slot) {
-    std::int64_t const first = slot.first;
-    int const size = slot.size;
-    slot.time = time_of(slot);
-    Shape const shape = data_.shape();
-    auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
-    auto const row = static_cast<std::size_t>(shape.row_elements());
-    std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
-      if (stop_) {
-        return false;
-      }
-      std::int64_t const position = first + static_cast<std::int64_t>(i);
+    return reader_.fill(slot, order_, [this](std::int64_t position) {
       watch_.at(position);
-      std::int64_t const index = order_[static_cast<std::size_t>(position)];
-      std::span<Scalar> const x{slot.x.data() + i * elements, elements};
-      std::span<Target> const y{slot.y.data() + i * targets, targets};
-      std::size_t own = elements;
-      std::size_t own_targets = targets;
-      if constexpr (SequenceDataset<D>) {
-        own = static_cast<std::size_t>(slot.lengths[i]) * row;
-        own_targets = is_timed() ? static_cast<std::size_t>(slot.lengths[i]) : targets;
-        std::fill(x.begin() + static_cast<std::ptrdiff_t>(own), x.end(), Scalar{0});
-        std::fill(y.begin() + static_cast<std::ptrdiff_t>(own_targets), y.end(),
-                  static_cast<Target>(-1));
-      }
-      if constexpr (std::is_same_v<Scalar, Input>) {
-        read(index, x.first(own), y.first(own_targets));
-      } else {
-        read(index, std::span{sample_}.first(own), y.first(own_targets));
-        for (std::size_t e = 0; e < own; ++e) {
-          x[e] = static_cast<Scalar>(sample_[e]);
-        }
-      }
-    }
-    return true;
+      return !stop_;
+    });
   }
 
-  bool fill_pairs(Slot& slot) {
-    auto const length = [this](std::int64_t index) { return data_.length(index); };
-    auto const second_length = [this](std::int64_t index) { return data_.second_length(index); };
-    slot.time = longest(slot, data_.shape()[0], length, slot.lengths);
-    slot.second_time = longest(slot, data_.second_shape()[0], second_length, slot.second_lengths);
-    auto const time = static_cast<std::size_t>(slot.time);
-    auto const second_time = static_cast<std::size_t>(slot.second_time);
-    bool const timed = data_.targets() == data_.second_shape()[0];
-    std::size_t const targets = timed ? second_time : targets_;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
-      if (stop_) {
-        return false;
-      }
-      std::int64_t const position = slot.first + static_cast<std::int64_t>(i);
-      watch_.at(position);
-      std::int64_t const index = order_[static_cast<std::size_t>(position)];
-      auto const x = rows(slot.x, i, time, slot.lengths[i], 0);
-      auto const second = rows(slot.second, i, second_time, slot.second_lengths[i], 0);
-      auto const y =
-          rows(slot.y, i, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
-      data_.read(index, x, second, y);
-    }
-    return true;
-  }
-
-  // The first @p count of sample i's rows; behind them stands @p padding.
-  template <class E>
-  static std::span<E> rows(std::vector<E>& all, std::size_t i, std::size_t time, int count,
-                           int padding) {
-    std::span<E> const own{all.data() + i * time, time};
-    std::fill(own.begin() + count, own.end(), static_cast<E>(padding));
-    return own.first(static_cast<std::size_t>(count));
-  }
-
-  // Whether each row of a sequence has a target.
-  [[nodiscard]] bool is_timed() const {
-    Shape const shape = data_.shape();
-    return shape.timed && targets_ == static_cast<std::size_t>(shape[0]);
-  }
-
-  // Rows of each of the samples from this one on, whose lengths are noted.
-  int time_of(Slot& slot) const {
-    Shape const shape = data_.shape();
-    if constexpr (SequenceDataset<D>) {
-      return longest(
-          slot, shape[0], [this](std::int64_t index) { return data_.length(index); }, slot.lengths);
-    } else {
-      return shape.timed ? shape[0] : 0;
-    }
-  }
-
-  // The longest of a slot's samples, of which each is noted.
-  template <class Length>
-  int longest(Slot const& slot, int most, Length const& length_of,
-              std::vector<std::int32_t>& lengths) const {
-    int longest = 1;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
-      int const length = length_of(order_[static_cast<std::size_t>(slot.first) + i]);
-      if (length < 1 || length > most) {
-        throw Error{"a dataset says that a sequence has " + std::to_string(length) +
-                    " rows, but its shape allows 1 to " + std::to_string(most) +
-                    "; split longer ones, and leave out empty ones"};
-      }
-      lengths[i] = length;
-      longest = std::max(longest, length);
-    }
-    return longest;
-  }
-
-  void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {
-    if (options_.augment) {
-      read_sample(data_, index, x, y, Randomness{options_.seed, options_.epoch, index});
-    } else {
-      data_.read(index, x, y);
-    }
-  }
-
-  D const& data_;
   LoaderOptions options_;
-  std::size_t elements_;
-  std::size_t targets_;
+  BatchReader<D, Scalar> reader_;
   std::vector<std::int64_t> order_;
-  std::vector<Input> sample_;  // one sample before its conversion
   Slot ring_[slots];
 
   std::mutex mutex_;  // guards what follows; `filled_` is written by the thread only

@@ -8,323 +8,13 @@
 
 #include <tandem/graph/check.hpp>
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_builder.hpp>
 #include <tandem/graph/leaves.hpp>
+#include <tandem/graph/part_counts.hpp>
 
 namespace tandem {
 
 namespace detail {
-
-// Nodes and edges that a part adds; independent of shapes.
-struct CountParts {
-  template <Layer L>
-  static constexpr GraphSize of(L const*) {
-    return {1, 1, 0};
-  }
-  template <class... Parts>
-    requires FewParts<Parts...>
-  static constexpr GraphSize of(Sequential<Parts...> const*) {
-    return sum({0, 0, 0}, of(static_cast<Parts const*>(nullptr))...);
-  }
-  template <class... Branches>
-  static constexpr GraphSize of(Concat<Branches...> const*) {
-    return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
-  }
-  template <class Body, class Shortcut>
-  static constexpr GraphSize of(Residual<Body, Shortcut> const*) {
-    return sum({1, 2, 0}, of(static_cast<Body const*>(nullptr)),
-               of(static_cast<Shortcut const*>(nullptr)));
-  }
-  template <int Count, class Part>
-  static constexpr GraphSize of(Repeat<Count, Part> const*) {
-    constexpr GraphSize one = of(static_cast<Part const*>(nullptr));
-    return {Count * one.nodes, Count * one.edges, 0};
-  }
-  template <class Body>
-  static constexpr GraphSize of(Frozen<Body> const*) {
-    return of(static_cast<Body const*>(nullptr));
-  }
-  template <int Index>
-  static constexpr GraphSize of(Input<Index> const*) {
-    return {};
-  }
-  static constexpr GraphSize of(void const*) { return {}; }  // no part: has its sentence
-
- private:
-  template <class... Sizes>
-  static constexpr GraphSize sum(GraphSize total, Sizes... sizes) {
-    for (GraphSize const& size : {GraphSize{}, sizes...}) {
-      total = {total.nodes + size.nodes, total.edges + size.edges,
-               total.parameters + size.parameters};
-    }
-    return total;
-  }
-};
-
-/// What a layer type is known by.
-template <class L>
-inline constexpr char identity_of = 0;
-
-// Fills a Graph. Without `keep` it only counts the parameters.
-template <class G, bool Keep>
-struct GraphBuilder {
-  G graph{};
-  int nodes = 0;
-  int edges = 0;
-  int parameters = 0;
-  int leaves = 0;
-  int top = 0;
-  bool counts_copies = false;  ///< of the Repeat to come: each copy is a top-level part
-  bool frozen = false;
-  bool ended = false;  ///< a criterion has been passed
-  int inputs = 1;      ///< of the network
-  Path path{};
-
-  constexpr Shape shape(int node) const { return graph.node[node].out; }
-
-  constexpr void fail(Fault fault, int a, int b) {
-    if (graph.fault == Fault::none) {
-      graph.fault = fault;
-      graph.fault_node = nodes;
-      graph.fault_a = a;
-      graph.fault_b = b;
-    }
-  }
-
-  // With several inputs a value may be passed over: an Input behind it begins anew.
-  constexpr void check_read() {
-    for (int n = 0; n + 1 < nodes; ++n) {
-      bool read = false;
-      for (int e = 0; e < edges; ++e) {
-        read = read || graph.source[e] == n;
-      }
-      if (!read && graph.fault == Fault::none) {
-        fail(Fault::unread, 0, 0);
-        graph.fault_node = n;
-      }
-    }
-  }
-
-  constexpr int add(Node node, std::initializer_list<int> inputs_of_it) {
-    node.top = top;
-    node.path = path;
-    node.frozen = frozen;
-    node.origin = nodes;
-    node.first_edge = edges;
-    node.edges = static_cast<int>(inputs_of_it.size());
-    for (int const input : inputs_of_it) {
-      graph.edge_origin[edges] = edges;
-      graph.source[edges++] = input;
-      node.needs_gradient = node.needs_gradient || graph.node[input].needs_gradient;
-    }
-    graph.node[nodes] = node;
-    return nodes++;
-  }
-
-  template <Layer L>
-  constexpr int walk(int input, L const*) {
-    Shape const in = shape(input);
-    Node node{.kind = NodeKind::layer,
-              .layer = kind_of<L>(),
-              .view = is_view<L>,
-              .criterion = is_criterion<L>(),
-              .leaf = leaves++,
-              .in = in};
-    node.name = L::name;
-    node.identity = &identity_of<L>;
-    if constexpr (is_criterion<L>()) {
-      node.limit = L::classes;
-    }
-    if (ended) {
-      fail(Fault::not_last, 0, 0);
-    }
-    ended = ended || node.criterion;
-    if (graph.node[input].kind == NodeKind::input && graph.node[input].limit > 0 &&
-        !takes_indices<L>()) {
-      fail(Fault::indices, 0, 0);
-    }
-    if constexpr (requires { L::normalizes_over_batch; }) {
-      node.normalizes = L::normalizes_over_batch && !frozen;
-    }
-    if constexpr (requires { L::synchronizes_over_replicas; }) {
-      node.synchronizes = L::synchronizes_over_replicas && !frozen;
-    }
-    node.first_parameter = parameters;
-    if (in.valid()) {
-      if (Fault const fault = fault_of<L>(in); fault != Fault::none) {
-        fail(fault, in.rank == 3 ? in[1] : in.rank, in[0]);
-      } else {
-        node.out = L::output(in);
-        node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
-        node.macs = macs_of<L>(in);
-        node.kept = kept_of<L>(in);
-        Parameters const list = parameters_of<L>(in);
-        node.parameters = list.count;
-        for (int p = 0; p < list.count; ++p, ++parameters) {
-          node.needs_gradient = node.needs_gradient || !frozen;
-          if constexpr (Keep) {
-            GraphParameter& own = graph.parameter[parameters];  // field by field: nvcc's sake
-            own.parameter = list.item[p];
-            own.node = nodes;
-            own.frozen = frozen;
-            own.origin = parameters;
-            own.path = path;
-          }
-        }
-        if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {
-          share(node.first_parameter, &identity_of<typename SharedBy<L>::type>);
-        }
-      }
-    }
-    return add(node, {input});
-  }
-
-  // Parameter p has the values of the first one of the layer that stands before it.
-  constexpr void share(int p, void const* identity) {
-    int owner = 0;
-    while (owner < nodes && graph.node[owner].identity != identity) {
-      ++owner;
-    }
-    if (owner == nodes || graph.node[owner].parameters == 0) {
-      fail(Fault::no_owner, 0, 0);
-      return;
-    }
-    if constexpr (Keep) {
-      GraphParameter const& first = graph.parameter[graph.node[owner].first_parameter];
-      if (graph.parameter[p].parameter.shape != first.parameter.shape) {
-        fail(Fault::shared_shapes, first.parameter.shape[0], first.parameter.shape[1]);
-      } else if (graph.parameter[p].frozen != first.frozen) {
-        fail(Fault::shared_frozen, 0, 0);
-      }
-      graph.parameter[p].parameter = first.parameter;
-      graph.parameter[p].shared = first.owner();
-      graph.parameter[p].path = first.path;
-    }
-  }
-
-  template <class... Parts>
-    requires FewParts<Parts...>
-  constexpr int walk(int input, Sequential<Parts...> const*) {
-    bool const outermost = path.depth == 0 && nodes == inputs;
-    int index = 0;
-    int node = input;
-    [[maybe_unused]] auto const step = [&]<class Part>(Part const* part) {
-      path.push(index++);
-      if (outermost) {
-        top = graph.tops;
-        counts_copies = is_repeat(part);
-      }
-      node = walk(node, part);
-      if (outermost) {
-        graph.tops = top + 1;
-      }
-      path.pop();
-    };
-    (step(static_cast<Parts const*>(nullptr)), ...);
-    return node;
-  }
-
-  template <int Count, class Part>
-  constexpr int walk(int input, Repeat<Count, Part> const*) {
-    bool const counts = counts_copies;
-    counts_copies = false;
-    int const first_leaf = leaves;
-    int node = input;
-    for (int i = 0; i < Count; ++i) {
-      leaves = first_leaf;
-      top += counts && i > 0 ? 1 : 0;
-      path.push(i);
-      node = walk(node, static_cast<Part const*>(nullptr));
-      path.pop();
-    }
-    return node;
-  }
-
-  template <int Index>
-  constexpr int walk(int /*input*/, Input<Index> const*) {
-    if (Index >= inputs) {
-      fail(Fault::no_second_input, 0, 0);
-      return 0;
-    }
-    return Index;
-  }
-
-  template <int Count, class Part>
-  static constexpr bool is_repeat(Repeat<Count, Part> const*) {
-    return true;
-  }
-  static constexpr bool is_repeat(void const*) { return false; }
-
-  template <class... Branches>
-  constexpr int walk(int input, Concat<Branches...> const*) {
-    int index = 0;
-    auto const branch = [&]<class Part>(Part const* part) {
-      path.push(index++);
-      int const node = walk(input, part);
-      path.pop();
-      return node;
-    };
-    int const ends[] = {branch(static_cast<Branches const*>(nullptr))...};
-    Node join{.kind = NodeKind::concat, .in = shape(ends[0]), .out = shape(ends[0])};
-    join.name = "Concat";
-    for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
-      Shape const other = shape(ends[i]);
-      if (!other.valid() || !join.out.valid()) {
-        join.out = {};
-      } else if (!joins(join.out, other)) {
-        fail(Fault::concat_shapes, join.in[1], other[1]);
-        join.out = {};
-      } else {
-        int const axis = join.out.timed ? 1 : 0;
-        join.out.extent[axis] += other[axis];
-      }
-    }
-    int const first = edges;
-    int const node = add(join, {ends[0]});
-    for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
-      graph.edge_origin[edges] = edges;
-      graph.source[edges++] = ends[i];
-      graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
-    }
-    graph.node[node].edges = edges - first;
-    return node;
-  }
-
-  // Images along their channels, vectors, and sequences of the same rows.
-  static constexpr bool joins(Shape a, Shape b) {
-    return a.rank == b.rank && a.timed == b.timed && a.clock == b.clock &&
-           (a.timed ? a.rank == 2 && a[0] == b[0] : a[1] == b[1] && a[2] == b[2]);
-  }
-
-  template <class Body, class Shortcut>
-  constexpr int walk(int input, Residual<Body, Shortcut> const*) {
-    path.push(Path::body);
-    int const body = walk(input, static_cast<Body const*>(nullptr));
-    path.pop();
-    path.push(Path::shortcut);
-    int const shortcut = walk(input, static_cast<Shortcut const*>(nullptr));
-    path.pop();
-    if (shape(body).valid() && shape(shortcut).valid() && shape(body) != shape(shortcut)) {
-      fail(Fault::residual_shapes, shape(body)[0], shape(shortcut)[0]);
-    }
-    Node join{.kind = NodeKind::add, .in = shape(body), .out = shape(body)};
-    join.name = "Add";
-    return add(join, {body, shortcut});
-  }
-
-  template <class Body>
-  constexpr int walk(int input, Frozen<Body> const*) {
-    bool const before = frozen;
-    frozen = true;
-    int const node = walk(input, static_cast<Body const*>(nullptr));
-    frozen = before;
-    return node;
-  }
-
-  constexpr int walk(int input, void const*) {
-    fail(Fault::reported, 0, 0);
-    return input;
-  }
-};
 
 template <class Input>
 inline constexpr int input_count = 1;
@@ -333,6 +23,7 @@ inline constexpr int input_count<Inputs<A, B>> = 2;
 
 template <bool Keep, GraphSize Size, class Net, class Input>
 constexpr auto walk_network() {
+  constexpr bool has_second = input_count<Input> == 2;
   GraphBuilder<Graph<Size>, Keep> builder;
   Node input{.kind = NodeKind::input, .in = Input::shape, .out = Input::shape};
   input.name = "Input";
@@ -343,7 +34,7 @@ constexpr auto walk_network() {
     builder.fail(Fault::no_input, input.out.rank, 0);
   }
   builder.add(input, {});
-  if constexpr (input_count < Input >> 1) {
+  if constexpr (has_second) {
     Shape shape = Input::second::shape;
     shape.clock = 1;
     Node second{.kind = NodeKind::input, .limit = Input::second::limit, .in = shape, .out = shape};
@@ -354,7 +45,7 @@ constexpr auto walk_network() {
   }
   builder.walk(0, static_cast<typename Net::body const*>(nullptr));
   builder.graph.tops = builder.graph.tops > 0 ? builder.graph.tops : 1;
-  if constexpr (input_count < Input >> 1) {
+  if constexpr (has_second) {
     builder.check_read();
   }
   return builder;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Batch: some samples of a dataset side by side; BatchReader: how they come there.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/data/dataset.hpp>
+
+namespace tandem {
+
+/// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
+/// Of sequences x and y have `time` rows of each; behind a sample's end x has 0 and y has -1.
+template <class Scalar, class Target>
+struct Batch {
+  Scalar const* x = nullptr;
+  Target const* y = nullptr;
+  int size = 0;
+  std::int64_t first = 0;  ///< position of its first sample in the epoch: where to resume
+  int time = 0;            ///< rows of each sample, where these are sequences: the longest sample's
+  std::int32_t const* lengths = nullptr;  ///< (size): how many of them are the sample's; null: all
+  Scalar const* second = nullptr;         ///< of a PairDataset the second input, likewise
+  int second_time = 0;
+  std::int32_t const* second_lengths = nullptr;
+};
+
+/// The memory of one batch.
+template <class Scalar, class Target>
+struct BatchSlot {
+  std::vector<Scalar> x;
+  std::vector<Target> y;
+  std::vector<std::int32_t> lengths;  ///< none where all samples are as long
+  std::vector<Scalar> second;
+  std::vector<std::int32_t> second_lengths;
+  int size = 0;
+  int time = 0;
+  int second_time = 0;
+  std::int64_t first = 0;
+
+  [[nodiscard]] Batch<Scalar, Target> batch() const {
+    return {.x = x.data(),
+            .y = y.data(),
+            .size = size,
+            .first = first,
+            .time = time,
+            .lengths = lengths.empty() ? nullptr : lengths.data(),
+            .second = second.data(),
+            .second_time = second_time,
+            .second_lengths = second_lengths.data()};
+  }
+};
+
+/// Reads samples of a dataset into a BatchSlot, one behind the other.
+template <Dataset D, class Scalar>
+class BatchReader {
+ public:
+  using Target = typename D::Target;
+  using Input = DataInput<D>;
+  using Slot = BatchSlot<Scalar, Target>;
+  using Order = std::vector<std::int64_t>;
+
+  /// @p data must live, unchanged, as long as this does.
+  BatchReader(D const& data, bool augment, std::uint64_t seed, std::int64_t epoch)
+      : data_{data},
+        augment_{augment},
+        seed_{seed},
+        epoch_{epoch},
+        elements_{static_cast<std::size_t>(data.shape().elements())},
+        targets_{static_cast<std::size_t>(data.targets())},
+        sample_(std::is_same_v<Scalar, Input> ? std::size_t{0} : elements_) {
+    if constexpr (PairDataset<D>) {
+      second_ = static_cast<std::size_t>(data.second_shape().elements());
+    }
+  }
+
+  /// Of the longest sample.
+  [[nodiscard]] std::size_t sample_bytes() const {
+    return (elements_ + second_) * sizeof(Scalar) + targets_ * sizeof(Target);
+  }
+
+  /// Memory for @p samples of them.
+  void allocate(Slot& slot, std::size_t samples) const {
+    slot.x.resize(samples * elements_);
+    slot.y.resize(samples * targets_);
+    slot.lengths.resize(SequenceDataset<D> || PairDataset<D> ? samples : 0);
+    slot.second.resize(samples * second_);
+    slot.second_lengths.resize(PairDataset<D> ? samples : 0);
+  }
+
+  /// Reads slot.size samples, those at positions slot.first and behind of @p order.
+  /// @param goes_on  goes_on(position) before each sample; no: told to stop, and this gives false
+  template <class GoesOn>
+  bool fill(Slot& slot, Order const& order, GoesOn const& goes_on) {
+    if constexpr (PairDataset<D>) {
+      return fill_pairs(slot, order, goes_on);
+    } else {
+      return fill_samples(slot, order, goes_on);
+    }
+  }
+
+ private:
+  template <class GoesOn>
+  bool fill_samples(Slot& slot, Order const& order, GoesOn const& goes_on) {
+    std::int64_t const first = slot.first;
+    int const size = slot.size;
+    slot.time = time_of(slot, order);
+    Shape const shape = data_.shape();
+    auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
+    auto const row = static_cast<std::size_t>(shape.row_elements());
+    std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
+      std::int64_t const position = first + static_cast<std::int64_t>(i);
+      if (!goes_on(position)) {
+        return false;
+      }
+      std::int64_t const index = order[static_cast<std::size_t>(position)];
+      std::span<Scalar> const x{slot.x.data() + i * elements, elements};
+      std::span<Target> const y{slot.y.data() + i * targets, targets};
+      std::size_t own = elements;
+      std::size_t own_targets = targets;
+      if constexpr (SequenceDataset<D>) {
+        own = static_cast<std::size_t>(slot.lengths[i]) * row;
+        own_targets = is_timed() ? static_cast<std::size_t>(slot.lengths[i]) : targets;
+        std::fill(x.begin() + static_cast<std::ptrdiff_t>(own), x.end(), Scalar{0});
+        std::fill(y.begin() + static_cast<std::ptrdiff_t>(own_targets), y.end(),
+                  static_cast<Target>(-1));
+      }
+      if constexpr (std::is_same_v<Scalar, Input>) {
+        read(index, x.first(own), y.first(own_targets));
+      } else {
+        read(index, std::span{sample_}.first(own), y.first(own_targets));
+        for (std::size_t e = 0; e < own; ++e) {
+          x[e] = static_cast<Scalar>(sample_[e]);
+        }
+      }
+    }
+    return true;
+  }
+
+  template <class GoesOn>
+  bool fill_pairs(Slot& slot, Order const& order, GoesOn const& goes_on) {
+    auto const length = [this](std::int64_t index) { return data_.length(index); };
+    auto const second_length = [this](std::int64_t index) { return data_.second_length(index); };
+    slot.time = longest(slot, order, data_.shape()[0], length, slot.lengths);
+    slot.second_time =
+        longest(slot, order, data_.second_shape()[0], second_length, slot.second_lengths);
+    auto const time = static_cast<std::size_t>(slot.time);
+    auto const second_time = static_cast<std::size_t>(slot.second_time);
+    bool const timed = data_.targets() == data_.second_shape()[0];
+    std::size_t const targets = timed ? second_time : targets_;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
+      std::int64_t const position = slot.first + static_cast<std::int64_t>(i);
+      if (!goes_on(position)) {
+        return false;
+      }
+      std::int64_t const index = order[static_cast<std::size_t>(position)];
+      auto const x = rows(slot.x, i, time, slot.lengths[i], 0);
+      auto const second = rows(slot.second, i, second_time, slot.second_lengths[i], 0);
+      auto const y =
+          rows(slot.y, i, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
+      data_.read(index, x, second, y);
+    }
+    return true;
+  }
+
+  // The first @p count of sample i's rows; behind them stands @p padding.
+  template <class E>
+  static std::span<E> rows(std::vector<E>& all, std::size_t i, std::size_t time, int count,
+                           int padding) {
+    std::span<E> const own{all.data() + i * time, time};
+    std::fill(own.begin() + count, own.end(), static_cast<E>(padding));
+    return own.first(static_cast<std::size_t>(count));
+  }
+
+  // Whether each row of a sequence has a target.
+  [[nodiscard]] bool is_timed() const {
+    Shape const shape = data_.shape();
+    return shape.timed && targets_ == static_cast<std::size_t>(shape[0]);
+  }
+
+  // Rows of each of the samples from this one on, whose lengths are noted.
+  int time_of(Slot& slot, Order const& order) const {
+    Shape const shape = data_.shape();
+    if constexpr (SequenceDataset<D>) {
+      return longest(
+          slot, order, shape[0], [this](std::int64_t index) { return data_.length(index); },
+          slot.lengths);
+    } else {
+      return shape.timed ? shape[0] : 0;
+    }
+  }
+
+  // The longest of a slot's samples, of which each is noted.
+  template <class Length>
+  int longest(Slot const& slot, Order const& order, int most, Length const& length_of,
+              std::vector<std::int32_t>& lengths) const {
+    int longest = 1;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
+      int const length = length_of(order[static_cast<std::size_t>(slot.first) + i]);
+      if (length < 1 || length > most) {
+        throw Error{"a dataset says that a sequence has " + std::to_string(length) +
+                    " rows, but its shape allows 1 to " + std::to_string(most) +
+                    "; split longer ones, and leave out empty ones"};
+      }
+      lengths[i] = length;
+      longest = std::max(longest, length);
+    }
+    return longest;
+  }
+
+  void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {
+    if (augment_) {
+      read_sample(data_, index, x, y, Randomness{seed_, epoch_, index});
+    } else {
+      data_.read(index, x, y);
+    }
+  }
+
+  D const& data_;
+  bool augment_;
+  std::uint64_t seed_;
+  std::int64_t epoch_;
+  std::size_t elements_;
+  std::size_t targets_;
+  std::size_t second_ = 0;     // elements of the second input
+  std::vector<Input> sample_;  // one sample before its conversion
+};
+
+}  // namespace tandem
