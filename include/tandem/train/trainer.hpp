@@ -36,6 +36,7 @@
 #include <tandem/train/ranks/step_queue.hpp>
 #include <tandem/train/ranks/trace.hpp>
 #include <tandem/train/ranks/worker_group.hpp>
+#include <tandem/train/step_batches.hpp>
 
 namespace tandem {
 
@@ -123,7 +124,7 @@ class Trainer {
       if (queue_.full()) {
         collect();
       }
-      queue_step(step_batch(batch));
+      queue_step(Batches::of(batch));
       position_.position = batch.first + batch.size;
     }
     while (!queue_.empty()) {
@@ -146,8 +147,8 @@ class Trainer {
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<In, Target> const& batch) {
-      StepBatchType const own = step_batch(batch);
-      check(own);
+      StepBatchType const own = Batches::of(batch);
+      Batches::check(own);
       add(sum, forward(own));
     });
     return mean(sum);
@@ -165,8 +166,8 @@ class Trainer {
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
     auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
     for_batches(data, [&](Batch<In, Target> const& batch) {
-      StepBatchType own = step_batch(batch);
-      check_input(own);
+      StepBatchType own = Batches::of(batch);
+      Batches::check_input(own);
       own.targets = nullptr;
       own.outputs = memory.data();
       forward(own);
@@ -293,75 +294,19 @@ class Trainer {
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
-  using StepBatchType = StepBatch<T, Target, In>;
+  using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
+  using StepBatchType = typename Batches::Type;
 
-  static StepBatchType step_batch(Batch<In, Target> const& batch) {
-    return {.x = batch.x,
-            .targets = batch.y,
-            .size = batch.size,
-            .time = batch.time,
-            .lengths = batch.lengths,
-            .second = {batch.second, batch.second_time, batch.second_lengths}};
-  }
   StepBatchType checked_batch(std::span<In const> x, std::span<Target const> targets,
                               Sequences const& sequences) const {
-    int const samples = check_batch<ProgramType, LossType>(x, targets, sequences, options_.batch,
-                                                           workers_.batching());
-    return {.x = x.data(),
-            .targets = targets.data(),
-            .size = samples,
-            .time = rows_of(input, sequences.time),
-            .lengths = pointer_to(sequences.lengths),
-            .second = second_of(sequences)};
-  }
-
-  static constexpr Shape second = input_shape<ProgramType>(1);
-
-  // How many rows a step has where @p time says so, or as many as there may be.
-  static constexpr int rows_of(Shape const& shape, int time) {
-    return time > 0 || !shape.timed ? time : shape[0];
-  }
-  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
-    return list.empty() ? nullptr : list.data();
-  }
-  static StepInput<In> second_of([[maybe_unused]] Sequences const& sequences) {
-    if constexpr (second.valid()) {
-      return {sequences.second.data(), rows_of(second, sequences.second_time),
-              pointer_to(sequences.second_lengths)};
-    } else {
-      return {};
-    }
-  }
-
-  // All numbers of a batch that has samples of @p shape.
-  template <class E>
-  static std::span<E const> all(StepBatchType const& batch, E const* data, Shape const& shape) {
-    int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
-    return {data, static_cast<std::size_t>(batch.size * shape.elements(time))};
-  }
-  // Every index that the network will look up, on the thread that gave it.
-  static void check_input(StepBatchType const& batch) {
-    if constexpr (graph.node[0].limit > 0) {
-      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token");
-    }
-    if constexpr (second.valid()) {
-      check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
-                    "token of the second input");
-    }
-  }
-  static void check(StepBatchType const& batch) {
-    check_input(batch);
-    auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
-    if constexpr (is_of_criterion<LossType>) {
-      check_indices(targets, -1, graph.output().limit,
-                    output.clock == 0 ? batch.time : batch.second.time, "target");
-    }
-    check_labels<LossType, MetricType>(targets, output.elements());
+    return Batches::of(x, targets, sequences,
+                       check_batch<ProgramType, LossType>(x, targets, sequences, options_.batch,
+                                                          workers_.batching()));
   }
 
   /// Queues one step; its result comes from collect_step(), in order.
   void queue_step(StepBatchType const& batch, bool traced = false) {
-    check(batch);
+    Batches::check(batch);
     queue_.push(workers_, options_, position_, batch, traced);
   }
   StepResult collect_step() { return queue_.pop(workers_, position_); }
