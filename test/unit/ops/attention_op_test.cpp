@@ -38,7 +38,7 @@ static_assert(Plain::fault(vector_shape(30)) == Fault::not_timed);
 static_assert(Plain::fault(tokens_shape(30)) == Fault::not_timed);
 static_assert(Plain::macs(timed_shape(4, 30)) == 2 * 10 * 10);
 static_assert(Attention<2>::macs(timed_shape(4, 30)) == 2 * 16 * 10);
-static_assert(Plain::kept(timed_shape(9, 30)).bytes == 9 * 2 * 4);
+static_assert(Plain::kept(timed_shape(9, 30)).numbers == 9 * 2);
 static_assert(Plain::kept(timed_shape(9, 30)).input && Plain::kept(timed_shape(9, 30)).output);
 static_assert(!AttentionOption<int> && !AttentionOption<KeyHeads<2>*>);
 
