@@ -47,16 +47,17 @@ inline TrainerOptions gpt_options() {
 }
 
 /// Step @p s on 9 - s sequences, of up to 6, 5 and 4 rows in turns; what stands behind the end of
-/// one is @p beyond and must not matter.
+/// one is @p beyond, @p padding rows more than there need be, and must not matter.
 template <class TrainerType>
-StepResult gpt_step(TrainerType& trainer, int s, std::int32_t beyond = 0) {
+StepResult gpt_step(TrainerType& trainer, int s, std::int32_t beyond = 0, int padding = 0) {
   int const samples = 9 - s;
-  int const time = gpt_time - s % 3;
+  int const most = gpt_time - s % 3;
+  int const time = most + padding;
   std::vector<std::int32_t> x;
   std::vector<std::int32_t> y;
   std::vector<std::int32_t> lengths;
   for (int i = 0; i < samples; ++i) {
-    lengths.push_back(1 + (i * 5 + s * 3) % time);
+    lengths.push_back(1 + (i * 5 + s * 3) % most);
     for (int t = 0; t < time; ++t) {
       bool const there = t < lengths.back();
       x.push_back(there ? (i * 7 + t * 3 + s) % gpt_words : beyond);

@@ -71,6 +71,24 @@ MUTATIONS = {
     "twin_dropped": (  # the middle device of two models sums one of them
         "engine/links/gradient_reduction.hpp", "          Twins::join(device, memory.gradients(), b);\n",
         ""),
+    "tied_not_summed": (  # over the devices that hold a shared weight
+        "engine/links/tied_sums.hpp", "group.all_reduce(data, data, Sum{}, device.communication, label);",
+        "static_cast<void>(group), static_cast<void>(data);"),
+    "tied_not_added": (  # where one device holds it twice
+        "engine/links/tied_sums.hpp",
+        "        Verbs<Backend>::add(device, memory.gradients() + tie.held[i].begin, sum, count);\n", ""),
+    "divisor_of_shard": (  # a mean of the replicas' means over their own targets
+        "engine/rank/step_slot.hpp", "counts[copy] += Loss::weight({batch.targets, key.time}, first, size);",
+        "auto const own = microbatches.end() - microbatches.begin();\n"
+        "counts[copy] += first < microbatches.begin() || first >= microbatches.end() ? 0.0 :\n"
+        "    Loss::weight({batch.targets, key.time}, first, size) * batch.size / static_cast<double>(own);"),
+    "lengths_ignored": (  # what stands behind the end of a sequence is a key
+        "kernels/functors/attention.hpp", "return lengths == nullptr ? time : lengths[sample];", "return time;"),
+    "dropout_of_time": (  # rows of padding change the masks of attention
+        "ops/host/attention.hpp", "static_cast<std::uint32_t>(p.state->step), layer_,",
+        "static_cast<std::uint32_t>(p.state->step + p.time), layer_,"),
+    "carried_over_first": (  # keys of the rows before are lost
+        "ops/host/attention.hpp", "p.position + static_cast<int>(row)", "static_cast<int>(row)"),
     "position_not_loaded": (  # the steps of a checkpoint count anew
         "train/trainer.hpp", "    options_.seed = static_cast<std::uint64_t>(position_.seed);\n",
         "    position_ = {.seed = position_.seed};\n"),
