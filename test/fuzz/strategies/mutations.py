@@ -62,8 +62,8 @@ MUTATIONS = {
         "engine/rank/step_slot.hpp", "static_cast<double>(own.size) / samples_of(own)",
         "1.0 / parts.plan.batching.all_microbatches()"),
     "fork_dropped": (
-        "engine/rank/stage.hpp", "forks, uses.of[I], table.gradient[I], elements)",
-        "forks, uses.of[I] - 1, table.gradient[I], elements)"),
+        "engine/rank/stage.hpp", "forks, uses.of[n], table.gradient[n], elements)",
+        "forks, uses.of[n] - 1, table.gradient[n], elements)"),
     "recomputed_without_first": (  # a checkpointed run that begins one node late
         "engine/rank/stage.hpp", "forward_nodes<begin, End>", "forward_nodes<begin + (End - begin > 1 ? 1 : 0), End>"),
     "empty_microbatch_adds": (  # to the gradients of the last step
@@ -78,10 +78,10 @@ MUTATIONS = {
         "engine/links/tied_sums.hpp",
         "        Verbs<Backend>::add(device, memory.gradients() + tie.held[i].begin, sum, count);\n", ""),
     "divisor_of_shard": (  # a mean of the replicas' means over their own targets
-        "engine/rank/step_slot.hpp", "counts[copy] += Loss::weight({batch.targets, key.time}, first, size);",
-        "auto const own = microbatches.end() - microbatches.begin();\n"
-        "counts[copy] += first < microbatches.begin() || first >= microbatches.end() ? 0.0 :\n"
-        "    Loss::weight({batch.targets, key.time}, first, size) * batch.size / static_cast<double>(own);"),
+        "engine/rank/step_slot.hpp", "          counts[copy] +=\n",
+        "          auto const own = static_cast<double>(microbatches.end() - microbatches.begin());\n"
+        "          bool const is_own = first >= microbatches.begin() && first < microbatches.end();\n"
+        "          counts[copy] += (is_own ? batch.size / own : 0.0) *\n"),
     "lengths_ignored": (  # what stands behind the end of a sequence is a key
         "kernels/functors/attention.hpp", "return lengths == nullptr ? time : lengths[sample];", "return time;"),
     "dropout_of_time": (  # rows of padding change the masks of attention
