@@ -1,8 +1,9 @@
 // Measures a network on this machine, for `plan --profile FILE.json`: what the passes of each node
 // take, the update, and messages between two devices.
-//   profile [small_cnn, googlenet or resnet18] [largest microbatch, default 32]
+//   profile [small_cnn, googlenet, resnet18 or gpt] [largest microbatch, default 32]
 //           [rounds, default 5] [FILE.json, default profile.json]
-// A device is one thread here; two train at the same time, as those of a plan do.
+// gpt has 4 layers, 128 channels, 64 tokens a sample and 69 of them. A device is one thread here;
+// two train at the same time, as those of a plan do.
 
 #include <tandem/measure.hpp>
 #include <tandem/plan.hpp>
@@ -19,6 +20,7 @@ namespace td = tandem;
 struct SmallCnn : td::models::SmallCnn<10> {};
 struct GoogLeNet : td::models::GoogLeNet<10> {};
 struct ResNet18 : td::models::ResNet18<10> {};
+struct Gpt : td::models::Gpt<69, 64, 128, 4, 4> {};
 
 td::NetworkProfile profile_of(std::string const& name, td::ProfileOptions const& options) {
   if (name == "small_cnn") {
@@ -30,8 +32,11 @@ td::NetworkProfile profile_of(std::string const& name, td::ProfileOptions const&
   if (name == "resnet18") {
     return td::profile<ResNet18>(options);
   }
+  if (name == "gpt") {
+    return td::profile<Gpt>(options);
+  }
   throw std::runtime_error{"there is no network '" + name +
-                           "'; take small_cnn, googlenet or resnet18"};
+                           "'; take small_cnn, googlenet, resnet18 or gpt"};
 }
 
 int main(int argc, char** argv) try {

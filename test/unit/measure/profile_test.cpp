@@ -3,8 +3,10 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -78,6 +80,17 @@ TEST_CASE("a network without batch norm, and one with nothing before its product
   check_profile<PlainNet>(tandem::profile<PlainNet>(quick()));
 }
 
+struct Words : models::Gpt<11, 6, 8, 2, 1> {};
+
+TEST_CASE("a network of tokens, whose criterion makes its loss") {
+  Watchdog const watchdog{"profile"};
+  NetworkProfile const profile = tandem::profile<Words>(quick());
+  check_profile<Words>(profile);
+  CHECK(profile.node[1].name == "0 Embedding");
+  CHECK(profile.node.back().name == "4 Vocabulary");
+  CHECK(profile.node[4].output_bytes == 6 * 24 * 4);
+}
+
 TEST_CASE("a device whose passes are timed trains as any other") {
   Watchdog const watchdog{"profile"};
   using Strategy = SingleDevice<Microbatches<2>>;
@@ -91,6 +104,17 @@ TEST_CASE("a device whose passes are timed trains as any other") {
     StepResult const b = timed.step(batch.x, batch.y);
     CHECK(a.loss == b.loss);
     CHECK(a.metric == b.metric);
+  }
+
+  Trainer<Words, Strategy, Host> reads{options};
+  Trainer<Words, Strategy, Profiled<Host>> timed_reads{options};
+  std::vector<std::int32_t> const x{1, 10, 3, 4, 0, 6, 2, 2, 9, 8, 7, 5};
+  std::vector<std::int32_t> const y{10, 3, 4, 0, 6, -1, 2, 9, 8, 7, 5, 1};
+  std::vector<std::int32_t> const lengths{5, 6};
+  for (int step = 0; step < 2; ++step) {
+    double const loss = reads.step(x, y, {.lengths = lengths}).loss;
+    CHECK(loss == timed_reads.step(x, y, {.lengths = lengths}).loss);
+    CHECK(loss > 0.0);
   }
 }
 

@@ -77,7 +77,11 @@ Pass<host::Device> host_pass(Pass<Device> const& p) {
           .share = p.share,
           .state = p.state,
           .training = p.training,
-          .accumulate = p.accumulate};
+          .accumulate = p.accumulate,
+          .time = p.time,
+          .lengths = p.lengths,
+          .targets = p.targets,
+          .row_scale = p.row_scale};
 }
 
 }  // namespace detail

@@ -94,7 +94,7 @@ ProfiledNode profiled_node(GraphView graph, int n, std::size_t scalar_bytes,
 template <class Net, class Strategy, class Backend, class LossType>
 class ProfiledTrainer {
   using TrainerType = Trainer<Net, Strategy, Profiled<Backend>, LossType>;
-  using P = typename TrainerType::T;
+  using In = typename TrainerType::In;
   using Target = typename TrainerType::Target;
   using Workers = typename TrainerType::Workers;
 
@@ -110,11 +110,18 @@ class ProfiledTrainer {
         y_(static_cast<std::size_t>(2 * devices * samples *
                                     LossType::targets(TrainerType::output))) {
     for (std::size_t i = 0; i < x_.size(); ++i) {
-      x_[i] = static_cast<P>(uniform(philox(1, RandomUse::user, i, 0).word[0]) - 0.5F);
+      std::uint32_t const random = philox(1, RandomUse::user, i, 0).word[0];
+      if constexpr (std::is_integral_v<In>) {  // indices
+        x_[i] = static_cast<In>(random % static_cast<std::uint32_t>(graph<Net>.node[0].limit));
+      } else {
+        x_[i] = static_cast<In>(uniform(random) - 0.5F);
+      }
     }
     if constexpr (std::is_integral_v<Target>) {  // labels
+      Node const& last = graph<Net>.output();
+      std::int64_t const classes = last.criterion ? last.limit : last.out.elements();
       for (std::size_t i = 0; i < y_.size(); ++i) {
-        y_[i] = static_cast<Target>(static_cast<std::int64_t>(i) % TrainerType::output.elements());
+        y_[i] = static_cast<Target>(static_cast<std::int64_t>(i) % classes);
       }
     }
   }
@@ -138,7 +145,7 @@ class ProfiledTrainer {
   }
 
   TrainerType trainer_;
-  std::vector<P> x_;
+  std::vector<In> x_;
   std::vector<Target> y_;
 };
 

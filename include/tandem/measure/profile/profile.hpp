@@ -29,11 +29,11 @@
 
 namespace tandem {
 
-/// Trains @p Net on noise, on one device and data parallel on two, in steps of two microbatches a
-/// device of each size.
+/// Trains @p Net on noise, be it numbers or tokens, on one device and data parallel on two, in
+/// steps of two microbatches a device of each size.
 ///
 /// Not copyable, not movable.
-template <class Net, class Backend = Host, Loss LossType = SoftmaxCrossEntropy<>>
+template <class Net, class Backend = Host, Loss LossType = DefaultLoss<Net>>
 class Profiler {
   using Clocked = Profiled<Backend>;
   static constexpr auto const& graph = tandem::graph<Net>;
@@ -118,7 +118,7 @@ class Profiler {
 /// Measures the times of @p Net on Backend, a BasicHost: of each node as the engine runs it, of the
 /// update, and of what devices tell each other.
 /// @throws ContractError  as Profiler, or options.rounds < 1
-template <class Net, class Backend = Host, Loss LossType = SoftmaxCrossEntropy<>>
+template <class Net, class Backend = Host, Loss LossType = DefaultLoss<Net>>
 [[nodiscard]] NetworkProfile profile(ProfileOptions const& options = {}) {
   expects(options.rounds >= 1, "profile<Net, Backend>(options): give 1 round or more");
   Profiler<Net, Backend, LossType> profiler{options};
