@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/plan/cost/gpt_graph.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
@@ -40,6 +41,7 @@ struct PlanArguments {
   tandem::MathPrecision precision = tandem::MathPrecision::fp32;
   int batch = 64;
   double samples = 0;                      // not given
+  tandem::GptSizes gpt;                    // of --net gpt
   std::vector<tandem::EpochPoint> epochs;  // none: one epoch whatever the batch
   std::vector<int> counts;                 // of devices, where a strategy is sought
   std::string format = "text";
@@ -84,7 +86,16 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
 
   app.option_defaults()->group("With a search, --place and --simulate");
   add("--net", "NAME", a.net,
-      "googlenet, resnet18, resnet50, vgg16 or inception_v3, with computed costs");
+      "googlenet, resnet18, resnet50, vgg16, inception_v3, gpt2, gpt2_medium, gpt2_large, gpt2_xl, "
+      "or gpt with sizes of its own, with computed costs");
+  auto const size = [&](char const* name, int& to, char const* help) {
+    add(name, "N", to, help)->transform(number(1, 1'000'000));
+  };
+  size("--layers", a.gpt.layers, "of --net gpt: blocks (default 12, as GPT-2)");
+  size("--width", a.gpt.width, "of --net gpt: channels (default 768)");
+  size("--heads", a.gpt.heads, "of --net gpt (default 12)");
+  size("--context", a.gpt.context, "of --net gpt: tokens of a sample (default 1024)");
+  size("--vocabulary", a.gpt.vocabulary, "of --net gpt: words (default 50257)");
   add("--graph", "FILE.txt", a.graph,
       "measured costs of operations, as PipeDream's profiler writes them");
   add("--profile", "FILE.json", a.profile, "times that the example profile has measured");
@@ -123,7 +134,7 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
        "epoch whatever the batch, so that only time a sample counts)",
        [&a](Text text) { a.epochs = tandem::parse_epoch_points(text); });
   add("--samples", "N", a.samples,
-      "of an epoch (default that of ImageNet, or of CIFAR-10 for its networks)")
+      "of an epoch (default that of ImageNet, or of CIFAR-10 for its networks; a GPT has none)")
       ->transform(number(1.0, 1e15));
   app.add_flag("--late-gradients", a.late_gradients,
                "recommend asynchronous pipelines, too: their epochs are not known, those of "
@@ -234,6 +245,15 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
   check_mode(a, app);
   if (app.count("--precision") > 0 && a.net.empty()) {
     throw std::runtime_error{"--precision goes with --net; costs of a file are what was measured"};
+  }
+  for (char const* const flag : {"--layers", "--width", "--heads", "--context", "--vocabulary"}) {
+    if (app.count(flag) > 0 && a.net != "gpt") {
+      throw std::runtime_error{flag + std::string{" goes with --net gpt; others have their sizes"}};
+    }
+  }
+  if (a.mode == searching && a.net.starts_with("gpt") && a.samples == 0) {
+    throw std::runtime_error{"--net " + a.net +
+                             " needs --samples N, the sequences of an epoch of your text"};
   }
   if (!a.all_reduces.empty() && a.machine.empty()) {
     throw std::runtime_error{"--all-reduces needs --machine, whose links are fitted to them"};

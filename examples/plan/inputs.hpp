@@ -23,6 +23,7 @@
 #include <tandem/models/resnet_imagenet.hpp>
 #include <tandem/models/vgg.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
+#include <tandem/plan/cost/gpt_graph.hpp>
 #include <tandem/plan/cost/measured_costs.hpp>
 #include <tandem/plan/cost/pipedream_graph.hpp>
 #include <tandem/plan/cost/profile_json.hpp>
@@ -41,10 +42,33 @@
 
 #include "arguments.hpp"
 
-/// GoogLeNet and ResNet-18 are those for CIFAR-10, the others those for ImageNet.
+/// One of GPT-2's sizes, or the sizes given.
+/// @throws std::runtime_error  the width is no multiple of the heads
+inline tandem::GraphView gpt_of(PlanArguments const& a) {
+  using tandem::GptSizes;
+  tandem::GptSizes const sizes =
+      a.net == "gpt2_medium"  ? GptSizes{.width = 1024, .heads = 16, .layers = 24}
+      : a.net == "gpt2_large" ? GptSizes{.width = 1280, .heads = 20, .layers = 36}
+      : a.net == "gpt2_xl"    ? GptSizes{.width = 1600, .heads = 25, .layers = 48}
+                              : a.gpt;
+  if (sizes.width % sizes.heads != 0) {
+    throw std::runtime_error{"--width must be a multiple of --heads, not " +
+                             std::to_string(sizes.width) + " of " + std::to_string(sizes.heads)};
+  }
+  static tandem::GptGraph<> const graph{sizes};  // there is one --net
+  return graph.view();
+}
+
+/// GoogLeNet and ResNet-18 are those for CIFAR-10, other networks of images those for ImageNet.
 /// @throws std::runtime_error  there is none of that name
-inline tandem::GraphView network_named(std::string const& name) {
+inline tandem::GraphView network_of(PlanArguments const& a) {
   using namespace tandem::models;
+  std::string const& name = a.net;
+  for (char const* const gpt : {"gpt", "gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl"}) {
+    if (name == gpt) {
+      return gpt_of(a);
+    }
+  }
   struct Known {
     char const* name;
     tandem::GraphView graph;
@@ -60,7 +84,9 @@ inline tandem::GraphView network_named(std::string const& name) {
     }
   }
   throw std::runtime_error{
-      "--net takes googlenet, resnet18, resnet50, vgg16 or inception_v3, not '" + name + "'"};
+      "--net takes googlenet, resnet18, resnet50, vgg16, inception_v3, gpt2, gpt2_medium, "
+      "gpt2_large, gpt2_xl or gpt, not '" +
+      name + "'"};
 }
 
 /// What a file has. It is read once, since a pipe cannot be read again.
@@ -130,8 +156,7 @@ inline tandem::CostGraph with_time(tandem::CostGraph graph, std::string const& p
 /// @throws tandem::FileError  the graph's or the machine's file is not valid
 inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
   if (!a.net.empty()) {
-    return tandem::static_costs(network_named(a.net), machine_named(a.machine), a.precision,
-                                samples);
+    return tandem::static_costs(network_of(a), machine_named(a.machine), a.precision, samples);
   }
   if (!a.profile.empty()) {
     return with_time(tandem::measured_costs(read_once(a.profile, &tandem::read_profile<>), samples),
@@ -155,7 +180,7 @@ inline tandem::SearchTask search_task(PlanArguments const& a) {
   bool const small = a.net == "googlenet" || a.net == "resnet18";
   std::optional<tandem::GraphView> network;
   if (!a.net.empty()) {
-    network = network_named(a.net);
+    network = network_of(a);
   }
   return {.machine = machine_of(a),
           .batch_per_worker = a.batch,
@@ -197,7 +222,7 @@ inline std::string placed_type(PlanArguments const& a, tandem::CostGraph const& 
   char time[100] = {};
   std::snprintf(time, sizeof time, "  // placed for the network's order: %.5g ms a step\n",
                 1e3 * tandem::ordered_step(graph, task, device));
-  return tandem::placed_text(network_named(a.net), device) +
+  return tandem::placed_text(network_of(a), device) +
          "using Strategy = ModelParallel<Placed<table>>;" + time;
 }
 

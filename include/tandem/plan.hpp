@@ -6,6 +6,7 @@
 /// graphs with costs, cut, placed and simulated. Values only, no device is needed.
 
 #include <tandem/plan/cost/chain_partition.hpp>
+#include <tandem/plan/cost/gpt_graph.hpp>
 #include <tandem/plan/cost/measured_costs.hpp>
 #include <tandem/plan/cost/pipedream_graph.hpp>
 #include <tandem/plan/cost/profile_json.hpp>

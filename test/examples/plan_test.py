@@ -91,6 +91,17 @@ class Plan(plan_cases.PlanTest):
         self.assertIn("of all tensors", result["sources"]["memory"])
         self.assertIn("15.7 Top/s (fp32)", result["sources"]["costs"])
 
+    def test_language_models(self):
+        words = ("--machine", "two-cpus", "--devices", 2, "--batch-per-worker", 12, "--samples", 60000)
+        small = ("--layers", 4, "--width", 128, "--heads", 4, "--context", 64, "--vocabulary", 69)
+        text = self.output("--net", "gpt", *small, *words)
+        self.assertIn("using Strategy = DataParallel<2>;", text)
+        self.assertIn("Pipeline<OneFOneB, 4, Split<4>, Split<4>>", text)
+        self.assertIn("-  Pipeline<PipeDream, 1, Split<4>, Split<4>>: stages that share a weight update at different "
+                      "times", text)
+        self.assertIn("Pipeline<OneFOneB, 4, Split<27>, Split<25>>",
+                      self.output("--net", "gpt2_xl", "--memory", "100GB", *words))
+
     def test_late_gradients(self):
         words = ("--net", "vgg16", "--devices", 4, "--memory", "100GB")
         shown, asked = self.searched(*words), self.searched(*words, "--late-gradients")

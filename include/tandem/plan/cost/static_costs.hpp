@@ -47,6 +47,9 @@ class NodeCosts {
       parameters_ += static_cast<double>(parameter.parameter.shape.elements());
       trained_ = trained_ || !parameter.frozen;
     }
+    bool const indices = node_.edges == 1 && graph.node[graph.source[node_.first_edge]].limit > 0;
+    read_parameters_ = indices ? std::min(parameters_, elements_of(node_.out, batch)) : parameters_;
+    written_bytes_ = static_cast<double>(node_.kept.scalars) * batch * element_bytes(precision);
   }
 
   // Outputs of a Concat are written where they are read; views are not copied.
@@ -60,8 +63,12 @@ class NodeCosts {
     if (!computes() || !node_.needs_gradient || node_.kind == NodeKind::add) {
       return 0;
     }
-    double const once = pass(output_bytes_);
-    return node_.macs == 0 ? once : once * ((wants_input_gradient_ ? 1 : 0) + (trained_ ? 1 : 0));
+    double const once =
+        pass(output_bytes_ + (parameters_ - read_parameters_) * master_bytes(precision_));
+    bool const pairs = node_.parameters == 0;  // products of its input with itself: attention
+    return node_.macs == 0 ? once
+           : pairs         ? 2.5 * once
+                           : once * ((wants_input_gradient_ ? 1 : 0) + (trained_ ? 1 : 0));
   }
   // The input is wherever it is read.
   [[nodiscard]] std::int64_t output_bytes() const {
@@ -73,11 +80,14 @@ class NodeCosts {
 
  private:
   [[nodiscard]] double bytes_of(Shape const& shape, int batch) const {
-    return static_cast<double>(shape.elements()) * batch * element_bytes(precision_);
+    return elements_of(shape, batch) * element_bytes(precision_);
+  }
+  [[nodiscard]] static double elements_of(Shape const& shape, int batch) {
+    return static_cast<double>(shape.elements()) * batch;
   }
   [[nodiscard]] double pass(double more_bytes) const {
-    double const bytes =
-        input_bytes_ + output_bytes_ + more_bytes + parameters_ * element_bytes(precision_);
+    double const bytes = input_bytes_ + output_bytes_ + written_bytes_ + more_bytes +
+                         read_parameters_ * element_bytes(precision_);
     return machine_.launch_overhead +
            std::max(operations_ / machine_.math(precision_), bytes / machine_.memory_bandwidth);
   }
@@ -90,6 +100,8 @@ class NodeCosts {
   double output_bytes_;
   double input_bytes_ = 0;
   double parameters_ = 0;
+  double read_parameters_ = 0;  // in a pass: of a table of indices, rows that are looked up
+  double written_bytes_ = 0;    // beside its output, and read again: logits
   bool wants_input_gradient_ = false;
   bool trained_ = false;
 };
@@ -99,7 +111,10 @@ class NodeCosts {
 /// The costs of @p graph, as `graph<Net>`, for a minibatch of @p batch samples on one device: of
 /// each pass of a node the longer of its operations at the achieved rate and of its bytes at the
 /// memory's, and the overhead of a launch. Backward multiplies once for the input's gradient and
-/// once for the weights'. A node's name is its path and its layer: "3.1 Conv2d"; the input's is
+/// once for the weights'; attention, which has none, two and a half times as often. A
+/// table of indices reads the rows that are looked up and writes the whole gradient. A shared
+/// parameter counts in each layer that has it, as each has a copy that is reduced and updated
+/// (Ties). A node's name is its path and its layer: "3.1 Conv2d"; the input's is
 /// "input".
 /// @throws ContractError  batch < 1, or check_machine() refuses the machine
 template <class = void>  // compiled where it is called, not by every include

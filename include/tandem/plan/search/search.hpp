@@ -96,12 +96,13 @@ template <class = void>
   if (!plan.feasible()) {
     return plan;
   }
+  plan.reduction = one.step.ties;
   if (one.strategy.keeps_two_copies()) {  // their gradients are added in pairs of devices
     double most = 0;
     for (double const bytes : one.step.gradient_bytes) {
       most = std::max(most, bytes);
     }
-    plan.reduction = exchange_seconds(task.machine, {2, one.strategy.devices - 1}, most);
+    plan.reduction += exchange_seconds(task.machine, {2, one.strategy.devices - 1}, most);
   }
   if (plan.workers > 1) {
     plan.reduction +=

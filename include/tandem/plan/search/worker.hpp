@@ -57,6 +57,7 @@ struct WorkerStrategy {
 struct WorkerStep {
   double seconds = 0;
   double idle = 0;                       ///< share of the devices' time
+  double ties = 0;                       ///< seconds, behind it, of sums over shared weights
   double memory = 0;                     ///< bytes of the fullest device
   std::vector<int> sizes{};              ///< top-level parts of each stage
   std::vector<int> placement{};          ///< device of each node, where they are placed

@@ -21,6 +21,7 @@
 #include <tandem/plan/search/worker_memory.hpp>
 #include <tandem/plan/search/worker_placed.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
+#include <tandem/plan/search/worker_ties.hpp>
 
 namespace tandem {
 
@@ -68,15 +69,13 @@ WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker, WorkerStep
 
 /// Bytes of the fullest device, as fits<> counts them.
 template <class = void>
-double counted_memory(GraphView network, SearchTask const& task, WorkerStrategy const& worker,
-                      WorkerStep const& step) {
+double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut) {
   TensorSizes const sizes{
       .master_bytes = master_bytes(task.precision),
       .scalar_bytes = element_bytes(task.precision),
       .states = std::max(0, static_cast<int>(std::lround(task.bytes_of_parameter)) - 2)};
   std::int64_t most = 0;
-  for (DeviceMemory const& device :
-       worker_memory(network, worker_cut(network, worker, step, task.batch_per_worker), sizes)) {
+  for (DeviceMemory const& device : worker_memory(network, cut, sizes)) {
     most = std::max(most, device.total());
   }
   return static_cast<double>(most);
@@ -88,7 +87,9 @@ WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph, SearchT
                         ? placed_worker_step(worker, graph, task.machine, task.bytes_of_parameter)
                         : worker_step(worker, graph, task.machine, task.bytes_of_parameter);
   if (task.network && step.problem.empty()) {
-    step.memory = counted_memory(*task.network, task, worker, step);
+    WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker);
+    step.memory = counted_memory(*task.network, task, cut);
+    add_ties(*task.network, cut, task.machine, master_bytes(task.precision), step);
   }
   return step;
 }
