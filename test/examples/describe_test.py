@@ -7,7 +7,7 @@
 
 import program
 
-NETWORKS = ["googlenet", "resnet20", "resnet18", "small_cnn"]
+NETWORKS = ["googlenet", "resnet20", "resnet18", "small_cnn", "gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl"]
 
 
 class Describe(program.ProgramTest):
@@ -17,9 +17,18 @@ class Describe(program.ProgramTest):
                 rows = self.output(network).splitlines()
                 parts = self.output(network, "--top").splitlines()
                 self.assertTrue(rows[0].endswith(", for one sample in fp32"))
-                self.assertEqual(rows[-1], parts[-1])  # the total
-                self.assertEqual(len(parts), 3 + int(rows[-1].split()[1]))  # "10 parts"
+                ties = 2 if network.startswith("gpt") else 0
+                total = len(rows) - 1 - ties
+                self.assertEqual(rows[total:], parts[len(parts) - 1 - ties:])
+                self.assertEqual(len(parts) - ties, 3 + int(rows[total].split()[1]))  # "10 parts"
                 self.assertGreaterEqual(len(rows), len(parts))
+
+    def test_weights_that_layers_share(self):
+        rows = self.output("gpt2").splitlines()
+        self.assertEqual(rows[-2], "shared: 0.weight, counted once, lies with Embedding of part 0 and Vocabulary of "
+                         "part 15, 147.2 MiB each")
+        self.assertIn(" in a step 154389504 bytes of its gradient go each way ", rows[-1])
+        self.assertEqual(rows[-3].split()[:5], ["total", "16", "parts", "1024x3", "124439808"])
 
     def test_anything_else_is_one_sentence(self):
         for arguments, word in [
@@ -32,8 +41,8 @@ class Describe(program.ProgramTest):
             with self.subTest(arguments=arguments):
                 self.assertEqual(
                     self.sentence(*arguments),
-                    "describe: takes googlenet, resnet20, resnet18 or small_cnn, and then --top or "
-                    f"nothing, not '{word}'")
+                    "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, gpt2_large or "
+                    f"gpt2_xl, and then --top or nothing, not '{word}'")
 
 
 if __name__ == "__main__":
