@@ -36,7 +36,8 @@ using Gpt48 = Of<models::Gpt2Xl<>>;
 // Input, words, positions; a block; the last block, whose sum has one reader; norm, criterion.
 static_assert(Gpt12::distinct() == 3 + 10 + 10 + 2);
 static_assert(Gpt48::distinct() == Gpt12::distinct());
-static_assert(Gpt12::runs.run[3].period == 10 && Gpt12::runs.run[3].times == 11);
+static_assert(Gpt12::runs.count == 3 && Gpt12::runs.run[1].period == 10 &&
+              Gpt12::runs.run[1].times == 11);
 static_assert(Gpt48::groups.count == Gpt12::groups.count);
 // Words, positions, norm, four products of which two are alike, attention, sum, GELU, criterion.
 static_assert(Gpt12::groups.count == 2 + 1 + 3 + 1 + 1 + 1 + 1);

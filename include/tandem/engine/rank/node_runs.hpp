@@ -110,7 +110,8 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
   return keys;
 }
 
-/// Those of nodes [Begin, End): the longest repetition at each place, of at most 24 nodes.
+/// Those of nodes [Begin, End): the longest repetition at each place, of at most 24 nodes; what is
+/// not repeated makes one run.
 template <int Begin, int End, int Nodes>
 constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
   constexpr int longest = 24;
@@ -127,8 +128,12 @@ constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
         best = {n, period, times};
       }
     }
-    runs.run[runs.count++] = best;
-    n += best.period * best.times;
+    if (best.times == 1 && runs.count > 0 && runs.run[runs.count - 1].times == 1) {
+      ++runs.run[runs.count - 1].period;
+    } else {
+      runs.run[runs.count++] = best;
+    }
+    n += best.times > 1 ? best.period * best.times : 1;
   }
   return runs;
 }
@@ -139,29 +144,30 @@ namespace detail {
 /// repeated is known to the compiler, as I is.
 template <int First, int Period, int Times, class F>
 TANDEM_INLINE void each_of_run(F const& f) {
-  if constexpr (Times == 1) {
-    f(std::integral_constant<int, First>{}, std::integral_constant<int, First>{});
-  } else {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    if constexpr (Times == 1) {
+      (f(std::integral_constant<int, First + I>{}, std::integral_constant<int, First + I>{}), ...);
+    } else {
       for (int n = First; n < First + Times * Period; n += Period) {
         (f(std::integral_constant<int, First + I>{}, n + I), ...);
       }
     }
-    (std::make_integer_sequence<int, Period>{});
   }
+  (std::make_integer_sequence<int, Period>{});
 }
 template <int First, int Period, int Times, class F>
 TANDEM_INLINE void each_of_run_back(F const& f) {
-  if constexpr (Times == 1) {
-    f(std::integral_constant<int, First>{}, std::integral_constant<int, First>{});
-  } else {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
+  constexpr int last = First + Period - 1;
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    if constexpr (Times == 1) {
+      (f(std::integral_constant<int, last - I>{}, std::integral_constant<int, last - I>{}), ...);
+    } else {
       for (int n = First + Times * Period - 1; n >= First; n -= Period) {
-        (f(std::integral_constant<int, First + Period - 1 - I>{}, n - I), ...);
+        (f(std::integral_constant<int, last - I>{}, n - I), ...);
       }
     }
-    (std::make_integer_sequence<int, Period>{});
   }
+  (std::make_integer_sequence<int, Period>{});
 }
 
 }  // namespace detail

@@ -116,8 +116,12 @@ struct Stage {
   }
   template <int Begin, int End>
   static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
-    each_node<runs<Begin, End>>(
-        [&](auto node, auto n) { forward_node<node>(host, pass, table, n); });
+    each_node<runs<Begin, End>>([&](auto at, auto n) {
+      if constexpr (graph.node[at].computes()) {
+        OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
+                              pass_of<at>(pass));
+      }
+    });
   }
 
   template <int Begin, int End>
@@ -155,14 +159,6 @@ struct Stage {
     }
   }
 
-  template <int I, class N>
-  static void forward_node(Host& host, PassType const& pass, Table const& table, N n) {
-    constexpr Node const& node = graph.node[I];
-    if constexpr (node.computes()) {
-      OpPasses<I>::forward(host, host.ops.template get<I>(n), table.operands[n], pass_of<I>(pass));
-    }
-  }
-
   // As node I sees it: with the time of its own clock.
   template <int I>
   static decltype(auto) pass_of(PassType const& pass) {
@@ -182,17 +178,14 @@ struct Stage {
   }
   template <int Begin, int End>
   static void pack_nodes(Host& host, Table const& table) {
-    each_node<runs<Begin, End>>([&](auto node, auto n) { pack_node<node>(host, table, n); });
-  }
-
-  template <int I, class N>
-  static void pack_node(Host& host, Table const& table, N n) {
-    if constexpr (graph.node[I].computes()) {
-      auto& op = host.ops.template get<I>(n);
-      if constexpr (requires { op.pack(table.operands[n], host.device); }) {
-        op.pack(table.operands[n], host.device);
+    each_node<runs<Begin, End>>([&](auto at, auto n) {
+      if constexpr (graph.node[at].computes()) {
+        auto& op = host.ops.template get<at>(n);
+        if constexpr (requires { op.pack(table.operands[n], host.device); }) {
+          op.pack(table.operands[n], host.device);
+        }
       }
-    }
+    });
   }
 
   template <BackwardPart P, int I, class N>
