@@ -94,6 +94,10 @@ MUTATIONS = {
         "    position_ = {.seed = position_.seed};\n"),
 }
 
+# Those that only networks of tokens show are looked for in such networks alone.
+OF_TOKENS = ("tied_not_summed", "tied_not_added", "divisor_of_shard", "lengths_ignored", "dropout_of_time",
+             "carried_over_first")
+
 
 def stale():
     """Mutations whose text the library no longer has once."""
@@ -134,7 +138,7 @@ def main():
             command = [sys.executable, HERE / "run.py", "--no-cases", "--seconds", str(options.seconds), "--jobs",
                        options.jobs, "--include", mutated_include(name, scratch), "--scratch", scratch / "build",
                        "--shrink-seconds", options.shrink_seconds, "--seed", "mutations", "--pairs", "24",
-                       "--kernels", shared.name]
+                       "--kernels", shared.name] + (["--tokens", "1"] if name in OF_TOKENS else [])
             begin, before = time.monotonic(), cpu_seconds()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             seconds, of_cpu = time.monotonic() - begin, cpu_seconds() - before
