@@ -100,9 +100,9 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
   NodeKeys<Program::graph.nodes> keys;
   for (int n = 0; n < Program::graph.nodes; ++n) {
     Node const& node = Program::graph.node[n];
-    int key = groups.first[n] + 1;
-    for (bool const is : {node.in.clock != 0, node.needs_gradient, node.frozen, node.parameters > 0,
-                          node.synchronizes, Program::gives_input_gradient.of[n], uses.of[n] > 1}) {
+    int key = 128 * (groups.first[n] + 1) + node.in.clock;
+    for (bool const is : {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
+                          Program::gives_input_gradient.of[n], uses.of[n] > 1}) {
       key = 2 * key + (is ? 1 : 0);
     }
     keys.of[n] = groups.first[n] < 0 ? -1 - n : key;  // what computes nothing stands alone
