@@ -109,7 +109,8 @@ def trains(part):
     """Whether it has parameters that are not frozen."""
     if part["kind"] == "frozen":
         return False
-    return part["kind"] in ("conv", "bn", "linear") + sequences.WITH_PARAMETERS or any(trains(child) for child in part.get("parts", ()))
+    with_parameters = ("conv", "bn", "linear") + sequences.WITH_PARAMETERS
+    return part["kind"] in with_parameters or any(trains(child) for child in part.get("parts", ()))
 
 
 # ---- C++ ------------------------------------------------------------------------------------------------------------
