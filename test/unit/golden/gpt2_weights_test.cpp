@@ -3,7 +3,7 @@
 // back bit for bit, under strategies that cut the network; a file that does not fit changes
 // nothing.
 
-#include <golden.hpp>
+#include "golden.hpp"
 
 #include <compare.hpp>
 #include <support/temporary_folder.hpp>

@@ -2,7 +2,7 @@
 // Small language models against PyTorch: the loss, every gradient, and five steps of AdamW, in
 // double and in float; sequences of several lengths with padding and without.
 
-#include <golden.hpp>
+#include "golden.hpp"
 
 #include <support/watchdog.hpp>
 
