@@ -47,6 +47,7 @@ concept StageHost = requires(H& host, std::span<double> sums, typename H::T cons
                              std::int64_t elements, int i) {
   typename H::PassType;
   typename H::Table;
+  host.ops;  // get<I>(n) is there for nodes that compute
   host.device;
   host.bucket_ready(i, i);
   host.finish_empty_bucket(i, true, i);
