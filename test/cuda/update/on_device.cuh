@@ -28,7 +28,7 @@ using test::DeviceArray;
 
 /// As the engine's StepResult.
 struct Result {
-  double loss, metric, gradient_norm;
+  double loss, metric, gradient_norm, weight;
   int non_finite, samples;
 };
 
