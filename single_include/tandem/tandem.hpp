@@ -15459,6 +15459,7 @@ concept StageHost = requires(H& host, std::span<double> sums, typename H::T cons
                              std::int64_t elements, int i) {
   typename H::PassType;
   typename H::Table;
+  host.ops;  // get<I>(n) is there for nodes that compute
   host.device;
   host.bucket_ready(i, i);
   host.finish_empty_bucket(i, true, i);
@@ -32645,7 +32646,8 @@ struct LoadedGpt2 {
       for (NamedParameter<T> const& p : rank) {
         TensorView const& from = file.tensor(p.index);
         std::int64_t const rows = p.shape.rank == 2 ? p.shape[0] : 1;
-        for (std::span<T> const to : {p.value, p.average}) {  // averages begin at their weights
+        std::span<T> const both[] = {p.value, p.average};  // averages begin at their weights
+        for (std::span<T> const& to : both) {
           if (!to.empty()) {
             copy_numbers(from.dtype, from.data.data(), to.data(), rows, p.shape.elements() / rows,
                          file.transposed(p.index));

@@ -139,7 +139,7 @@ template <class Net, class Backend, Dataset Training, Dataset Test, class OnRun>
                                               Test const& test, OnRun const& on_run) {
   using TrainerType = Trainer<Net, SingleDevice<>, Backend>;
   check_epoch_task(task, training.size());
-  check_dataset<SoftmaxCrossEntropy<>>(training, TrainerType::input, TrainerType::output);
+  check_dataset<typename TrainerType::ProgramType, SoftmaxCrossEntropy<>>(training);
   std::vector<EpochRun> runs;
   for (int const batch : task.batches) {
     for (int seed = 1; seed <= task.seeds; ++seed) {

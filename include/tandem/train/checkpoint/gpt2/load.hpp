@@ -164,7 +164,8 @@ struct LoadedGpt2 {
       for (NamedParameter<T> const& p : rank) {
         TensorView const& from = file.tensor(p.index);
         std::int64_t const rows = p.shape.rank == 2 ? p.shape[0] : 1;
-        for (std::span<T> const to : {p.value, p.average}) {  // averages begin at their weights
+        std::span<T> const both[] = {p.value, p.average};  // averages begin at their weights
+        for (std::span<T> const& to : both) {
           if (!to.empty()) {
             copy_numbers(from.dtype, from.data.data(), to.data(), rows, p.shape.elements() / rows,
                          file.transposed(p.index));
