@@ -10,12 +10,12 @@ using Numbered = ReLU;
 template <std::size_t... I>
 Sequential<Numbered<I>...> repeat(std::index_sequence<I...>);
 template <std::size_t Count>
-using Repeat = decltype(repeat(std::make_index_sequence<Count>{}));
+using Many = decltype(repeat(std::make_index_sequence<Count>{}));
 
 #ifdef TANDEM_COMPILE_FAIL
-struct Net : Network<Image<3, 8, 8>, Repeat<257>> {};
+struct Net : Network<Image<3, 8, 8>, Many<257>> {};
 #else
-struct Net : Network<Image<3, 8, 8>, Repeat<256>> {};
+struct Net : Network<Image<3, 8, 8>, Many<256>> {};
 #endif
 
 int main() { return graph<Net>.nodes > 0 ? 0 : 1; }
