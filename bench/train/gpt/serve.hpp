@@ -37,9 +37,9 @@ struct Data {
       : x(static_cast<std::size_t>(samples) * S::time),
         y(static_cast<std::size_t>(samples) * S::time) {
     for (std::size_t i = 0; i < x.size(); ++i) {
-      auto const word = philox(1, RandomUse::user, i, 0).word;
-      x[i] = static_cast<std::int32_t>(word[0] % S::vocabulary);
-      y[i] = static_cast<std::int32_t>(word[1] % S::vocabulary);
+      Random4 const random = philox(1, RandomUse::user, i, 0);
+      x[i] = static_cast<std::int32_t>(random.word[0] % S::vocabulary);
+      y[i] = static_cast<std::int32_t>(random.word[1] % S::vocabulary);
     }
   }
   std::vector<std::int32_t> x;
