@@ -9,8 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include <tandem/ops/verbs.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
+#include <tandem/runtime/host/host.hpp>
 
 namespace tandem::test {
 
@@ -35,23 +37,24 @@ template <class T>
 StageWeights<T> updated(StageWeights<T> before, std::vector<T> const& gradient,
                         std::vector<UpdateRun> const& runs, Optimizer const& optimizer,
                         double learning_rate, std::int64_t step) {
+  using Verb = Verbs<BasicHost<Portable, Fp64>>;  // the engine's: other code may round otherwise
+  host::Device device{1};
   before.gradient = gradient;
   for (UpdateRun const& run : runs) {
     if (run.frozen) {
       continue;
     }
     ParameterRun<T> arrays{.parameter = before.parameters(), .gradient = before.gradients()};
+    arrays.parameter += run.begin;
+    arrays.gradient += run.begin;
     if (run.role == Role::statistic) {
-      AverageUpdate<T> const update{arrays, static_cast<T>(run.rate)};
-      for (std::int64_t i = run.begin; i < run.end; ++i) {
-        update(i);
-      }
+      Verb::each(device, run.end - run.begin, AverageUpdate<T>{arrays, static_cast<T>(run.rate)});
       continue;
     }
     std::visit(
         [&](auto const& rule) {
           for (int s = 0; s < rule.states(); ++s) {
-            arrays.state[s] = before.state(s);
+            arrays.state[s] = before.state(s) + run.begin;
           }
           auto const update = make_update<T>(
               rule,
@@ -59,9 +62,7 @@ StageWeights<T> updated(StageWeights<T> before, std::vector<T> const& gradient,
                              .weight_decay = double{run.weight_decay.value_or(rule.weight_decay)},
                              .step = step + 1},
               arrays);
-          for (std::int64_t i = run.begin; i < run.end; ++i) {
-            update(i);
-          }
+          Verb::each(device, run.end - run.begin, update);
         },
         optimizer);
   }
