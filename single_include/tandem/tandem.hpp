@@ -35629,7 +35629,17 @@ inline constexpr bool has_scores = requires(
   feed.scores(m);
 };
 
-template <bool IsLanguageModel, bool HasScores>
+/// Whether a layer looks at rows that are not written yet, as an Attention that is not Causal.
+template <class L>
+inline constexpr bool looks_ahead = requires {
+  requires !L::causal;
+};
+template <class... Layers>
+constexpr bool looks_back_only(TypeList<Layers...> /*leaves*/) {
+  return (!looks_ahead<Layers> && ...);
+}
+
+template <bool IsLanguageModel, bool HasScores, bool LooksBackOnly>
 struct Generates {
   static constexpr bool value = true;
   static_assert(IsLanguageModel,
@@ -35637,6 +35647,9 @@ struct Generates {
   static_assert(!IsLanguageModel || HasScores,
                 "generate(prompt): this backend trains and evaluates, but does not generate yet; "
                 "export_model() and generate on Host");
+  static_assert(!IsLanguageModel || LooksBackOnly,
+                "generate(prompt): an Attention that is not Causal looks at tokens that are not "
+                "written yet; make it Causal");
 };
 
 }  // namespace detail
@@ -36337,6 +36350,7 @@ class Trainer {
       Batches::check(own);
       add(sum, forward(own));
     });
+    expects(sum.weight > 0.0, "evaluate(data): every target is -1, so there is no mean over them");
     return mean(sum);
   }
 
@@ -36372,8 +36386,9 @@ class Trainer {
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
                                      GenerateOptions const& generate_options = {},
                                      WhichModel which = WhichModel::average) {
-    static_assert(detail::Generates<reads_and_writes_tokens,
-                                    detail::has_scores<ProgramType, Used, Target>>::value);
+    static_assert(
+        detail::Generates<reads_and_writes_tokens, detail::has_scores<ProgramType, Used, Target>,
+                          detail::looks_back_only(Leaves<typename Net::body>{})>::value);
     check_indices(prompt, 0, graph.node[0].limit, 0, "token");
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     return generate_tokens(

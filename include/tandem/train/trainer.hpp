@@ -151,6 +151,7 @@ class Trainer {
       Batches::check(own);
       add(sum, forward(own));
     });
+    expects(sum.weight > 0.0, "evaluate(data): every target is -1, so there is no mean over them");
     return mean(sum);
   }
 
@@ -186,8 +187,9 @@ class Trainer {
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
                                      GenerateOptions const& generate_options = {},
                                      WhichModel which = WhichModel::average) {
-    static_assert(detail::Generates<reads_and_writes_tokens,
-                                    detail::has_scores<ProgramType, Used, Target>>::value);
+    static_assert(
+        detail::Generates<reads_and_writes_tokens, detail::has_scores<ProgramType, Used, Target>,
+                          detail::looks_back_only(Leaves<typename Net::body>{})>::value);
     check_indices(prompt, 0, graph.node[0].limit, 0, "token");
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     return generate_tokens(

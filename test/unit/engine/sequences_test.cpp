@@ -252,5 +252,19 @@ TEST_CASE("an epoch over sentences of several lengths learns the next word") {
   CHECK(after.bits() == doctest::Approx(std::log2(after.perplexity())));
 }
 
+/// Sentences of which nothing is asked.
+struct Unanswered : Sentences {
+  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> y) const {
+    Sentences::read(index, x, y);
+    std::fill(y.begin(), y.end(), -1);
+  }
+};
+
+TEST_CASE("an evaluation without any target has no mean, and says so") {
+  Trainer<TiedNet, SingleDevice<>, Double> trainer{options()};
+  CHECK(message([&] { trainer.evaluate(Unanswered{}); }) ==
+        "evaluate(data): every target is -1, so there is no mean over them");
+}
+
 }  // namespace sequences_test
 }  // namespace tandem

@@ -45,7 +45,17 @@ inline constexpr bool has_scores = requires(
   feed.scores(m);
 };
 
-template <bool IsLanguageModel, bool HasScores>
+/// Whether a layer looks at rows that are not written yet, as an Attention that is not Causal.
+template <class L>
+inline constexpr bool looks_ahead = requires {
+  requires !L::causal;
+};
+template <class... Layers>
+constexpr bool looks_back_only(TypeList<Layers...> /*leaves*/) {
+  return (!looks_ahead<Layers> && ...);
+}
+
+template <bool IsLanguageModel, bool HasScores, bool LooksBackOnly>
 struct Generates {
   static constexpr bool value = true;
   static_assert(IsLanguageModel,
@@ -53,6 +63,9 @@ struct Generates {
   static_assert(!IsLanguageModel || HasScores,
                 "generate(prompt): this backend trains and evaluates, but does not generate yet; "
                 "export_model() and generate on Host");
+  static_assert(!IsLanguageModel || LooksBackOnly,
+                "generate(prompt): an Attention that is not Causal looks at tokens that are not "
+                "written yet; make it Causal");
 };
 
 }  // namespace detail
