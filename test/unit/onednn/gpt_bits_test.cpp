@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#if defined(TANDEM_ONEDNN)
+
 // A GPT whose words are shared, in float and reproducible mode: the bits of one device.
 
 #include <gpt_bits.hpp>
@@ -12,3 +14,5 @@ TEST_CASE("a GPT has the bits of one device, with oneDNN") {
 
 }  // namespace onednn_gpt_bits_test
 }  // namespace tandem
+
+#endif  // TANDEM_ONEDNN

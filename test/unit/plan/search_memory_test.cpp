@@ -52,7 +52,8 @@ void check(WorkerStrategy const& worker, WorkerStep const& step, int batch,
     CHECK(own.total() == typed.total());
     most = std::max(most, typed.total());
   }
-  CHECK(detail::counted_memory(graph<Net>, task, worker, step) == static_cast<double>(most));
+  auto const cut = detail::worker_cut(graph<Net>, worker, step, task.batch_per_worker);
+  CHECK(detail::counted_memory(graph<Net>, task, cut) == static_cast<double>(most));
 }
 
 /// Of a network cut in two behind its first @p First top-level parts.
@@ -158,7 +159,9 @@ TEST_CASE("a search for a network of the library counts so, and outputs and weig
     WorkerSteps::One const& one = tensors.all()[i];
     if (one.step.problem.empty()) {
       CAPTURE(one.strategy.schedule);
-      CHECK(one.step.memory == detail::counted_memory(graph<Net>, task, one.strategy, one.step));
+      auto const cut =
+          detail::worker_cut(graph<Net>, one.strategy, one.step, task.batch_per_worker);
+      CHECK(one.step.memory == detail::counted_memory(graph<Net>, task, cut));
       CHECK(one.step.memory > outputs.all()[i].step.memory);  // gradients of activations, too
     }
   }
