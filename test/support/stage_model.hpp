@@ -87,8 +87,10 @@ class StageModel final : public StageInterface<typename Backend::Master> {
       append(y, parts_.memory.table(0).output, portion.size * outputs(portion));
     }
     each(NodeKind::send, [&](int n) {
-      append(y, parts_.memory.table(0).operands[graph.source[graph.node[n].first_edge]].y,
-             portion.size * elements(n, portion));
+      T const* const sent =
+          parts_.memory.table(0).operands[graph.source[graph.node[n].first_edge]].y;
+      // A view of the samples has no memory of its own.
+      append(y, sent != nullptr ? sent : x.data(), portion.size * elements(n, portion));
     });
     return y;
   }
