@@ -51,7 +51,9 @@
 #include <tandem/strategy/types/pipeline.hpp>
 #include <tandem/train/checkpoint/gpt2/export.hpp>
 #include <tandem/train/checkpoint/gpt2/load.hpp>
+#include <tandem/train/plateau.hpp>
 #include <tandem/train/ranks/world.hpp>
+#include <tandem/train/step_log.hpp>
 #include <tandem/train/trainer.hpp>
 
 #if defined(TANDEM_ONEDNN)

@@ -23,6 +23,7 @@
 #include <tandem/train/generate.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/check_options.hpp>
+#include <tandem/train/options/check_rates.hpp>
 #include <tandem/train/options/check_types.hpp>
 #include <tandem/train/options/default_metric.hpp>
 #include <tandem/train/options/default_transport.hpp>
@@ -37,6 +38,7 @@
 #include <tandem/train/ranks/trace.hpp>
 #include <tandem/train/ranks/worker_group.hpp>
 #include <tandem/train/step_batches.hpp>
+#include <tandem/train/step_report.hpp>
 
 namespace tandem {
 
@@ -100,41 +102,32 @@ class Trainer {
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
-    static_assert(TargetsFit<D, LossType>::value);
-    check_dataset<ProgramType, LossType>(data);
-    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
-    if (epoch.index < position_.epoch) {
-      return {};
-    }
-    if (epoch.index > position_.epoch) {
-      position_.epoch = epoch.index;
-      position_.position = 0;
-    }
-    Loader<D, In> loader{data, training_order(options_, epoch.index, position_.position)};
-    EpochResult result;
-    ProgressLine line{leads() ? progress : Progress::none(), epoch,
-                      data.size() - position_.position};
-    auto const start = std::chrono::steady_clock::now();
-    auto const collect = [&] {
-      add(result, collect_step(), start);
-      line.step(mean(result));
+    return train_epoch(data, epoch, progress, [](StepReport const&) { return false; });
+  }
+
+  /// The same, and each of @p watchers is called after each step, on this thread, in their order:
+  ///
+  ///   trainer.train(data, epoch, Progress{}, [&](StepReport const& report) {
+  ///     return report.loss < 0.1 ? AfterStep::stop : AfterStep::go_on;  // or return nothing
+  ///   });
+  ///
+  /// A watcher may save(), evaluate(), predict() and set_learning_rate(), but not train; of several
+  /// processes each calls its own, and all must do the same. The next step is not prepared before
+  /// they have returned, which costs a GPU what it would have done meanwhile.
+  template <Dataset D, StepWatcher... Watchers>
+  EpochResult train(D const& data, Epoch epoch, Progress const& progress,
+                    Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    auto const watch = [&](StepReport const& report) {
+      bool stops = false;
+      ((stops = detail::stops(watchers, report) || stops), ...);
+      return stops;
     };
-    Drain const drain{*this};
-    for (Batch<In, Target> batch; loader.next(batch);) {
-      if (queue_.full()) {
-        collect();
-      }
-      queue_step(Batches::of(batch));
-      position_.position = batch.first + batch.size;
-    }
-    while (!queue_.empty()) {
-      collect();
-    }
-    workers_.drain();
-    position_.epoch = epoch.index + 1;
-    position_.position = 0;
-    line.finish(mean(result));
-    return mean(result);
+    return train_epoch<true>(data, epoch, progress, watch);
+  }
+  template <Dataset D, StepWatcher... Watchers>
+  EpochResult train(D const& data, Epoch epoch,
+                    Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    return train(data, epoch, Progress::none(), watchers...);
   }
 
   /// Loss and accuracy on @p data, in its order and without random augmentation.
@@ -279,7 +272,27 @@ class Trainer {
   /// Memory of one rank's tensors, as planned and allocated.
   [[nodiscard]] MemoryReport memory(int rank = 0) const { return workers_.memory(rank); }
 
+  /// The learning rate that the next step takes, of parameters whose group does not scale it.
+  [[nodiscard]] double learning_rate() const { return learning_rate(position_.step); }
+
+  /// From the next step on @p rate stands in place of the optimizer's learning rate; schedule and
+  /// groups go on to scale it. Checkpoints keep it.
+  /// @throws ContractError  it is not a finite number of 0 or more
+  void set_learning_rate(double rate) {
+    expects(detail::is_rate(rate), "set_learning_rate(rate): give a finite number of 0 or more");
+    position_.learning_rate = rate;
+  }
+
   [[nodiscard]] TrainingPosition const& position() const { return position_; }
+
+  /// Says where a loop of step()s stands, as checkpoints keep it: in which epoch, counted from 0,
+  /// and on how many samples of it has been trained. train() does so by itself.
+  /// @throws ContractError  one is negative
+  void set_position(std::int64_t epoch, std::int64_t samples = 0) {
+    expects(epoch >= 0 && samples >= 0, "set_position(epoch, samples): both are counted from 0");
+    position_.epoch = epoch;
+    position_.position = samples;
+  }
   [[nodiscard]] TrainerOptions const& options() const { return options_; }
   [[nodiscard]] Workers& workers() { return workers_; }
 
@@ -293,6 +306,10 @@ class Trainer {
   // Whether there are averages of the weights by now.
   [[nodiscard]] bool has_averages() const { return options_.average.on() && position_.step > 0; }
 
+  [[nodiscard]] double learning_rate(std::int64_t step) const {
+    return learning_rate_at(options_, step, position_.learning_rate);
+  }
+
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
@@ -304,6 +321,69 @@ class Trainer {
     return Batches::of(x, targets, sequences,
                        check_batch<ProgramType, LossType>(x, targets, sequences, options_.batch,
                                                           workers_.batching()));
+  }
+
+  template <bool watched = false, Dataset D, class Watch>
+  EpochResult train_epoch(D const& data, Epoch epoch, Progress const& progress,
+                          Watch const& watch) {
+    static_assert(TargetsFit<D, LossType>::value);
+    check_dataset<ProgramType, LossType>(data);
+    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
+    if (epoch.index < position_.epoch) {
+      return {};
+    }
+    if (epoch.index > position_.epoch) {
+      position_.epoch = epoch.index;
+      position_.position = 0;
+    }
+    Loader<D, In> loader{data, training_order(options_, epoch.index, position_.position)};
+    EpochResult result;
+    ProgressLine line{leads() ? progress : Progress::none(), epoch,
+                      data.size() - position_.position};
+    auto const start = std::chrono::steady_clock::now();
+    StepResult last;
+    auto const collect = [&] {
+      last = collect_step();
+      add(result, last, start);
+      line.step(mean(result));
+    };
+    Drain const drain{*this};
+    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
+      if (queue_.full()) {
+        collect();
+      }
+      queue_step(Batches::of(batch));
+      position_.position = batch.first + batch.size;
+      if constexpr (watched) {
+        double const rate = learning_rate(position_.step - 1);
+        collect();
+        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
+      }
+    }
+    while (!queue_.empty()) {
+      collect();
+    }
+    workers_.drain();
+    if (!result.stopped) {
+      position_.epoch = epoch.index + 1;
+      position_.position = 0;
+    }
+    line.finish(mean(result));
+    return mean(result);
+  }
+
+  StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
+                       double seconds) const {
+    return {.step = position_.step,
+            .epoch = position_.epoch,
+            .samples = position_.position,
+            .epoch_samples = samples,
+            .batch = step.samples,
+            .loss = step.loss,
+            .metric = step.metric,
+            .gradient_norm = step.gradient_norm,
+            .learning_rate = rate,
+            .seconds = seconds};
   }
 
   /// Queues one step; its result comes from collect_step(), in order.

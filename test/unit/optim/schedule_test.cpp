@@ -49,6 +49,43 @@ TEST_CASE("Cosine goes from 1 to its end in so many steps and stays there") {
   CHECK(std::fabs(Schedule{Cosine{.steps = 2}}.factor(1) - 0.5) <= 1e-15);
 }
 
+TEST_CASE("Polynomial goes from 1 to its end by a power of what is left, and stays there") {
+  Schedule const schedule{Polynomial{.steps = 5, .power = 2.0}, 1};
+  double const wanted[] = {1.0, 0.64, 0.36, 0.16, 0.04, 0.0, 0.0};  // PyTorch's PolynomialLR
+  for (int step = 0; step < 7; ++step) {
+    CHECK(std::fabs(schedule.factor(step + 1) - wanted[step]) <= 1e-15);
+  }
+  CHECK(std::fabs(Schedule{Polynomial{.steps = 4, .final = 0.2}}.factor(1) - 0.8) <= 1e-15);
+}
+
+TEST_CASE("OneCycle is PyTorch's OneCycleLR") {
+  double const ten[] = {0.04,           0.52,          1.0,
+                        0.950484632013, 0.81174565395, 0.611262021936,
+                        0.388741978064, 0.18825834605, 0.0495193679865,
+                        4e-06,          4e-06};
+  Schedule const schedule{OneCycle{.steps = 10}};
+  for (int step = 0; step < 11; ++step) {
+    CHECK(std::fabs(schedule.factor(step) - ten[step]) <= 1e-11);
+  }
+  double const three[] = {0.994415435451, 0.462637102667, 4e-06};  // it rises before the first step
+  for (int step = 0; step < 3; ++step) {
+    CHECK(std::fabs(Schedule{OneCycle{.steps = 3}}.factor(step) - three[step]) <= 1e-11);
+  }
+  CHECK(Schedule{OneCycle{.steps = 1}}.factor(0) == OneCycle{}.final);
+  CHECK(Schedule{OneCycle{.steps = 2, .rise = 0.5}}.factor(0) == 1.0);
+}
+
+TEST_CASE("any function of the step is a schedule, after a warm-up, too") {
+  double const base = 0.5;
+  Schedule const schedule{[base](std::int64_t step) { return std::pow(base, step); }, 2};
+  Schedule const copy = schedule;
+  CHECK(copy.factor(0) == 0.5);
+  CHECK(copy.factor(1) == 1.0);
+  CHECK(copy.factor(2) == 1.0);
+  CHECK(copy.factor(5) == 0.125);
+  CHECK(Schedule{[](std::int64_t step) { return step < 3 ? 1 : 0; }}.factor(3) == 0.0);
+}
+
 TEST_CASE("a schedule of no steps is an error") {
   CHECK(test::contains(test::message<ContractError>(
                            [] { static_cast<void>(Schedule{StepDecay{.every = 0}}.factor(0)); }),

@@ -7,11 +7,11 @@
 /// Tensors: each parameter and statistic under its name ("1.0.0.weight", "1.0.1.running_mean"),
 /// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
 /// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
-/// (samples of the epoch already trained on), tandem.seed; averages of weights are
-/// "average.<name>". Shapes are those of PyTorch's layers of
-/// the same name. Of two models that may differ the second one's parameters are there, too, their
-/// names behind "second."; a strategy with one model reads the mean of both, and one with two gives
-/// both what a file has for one.
+/// (samples of the epoch already trained on), tandem.seed; where the learning rate was set while
+/// training, tandem.learning_rate as a double; averages of weights are "average.<name>". Shapes are
+/// those of PyTorch's layers of the same name. Of two models that may differ the second one's
+/// parameters are there, too, their names behind "second."; a strategy with one model reads the
+/// mean of both, and one with two gives both what a file has for one.
 
 #include <cstdint>
 #include <span>
@@ -31,9 +31,15 @@ struct TrainingPosition {
   std::int64_t epoch = 0;     ///< the epoch at work
   std::int64_t position = 0;  ///< samples of it already trained on
   std::int64_t seed = 0;
+  /// In place of the optimizer's, before schedule and groups; -1: the optimizer's.
+  double learning_rate = -1.0;
+
+  [[nodiscard]] bool has_learning_rate() const { return learning_rate >= 0.0; }
 };
 
 namespace detail {
+
+inline constexpr char const* learning_rate_field = "tandem.learning_rate";
 
 struct PositionField {
   char const* name;
@@ -114,6 +120,10 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
   for (detail::PositionField const& field : detail::position_fields) {
     tensors.push_back(detail::view_of(field.name, vector_shape(1),
                                       std::span<std::int64_t>{&(position.*field.field), 1}));
+  }
+  if (position.has_learning_rate()) {
+    tensors.push_back(detail::view_of(detail::learning_rate_field, vector_shape(1),
+                                      std::span<double>{&position.learning_rate, 1}));
   }
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,6 +94,16 @@ TrainingPosition read_position(Safetensors const& file, std::string const& path)
                                 "there; the file is corrupt"};
     }
   }
+  if (file.find(learning_rate_field) != nullptr) {
+    double& rate = position.learning_rate;
+    TensorView const own =
+        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
+    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
+    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
+      throw FileError{path, std::string{learning_rate_field} +
+                                " is no finite number of 0 or more; the file is corrupt"};
+    }
+  }
   return position;
 }
 
@@ -109,6 +120,7 @@ void check_all_known(Safetensors const& file, std::string const& path,
                      std::vector<TensorView> const& wanted) {
   for (TensorView const& tensor : file.tensors()) {
     bool const known =
+        tensor.name == learning_rate_field ||
         std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
         std::ranges::any_of(position_fields,
                             [&](PositionField const& field) { return tensor.name == field.name; });

@@ -91,16 +91,22 @@ void check_rates(TrainerOptions const& options) {
     detail::check_rate(decay->factor, "StepDecay::factor");
   } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
     detail::check_rate(cosine->final, "Cosine::final");
+  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
+    detail::check_rate(polynomial->final, "Polynomial::final");
+  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
+    detail::check_rate(cycle->start, "OneCycle::start");
+    detail::check_rate(cycle->final, "OneCycle::final");
   }
   static_cast<void>(options.schedule.factor(options.schedule.warm_up));  // it checks its own steps
 }
 
 /// The learning rate of step @p step, counted from 0.
+/// @param set  in place of the optimizer's, where 0 or more
 /// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
 template <class = void>
-double learning_rate_at(TrainerOptions const& options, std::int64_t step) {
+double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set = -1.0) {
   double const factor = options.schedule.factor(step);
-  double const rate = learning_rate_of(options.optimizer) * factor;
+  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
   bool good = detail::is_rate(rate);
   for (ParameterGroup const& group : options.groups) {
     good = good && detail::is_rate(rate * double{group.learning_rate_scale});

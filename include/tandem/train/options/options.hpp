@@ -57,7 +57,8 @@ struct EpochResult {
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
-  double weight = 0.0;  ///< what the means are over: the samples, or their targets
+  double weight = 0.0;   ///< what the means are over: the samples, or their targets
+  bool stopped = false;  ///< by a watcher, and then these are the numbers up to there
 
   [[nodiscard]] double samples_per_second() const {
     return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;

@@ -35,10 +35,11 @@ class StepQueue {
   /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
   void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
             Batch const& batch, bool traced = false) {
-    StepState const state{.seed = options.seed,
-                          .step = position.step,
-                          .learning_rate = learning_rate_at(options, position.step),
-                          .clip_norm = options.clip_norm};
+    StepState const state{
+        .seed = options.seed,
+        .step = position.step,
+        .learning_rate = learning_rate_at(options, position.step, position.learning_rate),
+        .clip_norm = options.clip_norm};
     workers.queue(state, batch, traced);
     before_.push_back(position);
     ++position.step;

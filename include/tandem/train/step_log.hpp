@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StepLog: a watcher of Trainer::train() that writes each step as a line of JSON, or of CSV.
+
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
+#include <tandem/train/options/options.hpp>
+#include <tandem/train/step_report.hpp>
+
+namespace tandem {
+
+struct StepLogOptions {
+  std::int64_t every = 1;  ///< steps a line
+  bool append = false;     ///< behind what the file has, for a run that goes on; false: a new file
+};
+
+/// StepLog log{"run.jsonl"};  // or "run.csv"
+/// for (auto epoch : epochs(10)) {
+///   trainer.train(data.train(), epoch, Progress{}, log);
+///   log.evaluation(trainer.position(), trainer.evaluate(data.test()));
+/// }
+///
+/// Fields, of a JSON line as names and of CSV as columns, in this order: kind ("step" or
+/// "evaluation"), step, epoch, samples (of the epoch), loss, metric, learning_rate, gradient_norm
+/// (0 where TrainerOptions::clip_norm is), seconds (of training since the log was begun). What an
+/// evaluation has not is left out, or empty; a number that is not finite is null, or empty. Each
+/// line is handed to the system as it is written, so that others may read along. Of several
+/// processes one should have a log.
+class StepLog {
+ public:
+  /// @throws FileError      the file cannot be written
+  /// @throws ContractError  its name ends neither in .jsonl nor in .csv, or `every` is less than 1
+  explicit StepLog(std::string path, StepLogOptions const& options = {})
+      : path_{std::move(path)}, every_{options.every}, csv_{path_.ends_with(".csv")} {
+    expects(csv_ || path_.ends_with(".jsonl"),
+            "StepLog: the name of the file must end in .jsonl or in .csv, which says its format");
+    expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
+    file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
+    check(file_ != nullptr);
+    if (csv_ && (!options.append || std::ftell(file_) == 0)) {
+      write("kind,step,epoch,samples,loss,metric,learning_rate,gradient_norm,seconds\n");
+    }
+  }
+  StepLog(StepLog const&) = delete;
+  StepLog& operator=(StepLog const&) = delete;
+  ~StepLog() {
+    if (file_ != nullptr) {
+      std::fclose(file_);
+    }
+  }
+
+  /// @throws FileError  the line cannot be written
+  void operator()(StepReport const& report) {
+    if (report.seconds < last_) {  // train() began anew
+      before_ += last_;
+    }
+    last_ = report.seconds;
+    if (report.step % every_ != 0) {
+      return;
+    }
+    begin("step", report.step, report.epoch, report.samples);
+    number("loss", report.loss);
+    number("metric", report.metric);
+    number("learning_rate", report.learning_rate);
+    number("gradient_norm", report.gradient_norm);
+    number("seconds", before_ + report.seconds);
+    end();
+  }
+
+  /// A line of an evaluation, at Trainer::position().
+  /// @throws FileError  the line cannot be written
+  template <class Position>
+  void evaluation(Position const& position, Evaluation const& result) {
+    begin("evaluation", position.step, position.epoch, position.position);
+    number("loss", result.loss);
+    number("metric", result.accuracy);
+    if (csv_) {
+      line_ += ",,";
+    }
+    number("seconds", before_ + last_);
+    end();
+  }
+
+ private:
+  void begin(std::string_view kind, std::int64_t step, std::int64_t epoch, std::int64_t samples) {
+    line_ = csv_ ? std::string{kind} : "{\"kind\":\"" + std::string{kind} + '"';
+    count("step", step);
+    count("epoch", epoch);
+    count("samples", samples);
+  }
+  void count(char const* name, std::int64_t value) {
+    field(name);
+    line_ += std::to_string(value);
+  }
+  void field(char const* name) {
+    line_ += ',';
+    if (!csv_) {
+      line_ += '"' + std::string{name} + "\":";
+    }
+  }
+  // 9 digits, which tell each float from every other.
+  void number(char const* name, double value) {
+    field(name);
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", value);
+    line_ += std::isfinite(value) ? text : csv_ ? "" : "null";
+  }
+  void end() { write(line_ += csv_ ? "\n" : "}\n"); }
+
+  void write(std::string const& text) {
+    check(std::fwrite(text.data(), 1, text.size(), file_) == text.size() &&
+          std::fflush(file_) == 0);
+  }
+  void check(bool good) const {
+    if (!good) {
+      throw FileError{path_, std::string{"the log cannot be written: "} + std::strerror(errno)};
+    }
+  }
+
+  std::string path_;
+  std::int64_t every_;
+  bool csv_;
+  std::FILE* file_ = nullptr;
+  std::string line_{};
+  double before_ = 0.0;  // seconds of earlier calls of train()
+  double last_ = 0.0;
+};
+
+}  // namespace tandem

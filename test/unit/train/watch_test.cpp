@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watchers of train(): what they see, that they may stop, save and set the learning rate, and that
+// a watched run has the bits of one that is not.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <support/temporary_folder.hpp>
+#include <tiny_network.hpp>
+
+namespace tandem {
+namespace watch_test {
+
+using test::TinyNet;
+
+constexpr int samples = 28;  // batches of 8, 8, 8, 4
+
+auto tiny_data() { return test::dataset(TinyNet::input::shape, 5, samples, 3); }
+
+TrainerOptions options() {
+  return {.batch = 8,
+          .optimizer = Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
+          .schedule = Cosine{.steps = 12},
+          .clip_norm = 1.0,
+          .seed = 5,
+          .threads_per_device = 1};
+}
+
+using Single = Trainer<TinyNet, SingleDevice<>, Host>;
+using Two = Trainer<TinyNet, DataParallel<2>, Host>;
+
+TEST_CASE_TEMPLATE("a watcher sees each step, and a watched run has the same bits", Run, Single,
+                   Two) {
+  Run plain{options()};
+  Run watched{options()};
+  std::vector<StepReport> seen;
+  std::vector<std::int64_t> order;
+  for (Epoch const epoch : epochs(2)) {
+    EpochResult const one = plain.train(tiny_data(), epoch);
+    EpochResult const other = watched.train(
+        tiny_data(), epoch, [&](StepReport const& report) { seen.push_back(report); },
+        [&](StepReport const& report) { order.push_back(report.step); });
+    CHECK(one.loss == other.loss);
+    CHECK(one.accuracy == other.accuracy);
+    CHECK_FALSE(other.stopped);
+  }
+  CHECK(test::first_difference(plain.parameters(), watched.parameters()) == "");
+  REQUIRE(seen.size() == 8);
+  for (int s = 0; s < 8; ++s) {
+    StepReport const& report = seen[static_cast<std::size_t>(s)];
+    CHECK(report.step == s + 1);
+    CHECK(order[static_cast<std::size_t>(s)] == s + 1);
+    CHECK(report.epoch == s / 4);
+    CHECK(report.epoch_samples == samples);
+    CHECK(report.samples == (s % 4 == 3 ? samples : 8 * (s % 4 + 1)));
+    CHECK(report.batch == (s % 4 == 3 ? 4 : 8));
+    CHECK(report.learning_rate == learning_rate_at(options(), s));
+    CHECK(report.gradient_norm > 0.0);
+    CHECK(report.loss > 0.0);
+  }
+}
+
+TEST_CASE("a watcher stops, and the next train() of the epoch goes on behind that step") {
+  Single plain{options()};
+  Single stopped{options()};
+  EpochResult const whole = plain.train(tiny_data(), 0);
+  EpochResult const part =
+      stopped.train(tiny_data(), 0, Progress::none(), [](StepReport const& report) {
+        return report.step == 2 ? AfterStep::stop : AfterStep::go_on;
+      });
+  CHECK(part.stopped);
+  CHECK(part.samples == 16);
+  CHECK(stopped.position().epoch == 0);
+  CHECK(stopped.position().position == 16);
+  EpochResult const rest = stopped.train(tiny_data(), 0);
+  CHECK(rest.samples == 12);
+  CHECK(stopped.position().epoch == 1);
+  CHECK((part.loss * 16 + rest.loss * 12) / samples == doctest::Approx(whole.loss));
+  CHECK(test::first_difference(plain.parameters(), stopped.parameters()) == "");
+}
+
+TEST_CASE("what a watcher saves is a checkpoint of just that step") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("step.safetensors");
+  Two plain{options()};
+  double evaluated = 0.0;
+  plain.train(tiny_data(), 0, [&](StepReport const& report) {
+    if (report.step == 3) {
+      plain.save(path);
+      evaluated = plain.evaluate(tiny_data()).loss;
+    }
+  });
+  Single resumed{options()};
+  resumed.load(path);
+  CHECK(resumed.position().step == 3);
+  CHECK(resumed.position().position == 24);
+  CHECK(resumed.evaluate(tiny_data()).loss == doctest::Approx(evaluated));
+  Two exact{options()};
+  exact.load(path);
+  exact.train(tiny_data(), 0);
+  CHECK(test::first_difference(plain.parameters(), exact.parameters()) == "");
+}
+
+TEST_CASE("a learning rate that was set is taken from the next step on, and kept by checkpoints") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("rate.safetensors");
+  Single trainer{options()};
+  std::vector<double> rates;
+  trainer.train(tiny_data(), 0, [&](StepReport const& report) {
+    rates.push_back(report.learning_rate);
+    if (report.step == 2) {
+      trainer.set_learning_rate(0.5);
+    }
+  });
+  Schedule const schedule = options().schedule;
+  REQUIRE(rates.size() == 4);
+  CHECK(rates[1] == double{0.05F} * schedule.factor(1));
+  CHECK(rates[2] == 0.5 * schedule.factor(2));
+  CHECK(trainer.learning_rate() == 0.5 * schedule.factor(4));
+  trainer.save(path);
+  Single resumed{options()};
+  CHECK(resumed.learning_rate() == double{0.05F});
+  resumed.load(path);
+  CHECK(resumed.learning_rate() == 0.5 * schedule.factor(4));
+  trainer.train(tiny_data(), 1);
+  resumed.train(tiny_data(), 1);
+  CHECK(test::first_difference(trainer.parameters(), resumed.parameters()) == "");
+  for (double const bad : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    CHECK(test::message<ContractError>([&] { trainer.set_learning_rate(bad); }) ==
+          "set_learning_rate(rate): give a finite number of 0 or more");
+  }
+}
+
+TEST_CASE("a loop of steps says where it stands") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("loop.safetensors");
+  Single trainer{options()};
+  trainer.set_position(2, 16);
+  trainer.save(path);
+  Single resumed{options()};
+  resumed.load(path);
+  CHECK(resumed.position().epoch == 2);
+  CHECK(resumed.position().position == 16);
+  CHECK(test::message<ContractError>([&] { trainer.set_position(-1); }) ==
+        "set_position(epoch, samples): both are counted from 0");
+}
+
+TEST_CASE("an error that a watcher throws leaves the trainer as after the step") {
+  Single plain{options()};
+  Single thrown{options()};
+  plain.train(tiny_data(), 0);
+  CHECK_THROWS_AS(thrown.train(tiny_data(), 0,
+                               [](StepReport const& r) {
+                                 if (r.step == 3)
+                                   throw 1;
+                               }),
+                  int);
+  CHECK(thrown.position().position == 24);
+  thrown.train(tiny_data(), 0);
+  CHECK(test::first_difference(plain.parameters(), thrown.parameters()) == "");
+}
+
+TEST_CASE("a log has a line of JSON or of CSV for each step that it is asked for") {
+  test::TemporaryFolder const folder;
+  std::string const json = folder.file("run.jsonl");
+  std::string const csv = folder.file("run.csv");
+  {
+    Single trainer{options()};
+    StepLog lines{json, {.every = 3}};
+    StepLog columns{csv};
+    trainer.train(tiny_data(), 0, lines, columns);
+    lines.evaluation(trainer.position(), {.loss = 1.5, .accuracy = std::nan("")});
+    columns.evaluation(trainer.position(), {.loss = 1.5, .accuracy = 0.25});
+  }
+  std::string const text = test::content(json);
+  CHECK(text.starts_with("{\"kind\":\"step\",\"step\":3,\"epoch\":0,\"samples\":24,\"loss\":"));
+  CHECK(test::contains(text,
+                       "\n{\"kind\":\"evaluation\",\"step\":4,\"epoch\":1,\"samples\":0,"
+                       "\"loss\":1.5,\"metric\":null,\"seconds\":"));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 2);
+  std::string const table = test::content(csv);
+  CHECK(
+      table.starts_with("kind,step,epoch,samples,loss,metric,learning_rate,gradient_norm,"
+                        "seconds\nstep,1,0,8,"));
+  CHECK(test::contains(table, "\nevaluation,4,1,0,1.5,0.25,,,"));
+  std::istringstream rows{table};
+  for (std::string row; std::getline(rows, row);) {
+    CHECK(std::count(row.begin(), row.end(), ',') == 8);
+  }
+  { StepLog const more{csv, {.append = true}}; }
+  CHECK(test::content(csv) == table);
+  CHECK(test::contains(test::message<FileError>([&] { StepLog{folder.file("no/such.csv")}; }),
+                       "the log cannot be written: No such file or directory"));
+  CHECK(test::contains(test::message<ContractError>([&] { StepLog{folder.file("run.txt")}; }),
+                       "must end in .jsonl or in .csv"));
+}
+
+TEST_CASE("a plateau is more than so many figures in a row that are no better than the best") {
+  Plateau plateau{{.patience = 1, .least = 0.1}};
+  CHECK_FALSE(plateau(1.0));
+  CHECK(plateau.improved());
+  CHECK_FALSE(plateau(0.95));  // too little better
+  CHECK_FALSE(plateau.improved());
+  CHECK_FALSE(plateau(0.8));
+  CHECK(plateau.best() == 0.8);
+  CHECK_FALSE(plateau(0.9));
+  CHECK(plateau(std::nan("")));
+  CHECK_FALSE(plateau(0.9));  // counted anew
+  CHECK(plateau(0.9));
+  Plateau rises{{.patience = 0, .falls = false}};
+  CHECK_FALSE(rises(0.5));
+  CHECK_FALSE(rises(0.6));
+  CHECK(rises(0.6));
+  CHECK(rises.best() == 0.6);
+  CHECK(test::contains(test::message<ContractError>([] { Plateau{{.patience = -1}}; }),
+                       "patience must be 0 or more"));
+}
+
+static_assert(StepWatcher<StepLog>);
+static_assert(StepWatcher<decltype([](StepReport const&) {})>);
+static_assert(!StepWatcher<decltype([](StepReport const&) { return 1; })>, "neither on nor stop");
+static_assert(!StepWatcher<decltype([](int&) {})>);
+
+}  // namespace watch_test
+}  // namespace tandem
