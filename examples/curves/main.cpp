@@ -3,7 +3,7 @@
 // rate, norm of the gradient and samples a second, by step or by second, several runs over each
 // other.
 //   curves run.jsonl other.jsonl > runs.html
-//   curves --watch 5 runs.html run.jsonl       writes it every 5 seconds, and the page reloads itself
+//   curves --watch 5 runs.html run.jsonl    writes it every 5 seconds, and the page reloads itself
 
 #include <chrono>
 #include <cstdio>
