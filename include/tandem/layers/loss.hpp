@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include <tandem/core/shape.hpp>
+#include <tandem/layers/element_loss.hpp>
 
 namespace tandem {
 
@@ -108,15 +109,6 @@ struct SoftmaxCrossEntropy<void> {
   static constexpr std::string_view name = "SoftmaxCrossEntropy";
   static constexpr double smoothing = 0.0;
   static constexpr int targets(Shape) { return 1; }
-};
-
-/// (y - t)², mean over the batch and the elements of the output.
-///
-/// Shapes: output (B, …); as many float targets a sample as the output has elements.
-struct MeanSquaredError {
-  using Target = float;
-  static constexpr std::string_view name = "MeanSquaredError";
-  static constexpr int targets(Shape out) { return static_cast<int>(out.elements()); }
 };
 
 /// Share of samples whose label is among the K largest outputs; the lowest index wins a tie.

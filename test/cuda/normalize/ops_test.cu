@@ -249,6 +249,10 @@ TEST_CASE("the ops of losses are Host's") {
     }
     check_loss<SoftmaxCrossEntropy<>>(vector_shape(11), labels, batch);
     check_loss<SoftmaxCrossEntropy<Tenth>>(vector_shape(11), labels, batch);
+    check_loss<MeanAbsoluteError>(vector_shape(7), test::numbers<float>(batch * 7, 2), batch);
+    check_loss<Huber<>>(vector_shape(130), test::numbers<float>(batch * 130, 2), batch);
+    check_loss<BinaryCrossEntropy>(image_shape(op_channels, 5, 7),
+                                   test::numbers<float>(batch * op_channels * 35, 3), batch);
     check_loss<MeanSquaredError>(vector_shape(130), test::numbers<float>(batch * 130, 2), batch);
     check_loss<MeanSquaredError>(image_shape(op_channels, 5, 7),
                                  test::numbers<float>(batch * op_channels * pixels, 2), batch);

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// SoftmaxCrossEntropy, MeanSquaredError and top-k accuracy on Cuda.
+/// SoftmaxCrossEntropy, losses of elements and top-k accuracy on Cuda.
 ///
 /// Outputs, targets and results are in device memory. Outputs are channels-last, targets in the
 /// order that the user knows.
@@ -12,7 +12,7 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cuda/criterion_sum.cuh>
-#include <tandem/kernels/cuda/mean_squared_error.cuh>
+#include <tandem/kernels/cuda/element_loss.cuh>
 #include <tandem/kernels/cuda/softmax_cross_entropy.cuh>
 #include <tandem/kernels/cuda/top_k.cuh>
 #include <tandem/layers/loss.hpp>
@@ -64,8 +64,8 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicCuda<Kernels, Precision>> {
   std::int64_t scratch_;
 };
 
-template <class Kernels, class Precision>
-class LossOp<MeanSquaredError, BasicCuda<Kernels, Precision>> {
+template <ElementLoss L, class Kernels, class Precision>
+class LossOp<L, BasicCuda<Kernels, Precision>> {
   using T = typename Precision::Scalar;
 
  public:
@@ -73,20 +73,19 @@ class LossOp<MeanSquaredError, BasicCuda<Kernels, Precision>> {
       : elements_{output.elements()},
         order_{output.rank == 3 ? cuda::TargetOrder{output[0], output[1] * output[2]}
                                 : cuda::TargetOrder{}},
-        scratch_{cuda::mean_squared_error_scratch_bytes(batch * elements_)} {}
+        scratch_{cuda::element_loss_scratch_bytes(batch * elements_)} {}
 
   [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
 
   void forward(Pass<cuda::RankDevice> const& p, T const* output, float const* targets,
                double* loss) const {
-    cuda::mean_squared_error_forward(p.device.compute, output, targets, order_, p.batch * elements_,
-                                     static_cast<double>(elements_), loss, p.device.scratch);
+    cuda::element_loss_forward<L>(p.device.compute, output, targets, order_, p.batch * elements_,
+                                  static_cast<double>(elements_), loss, p.device.scratch);
   }
   void gradient(Pass<cuda::RankDevice> const& p, T const* output, float const* targets,
                 double scale, T* dy) const {
-    cuda::mean_squared_error_gradient(p.device.compute, output, targets, order_,
-                                      p.batch * elements_, scale / static_cast<double>(elements_),
-                                      dy);
+    cuda::element_loss_gradient<L>(p.device.compute, output, targets, order_, p.batch * elements_,
+                                   scale / static_cast<double>(elements_), dy);
   }
 
  private:

@@ -2,11 +2,11 @@
 #pragma once
 
 /// @file
-/// SoftmaxCrossEntropy, MeanSquaredError and top-k accuracy on Host, portable kernels.
+/// SoftmaxCrossEntropy, losses of elements and top-k accuracy on Host, portable kernels.
 
 #include <type_traits>
 
-#include <tandem/kernels/host/mean_squared_error.hpp>
+#include <tandem/kernels/host/element_loss.hpp>
 #include <tandem/kernels/host/softmax_cross_entropy.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/ops/op.hpp>
@@ -47,8 +47,8 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<Portable, Precision>> {
   std::int64_t scratch_;
 };
 
-template <class Precision>
-class LossOp<MeanSquaredError, BasicHost<Portable, Precision>> {
+template <ElementLoss L, class Precision>
+class LossOp<L, BasicHost<Portable, Precision>> {
   using T = typename Precision::Scalar;
 
  public:
@@ -63,16 +63,15 @@ class LossOp<MeanSquaredError, BasicHost<Portable, Precision>> {
   void forward(Pass<host::Device> const& p, T const* output, float const* targets,
                double* loss) const {
     double total = 0.0;
-    host::mean_squared_error_forward(p.device.team, p.batch, elements_, output,
-                                     converted(p, targets), p.device.template scratch_as<double>(),
-                                     total);
+    host::element_loss_forward<L>(p.device.team, p.batch, elements_, output, converted(p, targets),
+                                  p.device.template scratch_as<double>(), total);
     *loss = total / static_cast<double>(elements_);
   }
   void gradient(Pass<host::Device> const& p, T const* output, float const* targets, double scale,
                 T* dy) const {
-    host::mean_squared_error_gradient(p.device.team, output, converted(p, targets),
-                                      static_cast<T>(scale / static_cast<double>(elements_)), dy,
-                                      p.batch * elements_);
+    host::element_loss_gradient<L>(p.device.team, output, converted(p, targets),
+                                   static_cast<T>(scale / static_cast<double>(elements_)), dy,
+                                   p.batch * elements_);
   }
 
  private:

@@ -2,13 +2,13 @@
 #pragma once
 
 /// @file
-/// SoftmaxCrossEntropy, MeanSquaredError and top-k accuracy on Host, channels-last: the portable
+/// SoftmaxCrossEntropy, losses of elements and top-k accuracy on Host, channels-last: the portable
 /// kernels on outputs in the order and precision that users know.
 
 #include <cstdint>
 #include <type_traits>
 
-#include <tandem/kernels/host/mean_squared_error.hpp>
+#include <tandem/kernels/host/element_loss.hpp>
 #include <tandem/kernels/host/softmax_cross_entropy.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/ops/onednn/user_order.hpp>
@@ -85,8 +85,8 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<OneDnn, Precision>> {
   host::channels_last::LossMemory<T, P> memory_;
 };
 
-template <class Precision>
-class LossOp<MeanSquaredError, BasicHost<OneDnn, Precision>> {
+template <ElementLoss L, class Precision>
+class LossOp<L, BasicHost<OneDnn, Precision>> {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
 
@@ -97,15 +97,15 @@ class LossOp<MeanSquaredError, BasicHost<OneDnn, Precision>> {
 
   void forward(Pass<host::Device> const& p, T const* output, P const* targets, double* loss) const {
     double total = 0.0;
-    host::mean_squared_error_forward(p.device.team, p.batch, elements_, memory_.outputs(p, output),
-                                     targets, memory_.losses(p), total);
+    host::element_loss_forward<L>(p.device.team, p.batch, elements_, memory_.outputs(p, output),
+                                  targets, memory_.losses(p), total);
     *loss = total / static_cast<double>(elements_);
   }
   void gradient(Pass<host::Device> const& p, T const* output, P const* targets, double scale,
                 T* dy) const {
-    host::mean_squared_error_gradient(p.device.team, memory_.outputs(p, output), targets,
-                                      static_cast<P>(scale / static_cast<double>(elements_)),
-                                      memory_.gradients(p, dy), p.batch * elements_);
+    host::element_loss_gradient<L>(p.device.team, memory_.outputs(p, output), targets,
+                                   static_cast<P>(scale / static_cast<double>(elements_)),
+                                   memory_.gradients(p, dy), p.batch * elements_);
     memory_.write(p, dy);
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tandem/kernels/cuda/mean_squared_error.cuh>
+#include <tandem/kernels/cuda/element_loss.cuh>
+#include <tandem/layers/element_loss.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -32,9 +33,9 @@ TEST_CASE_TEMPLATE("mean squared error: loss and gradient", T, float, double, BF
     DeviceArray<T> const in{gpu(), y};
     DeviceArray<float> const targets{gpu(), t};
     DeviceArray<double> const loss{gpu(), 1};
-    DeviceArray<std::byte> const scratch{gpu(), cuda::mean_squared_error_scratch_bytes(n)};
-    cuda::mean_squared_error_forward(gpu().compute, in.data(), targets.data(), {}, n, 3.0,
-                                     loss.data(), scratch.data());
+    DeviceArray<std::byte> const scratch{gpu(), cuda::element_loss_scratch_bytes(n)};
+    cuda::element_loss_forward<MeanSquaredError>(gpu().compute, in.data(), targets.data(), {}, n,
+                                                 3.0, loss.data(), scratch.data());
     // At most n additions in double on either side, of terms that are not negative.
     double const bound = static_cast<double>(2 * n + 8) * 0x1p-53 * expected;
     CHECK(std::abs(loss.host()[0] - expected) <= bound);
@@ -42,10 +43,10 @@ TEST_CASE_TEMPLATE("mean squared error: loss and gradient", T, float, double, BF
 
     DeviceArray<T> const place{gpu(), y, {.unaligned = true}};
     DeviceArray<T> const out{gpu(), n};
-    cuda::mean_squared_error_gradient(gpu().compute, in.data(), targets.data(), {}, n, 1.0 / 16,
-                                      out.data());
-    cuda::mean_squared_error_gradient(gpu().compute, place.data(), targets.data(), {}, n, 1.0 / 16,
-                                      place.data());
+    cuda::element_loss_gradient<MeanSquaredError>(gpu().compute, in.data(), targets.data(), {}, n,
+                                                  1.0 / 16, out.data());
+    cuda::element_loss_gradient<MeanSquaredError>(gpu().compute, place.data(), targets.data(), {},
+                                                  n, 1.0 / 16, place.data());
     CHECK(test::same_bits(out.host(), place.host()));
     test::check_within(out.host(), gradient, [&](std::size_t i) {
       return (2 * test::unit<C> + test::stored_unit<T>)*std::abs(gradient[i]) + 0x1p-149;
@@ -57,8 +58,8 @@ TEST_CASE("mean squared error: a NaN shows") {
   DeviceArray<float> const y{gpu(), std::vector<float>{1, NAN, 3}};
   DeviceArray<float> const t{gpu(), std::vector<float>{1, 2, 3}};
   DeviceArray<double> const loss{gpu(), 1};
-  cuda::mean_squared_error_forward(gpu().compute, y.data(), t.data(), {}, 3, 1.0, loss.data(),
-                                   nullptr);
+  cuda::element_loss_forward<MeanSquaredError>(gpu().compute, y.data(), t.data(), {}, 3, 1.0,
+                                               loss.data(), nullptr);
   CHECK(std::isnan(loss.host()[0]));
 }
 

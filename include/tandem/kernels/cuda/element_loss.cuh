@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// The sum of squared errors, and its gradient. Targets are floats, whatever the outputs are.
+/// The sum of a loss over elements, and its gradient. Targets are floats, whatever the outputs are.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,20 +34,19 @@ struct TargetOrder {
 namespace detail {
 
 /// Blocks that share n elements: at least 4096 elements each, and no more than 1024 blocks.
-constexpr unsigned squared_error_blocks(std::int64_t n) {
+constexpr unsigned element_loss_blocks(std::int64_t n) {
   unsigned const blocks = blocks_for(n, 4096, 1024);
   return blocks > 0 ? blocks : 1;
 }
 
-template <class T>
-TANDEM_KERNEL void squared_errors_kernel(T const* y, float const* t, TargetOrder order,
+template <class L, class T>
+TANDEM_KERNEL void element_losses_kernel(T const* y, float const* t, TargetOrder order,
                                          std::int64_t n, double divisor, double* sums) {
   double own = 0;
   std::int64_t const all = static_cast<std::int64_t>(gridDim.x) * row_threads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * row_threads + threadIdx.x; i < n;
        i += all) {
-    double const error = static_cast<double>(load(y[i])) - static_cast<double>(t[order.at(i)]);
-    own += error * error;
+    own += L::loss(static_cast<double>(load(y[i])), static_cast<double>(t[order.at(i)]));
   }
   double const total = sum_lanes<row_threads>(own);
   if (threadIdx.x == 0) {
@@ -55,51 +54,51 @@ TANDEM_KERNEL void squared_errors_kernel(T const* y, float const* t, TargetOrder
   }
 }
 
-template <class T>
-TANDEM_KERNEL void squared_errors_gradient_kernel(T const* y, float const* t, TargetOrder order,
-                                                  std::int64_t n, ComputeType<T> twice, T* dy) {
+template <class L, class T>
+TANDEM_KERNEL void element_loss_gradient_kernel(T const* y, float const* t, TargetOrder order,
+                                                std::int64_t n, ComputeType<T> scale, T* dy) {
   std::int64_t const all = static_cast<std::int64_t>(gridDim.x) * row_threads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * row_threads + threadIdx.x; i < n;
        i += all) {
-    dy[i] = store<T>((load(y[i]) - static_cast<ComputeType<T>>(t[order.at(i)])) * twice);
+    dy[i] = store<T>(L::gradient(load(y[i]), static_cast<ComputeType<T>>(t[order.at(i)])) * scale);
   }
 }
 
 }  // namespace detail
 
-/// Scratch of mean_squared_error_forward for at most @p n elements.
-constexpr std::int64_t mean_squared_error_scratch_bytes(std::int64_t n) {
-  return std::int64_t{detail::squared_error_blocks(n)} * static_cast<std::int64_t>(sizeof(double));
+/// Scratch of element_loss_forward for at most @p n elements.
+constexpr std::int64_t element_loss_scratch_bytes(std::int64_t n) {
+  return std::int64_t{detail::element_loss_blocks(n)} * static_cast<std::int64_t>(sizeof(double));
 }
 
-/// *loss = the sum over all elements of (y - t)² / divisor.
+/// *loss = the sum over all elements of L::loss(y, t) / divisor.
 ///
 /// Shapes: y, t (n), t in its own order.
 /// Cost:   reads y and t once; bound by memory. One launch, or two where n > 4096.
 /// Order:  element i goes to thread i mod (256 blocks), in double; then as in join_lanes(), and the
 ///         blocks as in ordered_sum().
-/// @pre    scratch has mean_squared_error_scratch_bytes(n)
-template <class T>
-void mean_squared_error_forward(Stream const& stream, T const* y, float const* t, TargetOrder order,
-                                std::int64_t n, double divisor, double* loss, std::byte* scratch) {
-  unsigned const blocks = detail::squared_error_blocks(n);
+/// @pre    scratch has element_loss_scratch_bytes(n)
+template <class L, class T>
+void element_loss_forward(Stream const& stream, T const* y, float const* t, TargetOrder order,
+                          std::int64_t n, double divisor, double* loss, std::byte* scratch) {
+  unsigned const blocks = detail::element_loss_blocks(n);
   auto* const sums = reinterpret_cast<double*>(scratch);
-  launch(detail::squared_errors_kernel<T>, blocks, row_threads, stream, y, t, order, n,
+  launch(detail::element_losses_kernel<L, T>, blocks, row_threads, stream, y, t, order, n,
          blocks > 1 ? 1.0 : divisor, blocks > 1 ? sums : loss);
   if (blocks > 1) {
     ordered_sum<double>(stream, sums, blocks, divisor, loss);
   }
 }
 
-/// dy = 2 (y - t) * scale.
+/// dy = L::gradient(y, t) * scale.
 ///
 /// Shapes: y, t (n), t in its own order; dy (n), which may be y.
-template <class T>
-void mean_squared_error_gradient(Stream const& stream, T const* y, float const* t,
-                                 TargetOrder order, std::int64_t n, double scale, T* dy) {
+template <class L, class T>
+void element_loss_gradient(Stream const& stream, T const* y, float const* t, TargetOrder order,
+                           std::int64_t n, double scale, T* dy) {
   using Real = ComputeType<T>;
-  launch(detail::squared_errors_gradient_kernel<T>, blocks_for(n, 4 * row_threads), row_threads,
-         stream, y, t, order, n, Real{2} * static_cast<Real>(scale), dy);
+  launch(detail::element_loss_gradient_kernel<L, T>, blocks_for(n, 4 * row_threads), row_threads,
+         stream, y, t, order, n, static_cast<Real>(scale), dy);
 }
 
 }  // namespace tandem::cuda
