@@ -30,6 +30,18 @@ class ProgressLine {
         samples_{samples},
         last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
 
+  /// So many samples have been trained on before.
+  void leave_out(std::int64_t samples) { samples_ -= samples; }
+
+  /// The epoch has been trained before.
+  void skip() const {
+    if (!silent_) {
+      print_epoch("");
+      std::fprintf(stderr, "  trained before\n");
+      std::fflush(stderr);
+    }
+  }
+
   /// At most ten times a second, on a terminal only.
   void step(EpochResult const& so_far) {
     auto const now = std::chrono::steady_clock::now();
@@ -46,11 +58,15 @@ class ProgressLine {
   }
 
  private:
-  void print(EpochResult const& r, char const* before, char const* after) const {
+  void print_epoch(char const* before) const {
     std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
     if (epoch_.total > 0) {
       std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
     }
+  }
+
+  void print(EpochResult const& r, char const* before, char const* after) const {
+    print_epoch(before);
     std::fprintf(stderr, "  %lld/%lld samples  loss %.4f  accuracy %.4f  %.0f samples/s%s",
                  static_cast<long long>(r.samples), static_cast<long long>(samples_), r.loss,
                  r.accuracy, r.samples_per_second(), after);

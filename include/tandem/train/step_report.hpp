@@ -13,7 +13,7 @@ namespace tandem {
 /// One step of train(), after its update.
 struct StepReport {
   std::int64_t step = 0;           ///< counted from 1, over all epochs
-  std::int64_t epoch = 0;          ///< counted from 0
+  std::int64_t epoch = 0;          ///< of the whole run, counted from 0
   std::int64_t samples = 0;        ///< of the epoch trained on by now
   std::int64_t epoch_samples = 0;  ///< in the epoch
   int batch = 0;                   ///< samples of this step

@@ -20,6 +20,7 @@
 #include <tandem/train/checkpoint/load.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
+#include <tandem/train/epoch_cursor.hpp>
 #include <tandem/train/generate.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/check_options.hpp>
@@ -96,8 +97,12 @@ class Trainer {
   Trainer(Trainer const&) = delete;
   Trainer& operator=(Trainer const&) = delete;
 
-  /// One epoch over @p data. After load(), epochs already trained return at once and the one that
-  /// was interrupted goes on where it stopped.
+  /// One epoch over @p data. Each call trains, also where a second loop counts from 0 again: the
+  /// order of samples and position().epoch go by the epochs of the whole run.
+  ///
+  /// After load() the program asks for the same epochs again: those already trained return at once,
+  /// with no steps, and the one that was interrupted goes on where it stopped. Likewise the loop
+  /// that an exception has left, where it is run again.
   /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
@@ -250,6 +255,7 @@ class Trainer {
                           })
                     .position;
     options_.seed = static_cast<std::uint64_t>(position_.seed);
+    cursor_ = {};
     replicas().upload();
   }
 
@@ -292,6 +298,7 @@ class Trainer {
     expects(epoch >= 0 && samples >= 0, "set_position(epoch, samples): both are counted from 0");
     position_.epoch = epoch;
     position_.position = samples;
+    cursor_ = {};
   }
   [[nodiscard]] TrainerOptions const& options() const { return options_; }
   [[nodiscard]] Workers& workers() { return workers_; }
@@ -329,17 +336,21 @@ class Trainer {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<ProgramType, LossType>(data);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
-    if (epoch.index < position_.epoch) {
+    std::int64_t const index = cursor_.place(epoch);
+    ProgressLine line{leads() ? progress : Progress::none(), epoch, data.size()};
+    if (index < position_.epoch) {
+      cursor_.skip(epoch);
+      line.skip();
       return {};
     }
-    if (epoch.index > position_.epoch) {
-      position_.epoch = epoch.index;
+    if (index > position_.epoch) {
+      position_.epoch = index;
       position_.position = 0;
     }
-    Loader<D, In> loader{data, training_order(options_, epoch.index, position_.position)};
+    cursor_.begin();
+    line.leave_out(position_.position);
+    Loader<D, In> loader{data, training_order(options_, index, position_.position)};
     EpochResult result;
-    ProgressLine line{leads() ? progress : Progress::none(), epoch,
-                      data.size() - position_.position};
     auto const start = std::chrono::steady_clock::now();
     StepResult last;
     auto const collect = [&] {
@@ -364,9 +375,12 @@ class Trainer {
       collect();
     }
     workers_.drain();
-    if (!result.stopped) {
-      position_.epoch = epoch.index + 1;
+    if (result.stopped) {
+      cursor_.stop(epoch);
+    } else {
+      position_.epoch = index + 1;
       position_.position = 0;
+      cursor_.done(epoch);
     }
     line.finish(mean(result));
     return mean(result);
@@ -420,6 +434,7 @@ class Trainer {
   TrainerOptions options_;
   ImportedTable table_;
   TrainingPosition position_;
+  EpochCursor cursor_;
   mutable Workers workers_;
   StepQueue<Workers> queue_;
 };

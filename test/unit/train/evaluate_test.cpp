@@ -115,7 +115,6 @@ TEST_CASE("an epoch's result is the mean over its samples") {
   }
   CHECK(std::fabs(result.loss - loss / samples) <= 1e-12 * result.loss);
   CHECK(test::first_difference(trainer.parameters(), stepped.parameters()) == "");
-  CHECK(trainer.train(data, 0).steps == 0);  // that epoch is done
 }
 
 struct Line : Network<Vector<2>, Sequential<Linear<1>>> {};

@@ -90,7 +90,22 @@ TEST_CASE("without a terminal: one plain line an epoch") {
 
   std::string const alone = standard_error([&] { trainer.train(data, 2, Progress{}); });
   CHECK(alone.starts_with("epoch 3  20/20 samples"));
-  CHECK(standard_error([&] { trainer.train(data, 1, Progress{}); }).empty());  // done already
+  std::string const again = standard_error([&] { trainer.train(data, 1, Progress{}); });
+  CHECK(again.starts_with("epoch 2  20/20 samples"));
+}
+
+TEST_CASE("after load(): a line for each epoch that was trained before") {
+  test::TemporaryFolder const folder;
+  Plain trainer{{.batch = 8, .threads_per_device = 1}};
+  trainer.train(data, 0);
+  trainer.save(folder.file("x"));
+  trainer.load(folder.file("x"));
+  std::string const text = standard_error([&] {
+    for (auto epoch : epochs(2)) {
+      trainer.train(data, epoch, Progress{});
+    }
+  });
+  CHECK(text.starts_with("epoch 1/2  trained before\nepoch 2/2  20/20 samples  loss "));
 }
 
 TEST_CASE("silent prints nothing") {

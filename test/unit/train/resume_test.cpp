@@ -4,12 +4,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <tandem/tandem.hpp>
 
@@ -133,6 +135,98 @@ TEST_CASE("a run of one device resumed on a pipeline, and back: the same bits, i
   check_resume<Two, One>(momentum, 6);
   check_resume<Two, Four>(adam, 4);
   check_resume<Four, Two>(momentum, 7);
+}
+
+using One = Tiny<SingleDevice<>>;
+
+/// Two loops, and two datasets in turn in the second: epochs 0 to 5 of the run.
+template <class D>
+std::vector<std::int64_t> train_in_loops(One& trainer, D const& a, D const& b) {
+  std::vector<std::int64_t> steps;
+  for (auto epoch : epochs(2)) {
+    steps.push_back(trainer.train(a, epoch).steps);
+  }
+  for (auto epoch : epochs(2)) {
+    steps.push_back(trainer.train(a, epoch).steps);
+    steps.push_back(trainer.train(b, epoch).steps);
+  }
+  return steps;
+}
+
+TEST_CASE("each call trains, in a second loop, too, and as the next epoch of the run") {
+  auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
+  One loops{options(momentum)};
+  CHECK(train_in_loops(loops, data, data) == std::vector<std::int64_t>(6, 4));
+  CHECK(loops.position().epoch == 6);
+  One one{options(momentum)};
+  for (auto epoch : epochs(6)) {
+    one.train(data, epoch);
+  }
+  CHECK(test::first_difference(loops.parameters(), one.parameters()) == "");
+
+  One any{options(momentum)};
+  any.train(data, 5);
+  CHECK(any.position().epoch == 6);
+  CHECK(any.train(data, 3).steps == 4);
+  CHECK(any.train(data, 3).steps == 4);
+  CHECK(any.position().epoch == 8);
+  CHECK(any.train(data, 4).steps == 4);
+  CHECK(any.position().epoch == 9);
+}
+
+TEST_CASE("a program of several loops resumes where it was") {
+  test::TemporaryFolder const folder;
+  auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
+  One whole{options(adam)};
+  train_in_loops(whole, data, data);
+  for (int const batches : {0, 3, 8, 13, 18, 23, 24}) {
+    One stopped{options(adam)};
+    Interrupted const some{batches / 4 * samples + batches % 4 * 8};
+    static_cast<void>(test::message<std::runtime_error>([&] {
+      train_in_loops(stopped, some, some);
+      throw std::runtime_error{""};
+    }));
+    CHECK(stopped.position().step == batches);
+    stopped.save(folder.file("x"));
+    One resumed{options(adam)};
+    resumed.load(folder.file("x"));
+    std::vector<std::int64_t> const steps = train_in_loops(resumed, data, data);
+    CHECK(std::ranges::count(steps, 0) == batches / 4);
+    CHECK(resumed.position().step == 24);
+    CHECK(test::first_difference(resumed.parameters(), whole.parameters()) == "");
+  }
+}
+
+TEST_CASE("a second loop goes on with the epoch that a watcher has stopped") {
+  auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
+  One trainer{options(momentum)};
+  trainer.train(data, 0);
+  trainer.train(data, 1, [](StepReport const& report) {
+    return report.step == 7 ? AfterStep::stop : AfterStep::go_on;
+  });
+  CHECK(trainer.train(data, 0).steps == 1);
+  CHECK(trainer.position().epoch == 2);
+  CHECK(trainer.train(data, 1).steps == 4);
+  CHECK(trainer.position().epoch == 3);
+  trainer.set_position(1, 24);
+  CHECK(trainer.train(data, 1).steps == 1);
+  CHECK(trainer.position().epoch == 2);
+}
+
+TEST_CASE("epochs that are none are refused") {
+  auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
+  One trainer{options(momentum)};
+  for (std::int64_t const epoch : {std::int64_t{-1}, std::int64_t{1} << 32}) {
+    CHECK(test::message<ContractError>([&] { trainer.train(data, epoch); }) ==
+          "train(data, epoch): epoch must be 0 or more, and less than 2^32");
+  }
+  CHECK(trainer.position().epoch == 0);
+  trainer.train(data, (std::int64_t{1} << 32) - 1);
+  CHECK(test::contains(test::message<ContractError>([&] { trainer.train(data, 0); }),
+                       "a run may have at most 2^32 epochs"));
+  CHECK(test::message<ContractError>([] { static_cast<void>(epochs(-1)); }) ==
+        "epochs(count): count must be 0 or more");
+  CHECK_FALSE(epochs(0).begin() != epochs(0).end());
 }
 
 }  // namespace resume_test

@@ -12,6 +12,7 @@
 
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/contract.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/optim/optimizer.hpp>
@@ -111,7 +112,7 @@ inline Evaluation mean(Evaluation const& sum) {
   return {sum.loss / divisor, sum.accuracy / divisor, sum.samples, sum.weight};
 }
 
-/// Which epoch of how many.
+/// Which epoch of a loop, counted from 0, of how many.
 struct Epoch {
   std::int64_t index = 0;
   std::int64_t total = 0;
@@ -143,6 +144,10 @@ class Epochs {
   std::int64_t count_;
 };
 
-constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
+/// @throws ContractError  count < 0
+constexpr Epochs epochs(std::int64_t count) {
+  expects(count >= 0, "epochs(count): count must be 0 or more");
+  return Epochs{count};
+}
 
 }  // namespace tandem
