@@ -94,6 +94,9 @@ class LayerChecker {
       if (list_.count > 0) {
         check_parameters(o);
       }
+    } else if (list_.count > 0 && result_.ok()) {
+      result_.problem =
+          "the layer has parameters, but no weight_gradient(call) that takes this call";
     }
     return result_;
   }

@@ -62,6 +62,13 @@ struct Plain {
   }
 };
 
+/// The same with a parameter, but without its gradient.
+struct Forgetful : Plain {
+  static constexpr Parameters parameters(Shape) {
+    return Parameters{Parameter{"a", vector_shape(1), Init::constant(1.0F)}};
+  }
+};
+
 template <int Mistake>
 std::string problem() {
   return check_layer<Square<Mistake>, Vector<7>>().problem;
@@ -103,6 +110,7 @@ TEST_CASE("a right layer of the user's passes, and each mistake is named") {
   CHECK(contains(problem<3>(), "the gradient of x at element 0 is"));
   CHECK(contains(problem<4>(), "a second, accumulating gradient of a"));
   CHECK(contains(problem<5>(), "the gradient of a at element 0 is"));
+  CHECK(contains(check_layer<Forgetful, Vector<7>>().problem, "but no weight_gradient(call)"));
 }
 
 }  // namespace check_layer_test
