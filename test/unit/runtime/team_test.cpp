@@ -160,7 +160,7 @@ TEST_CASE("teams start and stop, also without a loop, and work side by side") {
   });
 }
 
-TEST_CASE("a team with OpenMP starts no threads, says its size, and forks one part a member") {
+TEST_CASE("a team with OpenMP keeps no threads, says its size, and forks one part a member") {
   static int told;
   static std::vector<int> forks;
   told = 0;
@@ -175,6 +175,8 @@ TEST_CASE("a team with OpenMP starts no threads, says its size, and forks one pa
                         .set_threads = [](int threads) { told = threads; }};
   Team team{3, recorded};
   CHECK(told == 3);
+  CHECK(forks == std::vector<int>{3});  // the threads are there from the beginning
+  forks.clear();
   CHECK(members_of(team) == std::vector<std::thread::id>(3, std::this_thread::get_id()));
   std::vector<std::int64_t> begins;
   team.parallel_for(2, [&](std::int64_t begin, std::int64_t) { begins.push_back(begin); });
@@ -185,6 +187,7 @@ TEST_CASE("a team with OpenMP starts no threads, says its size, and forks one pa
   CHECK(forks.size() == 2);
   Team const one{1, recorded};
   CHECK(told == 1);
+  CHECK(forks.size() == 2);
 }
 
 TEST_CASE("a team needs a thread") {
@@ -202,6 +205,12 @@ TEST_CASE("a team that gets no more threads says so, and leaves none behind") {
     CHECK_THROWS_WITH_AS((Team{4000, OpenMp{}}),
                          doctest::Contains("a device's team of 4000 threads has got "),
                          tandem::Error);
+    static bool forked = false;  // OpenMP would have ended the program
+    OpenMp const fatal{.fork = [](int, OpenMp::Part, void const*) { forked = true; }};
+    CHECK_THROWS_WITH_AS((Team{4000, fatal}),
+                         doctest::Contains("a device's team of 4000 threads has got "),
+                         tandem::Error);
+    CHECK_FALSE(forked);
   }
   CHECK(members_of(*std::make_unique<Team>(3, OpenMp{})).size() == 3);
 }

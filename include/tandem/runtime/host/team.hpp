@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -24,11 +25,16 @@
 
 namespace tandem::host {
 
+namespace detail {
+inline std::mutex starts_of_openmp;
+}  // namespace detail
+
 /// A fixed set of threads that run the parts of one loop at a time. Not copyable, not movable.
 class Team {
  public:
   /// To be made by the device's own thread, since with OpenMP it becomes the number of threads of
   /// that thread's loops: omp_get_max_threads() is `threads` there from now on, and nowhere else.
+  /// Cost: with OpenMP each thread but the caller's is started twice.
   /// @param threads_of  whose threads to run on; OpenMp{}: threads of the Team's own
   /// @pre threads >= 1
   /// @throws Error  the system has not so many threads
@@ -40,6 +46,7 @@ class Team {
       threads_of.set_threads(threads);
     }
     if (fork_ != nullptr) {
+      start_openmp_threads();
       return;
     }
     members_.reserve(static_cast<std::size_t>(threads - 1));
@@ -100,6 +107,19 @@ class Team {
   }
 
  private:
+  /// OpenMP ends the program where the system starts no more threads, so as many are asked for
+  /// first, and OpenMP's are started then and there. One device at a time: two at once could take
+  /// the same threads for theirs.
+  template <class = void>
+  void start_openmp_threads() {
+    if (size_ > 1) {
+      std::lock_guard const lock{detail::starts_of_openmp};
+      static_cast<void>(Team{size_, OpenMp{}});
+      fork_(
+          size_, [](void const*, int) {}, nullptr);
+    }
+  }
+
   void run_part(int member) const {
     std::int64_t const begin = count_ * member / size_;
     std::int64_t const end = count_ * (member + 1) / size_;
