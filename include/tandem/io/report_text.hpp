@@ -5,11 +5,11 @@
 /// Numbers and words of the planner's reports, in text and in JSON.
 
 #include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
 
+#include <tandem/core/finite.hpp>
 #include <tandem/core/utf8.hpp>
 
 namespace tandem::detail {
@@ -23,7 +23,7 @@ inline std::string digits(double value, int count) {
 
 /// The same in JSON, which has no infinity and no NaN: null.
 inline std::string json_number(double value, int count) {
-  return std::isfinite(value) ? digits(value, count) : "null";
+  return is_finite(value) ? digits(value, count) : "null";
 }
 
 /// A string of JSON, whatever bytes are in it.

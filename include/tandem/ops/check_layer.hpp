@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/finite.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -189,7 +190,7 @@ class LayerChecker {
 
   void check_written(std::vector<double> const& values, std::string const& problem) {
     for (double const value : values) {
-      if (!std::isfinite(value) && result_.ok()) {
+      if (!is_finite(value) && result_.ok()) {
         result_.problem = problem;
       }
     }
@@ -198,8 +199,9 @@ class LayerChecker {
   void note(double computed, double expected, std::string const& what, std::size_t element) {
     double const error =
         std::abs(computed - expected) / (1.0 + std::abs(computed) + std::abs(expected));
-    result_.worst = !(error <= result_.worst) ? error : result_.worst;
-    if (!(error <= options_.tolerance) && result_.ok()) {
+    bool const known = is_finite(error);
+    result_.worst = known && error <= result_.worst ? result_.worst : error;
+    if ((!known || error > options_.tolerance) && result_.ok()) {
       result_.problem = what + " at element " + std::to_string(element) + " is " +
                         std::to_string(computed) + ", but finite differences give " +
                         std::to_string(expected);

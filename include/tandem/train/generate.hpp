@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/core/philox.hpp>
 
 namespace tandem {
@@ -86,7 +87,7 @@ std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
                                           Scores const& scores) {
   expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
   expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
-              std::isfinite(options.temperature),
+              is_finite(options.temperature),
           "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
   std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
   std::vector<float> logits(static_cast<std::size_t>(limit));

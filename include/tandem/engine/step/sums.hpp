@@ -8,11 +8,11 @@
 /// every rank all of them without rounding, so that the totals have the same bits on any number.
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <span>
 #include <vector>
 
+#include <tandem/core/finite.hpp>
 #include <tandem/engine/step/state.hpp>
 
 namespace tandem {
@@ -30,10 +30,10 @@ void finish_sums(std::span<double const> sums, StepResult& result) {
   double const divisor = result.weight > 0.0 ? result.weight : 1.0;  // of no targets: 0
   result.loss = loss / divisor;
   result.metric = metric / divisor;
-  if (!std::isfinite(loss)) {
+  if (!is_finite(loss)) {
     std::size_t first = 0;  // also where only the sum of finite losses overflows
     for (std::size_t i = sums.size(); i > 0; i -= 2) {
-      first = std::isfinite(sums[i - 2]) ? first : i / 2 - 1;
+      first = is_finite(sums[i - 2]) ? first : i / 2 - 1;
     }
     result.non_finite = static_cast<int>(first);
   }

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/kernels/cuda/row_lanes.cuh>
 #include <tandem/kernels/cuda/update_chunk.hpp>
@@ -45,9 +46,6 @@ struct PrepareNothing {
 };
 
 namespace detail {
-
-/// False for a NaN, too.
-TANDEM_HOST_DEVICE inline bool is_finite(double x) { return x - x == 0.0; }
 
 template <class Result, class Prepare>
 TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int runs) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/io/json/string.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/measure/epochs/task.hpp>
@@ -56,7 +57,7 @@ std::string law_text(std::optional<CriticalBatchLaw> const& law) {
   if (!law) {
     return "no critical-batch law: it needs two points whose epochs rise no faster than batches\n";
   }
-  if (!std::isfinite(law->critical_batch())) {
+  if (!is_finite(law->critical_batch())) {
     return "E(B) = " + digits(law->least_epochs(), 3) + ": epochs do not grow with the batch\n";
   }
   std::string text = "E(B) = " + digits(law->least_epochs(), 3) + " (1 + B / " +

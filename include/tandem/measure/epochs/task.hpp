@@ -17,6 +17,7 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/plan/epochs/epoch_points.hpp>
@@ -53,7 +54,7 @@ struct EpochRun {
   double best = 0;                                          ///< accuracy of all evaluations
   std::string fault{};  ///< why training ended before its time: a loss that was not finite
 
-  [[nodiscard]] bool reached() const { return std::isfinite(epochs); }
+  [[nodiscard]] bool reached() const { return is_finite(epochs); }
 };
 
 /// Epochs to the target at a global batch that reached it in every run: the median, and all runs'
@@ -105,11 +106,11 @@ void check_epoch_task(EpochTask const& task, std::int64_t samples) {
   expects(task.microbatch >= 1, "measure_epochs(task): .microbatch must be 1 or more");
   expects(task.target > 0 && task.target <= 1,
           "measure_epochs(task): .target is an accuracy, above 0 and at most 1");
-  expects(task.most_epochs > 0 && std::isfinite(task.most_epochs),
+  expects(task.most_epochs > 0 && is_finite(task.most_epochs),
           "measure_epochs(task): .most_epochs must be positive and finite");
   expects(task.evaluations >= 1 && task.seeds >= 1 && task.optimizer_batch >= 1,
           "measure_epochs(task): .evaluations, .seeds and .optimizer_batch must be 1 or more");
-  expects(task.warm_up >= 0 && std::isfinite(task.warm_up),
+  expects(task.warm_up >= 0 && is_finite(task.warm_up),
           "measure_epochs(task): .warm_up must be 0 (none) or more");
   int before = 0;
   for (int const batch : task.batches) {

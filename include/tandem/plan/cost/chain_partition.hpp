@@ -9,7 +9,6 @@
 /// the same in constant expressions for integers.
 
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/finite.hpp>
 
 namespace tandem {
 
@@ -38,7 +38,7 @@ template <class = void>
   expects(static_cast<std::size_t>(parts) <= loads.size(),
           "partition_chain(loads, parts): there must be at least one load for each part");
   for (double const load : loads) {
-    expects(std::isfinite(load) && load >= 0,
+    expects(is_finite(load) && load >= 0,
             "partition_chain(loads, parts): loads must be finite and not negative");
   }
   // Whether parts of at most so much, each as long as it can be, from the last to the first, are

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/plan/epochs/epoch_points.hpp>
 
 namespace tandem {
@@ -137,7 +138,7 @@ template <class = void>  // compiled where it is called, not by every include
 template <class = void>
 [[nodiscard]] CriticalBatchLaw critical_batch_of_noise(double noise_scale,
                                                        EpochPoint const& point) {
-  expects(noise_scale > 0 && std::isfinite(noise_scale),
+  expects(noise_scale > 0 && is_finite(noise_scale),
           "critical_batch_of_noise(noise_scale, point): give a noise scale that is positive");
   check_epoch_points({point}, 1);
   return {.mean_batch = point.batch,

@@ -6,7 +6,6 @@
 /// form of a list of them, "2048:4,4096:7,8192:12,16384:23".
 
 #include <charconv>
-#include <cmath>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -14,6 +13,7 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/finite.hpp>
 
 namespace tandem {
 
@@ -36,8 +36,8 @@ void check_epoch_points(std::vector<EpochPoint> const& points, int least) {
   }
   double before = 0;
   for (EpochPoint const& point : points) {
-    expects(point.batch > 0 && point.epochs > 0 && point.weight > 0 && std::isfinite(point.batch) &&
-                std::isfinite(point.epochs) && std::isfinite(point.weight),
+    expects(point.batch > 0 && point.epochs > 0 && point.weight > 0 && is_finite(point.batch) &&
+                is_finite(point.epochs) && is_finite(point.weight),
             "points of epochs: give batches, epochs and weights that are positive");
     expects(point.batch > before, "points of epochs: give them in order of batch, each batch once");
     before = point.batch;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
@@ -123,7 +124,7 @@ template <class = void>  // compiled where it is called, not by every include
   std::vector<TimedAllReduce> far;
   for (TimedAllReduce const& point : points) {
     expects(point.devices >= 2 && machine.has(point.devices) && point.bytes > 0 &&
-                std::isfinite(point.bytes) && point.seconds > 0 && std::isfinite(point.seconds),
+                is_finite(point.bytes) && point.seconds > 0 && is_finite(point.seconds),
             "calibrate(machine, points): give each point 2 devices or more that the machine has, "
             "and bytes and seconds that are positive");
     (point.devices <= machine.devices_per_node ? near : far).push_back(point);

@@ -5,13 +5,13 @@
 /// What a search has found, for numbers of devices: a table for people, JSON for programs.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <tandem/core/finite.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/place/text.hpp>
@@ -128,9 +128,9 @@ std::string crossover_text(SearchResult const& result) {
   }
   double const gain = hybrid_gain(result.of.back().plans);
   return "a hybrid wins from " + std::to_string(wins_from) + " devices on" +
-         (std::isfinite(gain) ? ", by " + digits(100 * gain, 3) + " % on " +
-                                    std::to_string(result.of.back().devices) + "\n"
-                              : "; data parallel does not fit\n");
+         (is_finite(gain) ? ", by " + digits(100 * gain, 3) + " % on " +
+                                std::to_string(result.of.back().devices) + "\n"
+                          : "; data parallel does not fit\n");
 }
 
 /// What a placed strategy is declared with.
@@ -211,7 +211,7 @@ template <class = void>
   for (SearchResult::Devices const& own : result.of) {
     json += std::string{&own == result.of.data() ? "" : ","} +
             "\n    {\"devices\": " + std::to_string(own.devices);
-    if (double const gain = hybrid_gain(own.plans); std::isfinite(gain)) {
+    if (double const gain = hybrid_gain(own.plans); is_finite(gain)) {
       json += ", \"hybrid_gain\": " + detail::json_number(gain, 6);
     }
     json += ", \"plans\": [";

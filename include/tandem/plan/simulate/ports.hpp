@@ -9,10 +9,10 @@
 /// Machine::between each way, one device has no more than an adapter. Which adapter it has is not
 /// modelled. Each port takes what goes one way, and both ways at once.
 
-#include <cmath>
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
 namespace tandem::detail {
@@ -68,7 +68,7 @@ class MachinePorts {
 
  private:
   void add(PortRoute& route, int port) const {
-    if (std::isfinite(capacity_[static_cast<std::size_t>(port)])) {
+    if (is_finite(capacity_[static_cast<std::size_t>(port)])) {
       route.port[route.ports++] = port;
     }
   }

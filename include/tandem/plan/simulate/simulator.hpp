@@ -10,12 +10,12 @@
 /// placement.hpp; trace.hpp and svg.hpp show a step.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <deque>
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/simulate/jobs.hpp>
@@ -43,12 +43,12 @@ void check_costs(SimulatedCosts const& costs, StageMapView const& map) {
               static_cast<int>(costs.message_bytes.size()) == map.edges,
           "simulate_on(machine, table, map, costs): give costs for each stage and bytes for each "
           "edge of the map");
-  auto const good = [](double number) { return std::isfinite(number) && number >= 0; };
+  auto const good = [](double number) { return is_finite(number) && number >= 0; };
   bool all = good(costs.update) &&
              std::all_of(costs.message_bytes.begin(), costs.message_bytes.end(), good);
   for (StageLoad const& s : costs.stage) {
     all = all && good(s.forward) && good(s.input_gradient) && good(s.weight_gradient) &&
-          std::isfinite(s.backward) && good(s.kept_bytes) && good(s.working_bytes);
+          is_finite(s.backward) && good(s.kept_bytes) && good(s.working_bytes);
     for (GradientBucket const& bucket : s.gradients) {
       all = all && good(bucket.bytes) && good(bucket.before_end);
     }

@@ -19,7 +19,6 @@ namespace tandem {
 template <class Program>
 TrainerOptions checked(TrainerOptions options) {
   expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
-  expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
   expects(options.threads_per_device >= 0,
           "TrainerOptions: threads_per_device must be 0 (shared out) or more");
   bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);

@@ -14,6 +14,7 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/schedule.hpp>
@@ -25,7 +26,7 @@ namespace detail {
 
 /// A finite number of 0 or more that a float can be; not a nan.
 constexpr bool is_rate(double value) {
-  return value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
+  return is_finite(value) && value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
 }
 
 /// "0.1", "nan", "1e+39".
@@ -47,7 +48,7 @@ void check_rate(double value, std::string const& option) {
 
 template <class = void>
 void check_beta(double value, std::string const& option) {
-  if (!(value >= 0.0 && value < 1.0)) {
+  if (!is_finite(value) || value < 0.0 || value >= 1.0) {
     throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
                         "; give a number from 0 to less than 1"};
   }
@@ -72,6 +73,7 @@ void check_rates(TrainerOptions const& options) {
         }
       },
       options.optimizer);
+  detail::check_rate(options.clip_norm, "clip_norm");
   for (ParameterGroup const& group : options.groups) {
     std::string const of = " of group '" + group.pattern + "'";
     detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
