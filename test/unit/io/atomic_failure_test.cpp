@@ -55,10 +55,10 @@ class FailingFsync {
   ~FailingFsync() { failing_fsync = 0; }
 };
 
-/// No file of this process may grow beyond @p bytes, and write() says EFBIG if one would.
+/// No file of this process may grow beyond @p bytes; a write() that tries ends it by SIGXFSZ.
 class FileSizeLimit {
  public:
-  explicit FileSizeLimit(::rlim_t bytes) : handler_{std::signal(SIGXFSZ, SIG_IGN)} {
+  explicit FileSizeLimit(::rlim_t bytes) : handler_{std::signal(SIGXFSZ, SIG_DFL)} {
     REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
     ::rlimit const limit{bytes, before_.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
@@ -75,7 +75,7 @@ class FileSizeLimit {
   void (*handler_)(int);
 };
 
-TEST_CASE("a full disk: the old file stays, the temporary file goes") {
+TEST_CASE("a file beyond the process's limit: the old file stays, the temporary file goes") {
   test::TemporaryFolder const folder;
   std::string const path = folder.file("x");
   test::put(path, "old");
@@ -92,14 +92,24 @@ TEST_CASE("a full disk: the old file stays, the temporary file goes") {
     CHECK_THROWS_AS(file.write(test::bytes("more")), ContractError);
     CHECK_THROWS_AS(file.commit(), ContractError);
   }
+  {
+    FileSizeLimit const limit{8};  // as much may be written
+    AtomicFile file{folder.file("y")};
+    file.write(test::bytes("1234"));
+    file.write(test::bytes("5678"));
+    file.commit();
+  }
+  std::filesystem::remove(folder.file("y"));
   CHECK(what == "'" + path +
-                    "': cannot write the new content: File too large; the previous file, if there "
-                    "was one, is untouched");
+                    "': cannot write the new content, which is larger than a file may be here "
+                    "(ulimit -f): File too large; the previous file, if there was one, is "
+                    "untouched");
   CHECK(test::content(path) == "old");
   CHECK(folder.entries() == 1);
 }
 
-TEST_CASE("a full disk under write_safetensors, in the header and in the data") {
+TEST_CASE(
+    "a file beyond the process's limit under write_safetensors, in the header and in the data") {
   test::TemporaryFolder const folder;
   std::string const path = folder.file("x");
   test::put(path, "old");

@@ -11,13 +11,16 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <span>
 #include <string>
 #include <system_error>
@@ -47,6 +50,15 @@ namespace detail {
     bytes = bytes.subspan(static_cast<std::size_t>(wrote));
   }
   return 0;
+}
+
+/// The largest file that this process may write (ulimit -f). A write beyond it would end the
+/// process: its signal, SIGXFSZ, does so unless somebody minds it.
+[[nodiscard]] inline std::uint64_t file_size_limit() noexcept {
+  struct ::rlimit limit {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+             ? std::uint64_t{limit.rlim_cur}
+             : std::numeric_limits<std::uint64_t>::max();
 }
 
 /// Flushes a folder, so that a rename in it survives a power failure; returns 0 or an errno.
@@ -92,9 +104,15 @@ class [[nodiscard]] AtomicFile {
   ~AtomicFile() { discard(); }
 
   /// Appends @p bytes.
-  /// @throws FileError  the disk is full or broken; the previous file is untouched
+  /// @throws FileError  the disk is full or broken, or the file larger than this process may write;
+  ///                    the previous file is untouched
   void write(std::span<std::byte const> bytes) {
     expects_open();
+    size_ += bytes.size();
+    if (size_ > detail::file_size_limit()) {
+      fail("cannot write the new content, which is larger than a file may be here (ulimit -f)",
+           EFBIG);
+    }
     if (int const error = detail::write_all(descriptor_, bytes); error != 0) {
       fail("cannot write the new content", error);
     }
@@ -187,6 +205,7 @@ class [[nodiscard]] AtomicFile {
   detail::AtomicTarget target_;  // the file at the end of links
   std::string temporary_;        // empty once it has been renamed or removed
   int descriptor_ = -1;
+  std::uint64_t size_ = 0;  // written, and about to be
 };
 
 }  // namespace tandem
