@@ -16,6 +16,7 @@
 #include <span>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/core/shape.hpp>
 
@@ -68,7 +69,8 @@ struct Normalize {
   [[nodiscard]] Shape output(Shape const& in) const {
     expects(in.valid() && channels(in) <= 4, "Normalize: at most 4 channels");
     for (int c = 0; c < channels(in); ++c) {
-      expects(std[c] > 0.0F, "Normalize: give a mean and an std above 0 for each channel");
+      expects(is_finite(double{mean[c]}) && is_finite(double{std[c]}) && std[c] > 0.0F,
+              "Normalize: give a mean and an std above 0 for each channel, both finite");
     }
     return in;
   }

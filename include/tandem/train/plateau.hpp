@@ -5,11 +5,11 @@
 /// Plateau: whether a figure has stopped to improve; for early stopping, and for learning rates
 /// that fall when it does.
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/finite.hpp>
 
 namespace tandem {
 
@@ -34,7 +34,7 @@ class Plateau {
  public:
   /// @throws ContractError  patience is negative, or `least` negative or not finite
   explicit Plateau(PlateauOptions const& options = {}) : options_{options} {
-    expects(options.patience >= 0 && options.least >= 0.0 && std::isfinite(options.least),
+    expects(options.patience >= 0 && options.least >= 0.0 && is_finite(options.least),
             "Plateau: patience must be 0 or more, and `least` finite and 0 or more");
   }
 
@@ -42,7 +42,7 @@ class Plateau {
   /// anew where they were. A figure that is not a number is no better.
   bool operator()(double figure) {
     double const sign = options_.falls ? 1.0 : -1.0;
-    improved_ = sign * figure < best_ - options_.least;
+    improved_ = is_finite(figure) && sign * figure < best_ - options_.least;
     if (improved_) {
       best_ = sign * figure;
       waited_ = 0;

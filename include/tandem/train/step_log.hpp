@@ -5,7 +5,6 @@
 /// StepLog: a watcher of Trainer::train() that writes each step as a line of JSON, or of CSV.
 
 #include <cerrno>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +14,7 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/train/options/options.hpp>
 #include <tandem/train/step_report.hpp>
 
@@ -114,7 +114,7 @@ class StepLog {
     field(name);
     char text[32];
     std::snprintf(text, sizeof text, "%.9g", value);
-    line_ += std::isfinite(value) ? text : csv_ ? "" : "null";
+    line_ += is_finite(value) ? text : csv_ ? "" : "null";
   }
   void end() { write(line_ += csv_ ? "\n" : "}\n"); }
 

@@ -5,6 +5,7 @@
 /// Trainer: a network, a strategy and a backend put to work on data.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include <tandem/data/loader.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/train/bad_sample.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/load.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
@@ -205,8 +207,9 @@ class Trainer {
   /// any B up to TrainerOptions::batch. Of sequences x may have fewer rows than the network takes.
   StepResult step(std::span<In const> x, std::span<Target const> targets,
                   Sequences const& sequences = {}) {
-    queue_step(checked_batch(x, targets, sequences));
-    return collect_step();
+    StepBatchType const batch = checked_batch(x, targets, sequences);
+    queue_step(batch);
+    return collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
   }
 
   /// One step like step(), and when each action and collective of every rank of this process began
@@ -214,8 +217,9 @@ class Trainer {
   Trace trace_step(std::span<In const> x, std::span<Target const> targets,
                    Sequences const& sequences = {}) {
     check_traceable(ProgramType::asynchrony);
-    queue_step(checked_batch(x, targets, sequences), true);
-    collect_step();
+    StepBatchType const batch = checked_batch(x, targets, sequences);
+    queue_step(batch, true);
+    collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
     return workers_.traced();
   }
 
@@ -354,7 +358,9 @@ class Trainer {
     auto const start = std::chrono::steady_clock::now();
     StepResult last;
     auto const collect = [&] {
-      last = collect_step();
+      last = collect_step([&] {  // position_ is that of before the step
+        return bad_sample_of(data, training_order(options_, index, position_.position));
+      });
       add(result, last, start);
       line.step(mean(result));
     };
@@ -405,7 +411,10 @@ class Trainer {
     Batches::check(batch);
     queue_.push(workers_, options_, position_, batch, traced);
   }
-  StepResult collect_step() { return queue_.pop(workers_, position_); }
+  template <class BadSample>
+  StepResult collect_step(BadSample const& bad_sample) {
+    return queue_.pop(workers_, position_, bad_sample);
+  }
 
   /// However train() ends, no step stays queued.
   struct Drain {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -64,6 +65,13 @@ TEST_CASE("Normalize wants a positive std for each of at most 4 channels") {
   Normalize const two{.mean = {1.0F, 2.0F}, .std = {2.0F, 4.0F}};
   CHECK_THROWS_WITH_AS(static_cast<void>(two.output(image_shape(3, 1, 1))),
                        Contains("give a mean and an std above 0 for each channel"), ContractError);
+  for (float const bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (Normalize const& one : {Normalize{{bad}, {1.0F}}, Normalize{{0.0F}, {bad}}}) {
+      CHECK_THROWS_WITH_AS(static_cast<void>(one.output(image_shape(1, 1, 1))),
+                           Contains("for each channel, both finite"), ContractError);
+    }
+  }
   CHECK_THROWS_WITH_AS(static_cast<void>(two.output(image_shape(5, 1, 1))),
                        Contains("at most 4 channels"), ContractError);
 }

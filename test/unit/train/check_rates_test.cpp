@@ -61,6 +61,8 @@ TEST_CASE("a rate that is not finite, or out of range, is refused by name") {
   CHECK(contains(refusal({.groups = {{.pattern = "*", .below_axes = -1}}}),
                  ": below_axes of group '*' is -1; give 0"));
   CHECK(contains(refusal({.optimizer = Adam{.beta2 = 1.0F}}), ": beta2 is 1;"));
+  CHECK(contains(refusal({.optimizer = Sgd{.nesterov = true}}), "give a momentum above 0"));
+  CHECK(contains(refusal({.clip_norm = double{nan}}), ": clip_norm is"));
   CHECK(contains(refusal({.schedule = StepDecay{.every = 0}}), "StepDecay: `every` must be"));
   CHECK(contains(refusal({.schedule = Cosine{.steps = 0}}), "Cosine: `steps` must be"));
   CHECK(contains(refusal({.schedule = {Constant{}, -1}}), "warm-up"));

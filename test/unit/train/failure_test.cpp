@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <tandem/tandem.hpp>
 
@@ -41,8 +43,11 @@ TEST_CASE("a loss that is no number names step and rank, and the step has not ha
 
   std::string const text = test::message<NonFiniteLoss>([&] { trainer.step(bad.x, bad.y); });
   CHECK(contains(text,
-                 "step 1: the loss of microbatch 1 on rank 1 is not finite; parameters are "
-                 "those of before the step: lower the learning rate, or set clip_norm"));
+                 "step 1: the loss of microbatch 1 on rank 1 is not finite, since sample 7 of the "
+                 "batch is inf or nan at element " +
+                     std::to_string(Two::input.elements() - 1) +
+                     "; parameters are those of before the step: mend that sample, or leave it "
+                     "out"));
   CHECK(trainer.position().step == 1);
   CHECK(test::first_difference(trainer.parameters(), untouched.parameters()) == "");
 
@@ -51,6 +56,41 @@ TEST_CASE("a loss that is no number names step and rank, and the step has not ha
   for (int rank = 0; rank < 2; ++rank) {  // and it leaves no trace in later steps
     CHECK(test::first_difference(trainer.parameters(rank), untouched.parameters()) == "");
   }
+}
+
+struct LineNet : Network<Vector<2>, Sequential<Linear<1>>> {};
+
+/// What training on 40 samples says, if number @p bad is in one sample's input or target.
+std::string said_of(float bad, bool in_target, float learning_rate = 0.01F) {
+  std::vector<float> x(80, 0.5F);
+  std::vector<float> y(40, 1.0F);
+  (in_target ? y[21] : x[2 * 21 + 1]) = bad;
+  Trainer<LineNet, DataParallel<2>, BasicHost<Portable>, MeanSquaredError> trainer{
+      {.batch = 6,
+       .optimizer = Sgd{.learning_rate = learning_rate},
+       .seed = 3,
+       .threads_per_device = 1}};
+  TensorDataset<float> const data{vector_shape(2), std::move(x), std::move(y)};
+  return test::message<NonFiniteLoss>([&] {
+    for (auto epoch : epochs(20)) {
+      trainer.train(data, epoch);
+    }
+  });
+}
+
+TEST_CASE("a number in the data that is none is not blamed on the learning rate") {
+  test::Watchdog const watchdog{"bad samples"};
+  for (float const bad :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    CHECK(contains(said_of(bad, false),
+                   " is not finite, since sample 21 of the dataset is inf or nan at element 1; "
+                   "parameters are those of before the step: mend that sample, or leave it out"));
+    CHECK(contains(said_of(bad, true),
+                   ", since the target of sample 21 of the dataset is inf or nan at element 0; "));
+  }
+  CHECK(contains(said_of(2.0F, false, 1e30F),
+                 " is not finite; parameters are those of before the step: lower the learning "
+                 "rate, or set clip_norm"));
 }
 
 /// Passes its input on. A number above 100 in it makes a rank throw in forward, above 200 in

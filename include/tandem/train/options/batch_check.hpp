@@ -206,13 +206,16 @@ int rank_of_result(int microbatch, Batching const& batching) {
 }
 
 /// What train() and step() throw when a loss is not finite.
+/// @param bad_sample  which one is not finite itself, or ""
 template <class = void>  // compiled where it is called, not by every include
-NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {
-  return NonFiniteLoss{
-      "step " + std::to_string(step) + ": the loss of microbatch " + std::to_string(microbatch) +
-      " on rank " + std::to_string(rank) +
-      " is not finite; parameters are those of before the step: lower the learning rate, or set "
-      "clip_norm"};
+NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
+                              std::string const& bad_sample) {
+  return NonFiniteLoss{"step " + std::to_string(step) + ": the loss of microbatch " +
+                       std::to_string(microbatch) + " on rank " + std::to_string(rank) +
+                       " is not finite" + (bad_sample.empty() ? "" : ", since " + bad_sample) +
+                       "; parameters are those of before the step: " +
+                       (bad_sample.empty() ? "lower the learning rate, or set clip_norm"
+                                           : "mend that sample, or leave it out")};
 }
 
 }  // namespace tandem

@@ -66,6 +66,9 @@ void check_rates(TrainerOptions const& options) {
         detail::check_rate(double{o.weight_decay}, "weight_decay");
         if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
           detail::check_rate(double{o.momentum}, "momentum");
+          expects(!o.nesterov || o.momentum > 0.0F,
+                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
+                  "0, such as 0.9");
         } else {
           detail::check_beta(double{o.beta1}, "beta1");
           detail::check_beta(double{o.beta2}, "beta2");

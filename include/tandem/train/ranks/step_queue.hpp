@@ -6,6 +6,7 @@
 /// come.
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include <tandem/engine/step/state.hpp>
@@ -46,14 +47,16 @@ class StepQueue {
   }
 
   /// The result of the oldest step. @pre !empty()
+  /// @param bad_sample  bad_sample(): which sample of that step is to blame for its loss, or ""
   /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
-  StepResult pop(Workers& workers, TrainingPosition& position) {
+  template <class BadSample>
+  StepResult pop(Workers& workers, TrainingPosition& position, BadSample const& bad_sample) {
     StepResult const result = workers.collect();
     if (result.non_finite >= 0) {
       position = before_.front();
       before_.clear();
       throw non_finite_loss(position.step, result.non_finite,
-                            workers.rank_of_loss(result.non_finite));
+                            workers.rank_of_loss(result.non_finite), bad_sample());
     }
     before_.erase(before_.begin());
     return result;
@@ -63,7 +66,7 @@ class StepQueue {
   void drain(Workers& workers, TrainingPosition& position) noexcept {
     try {
       while (!empty()) {
-        pop(workers, position);
+        pop(workers, position, [] { return std::string{}; });
       }
     } catch (...) {
       before_.clear();
