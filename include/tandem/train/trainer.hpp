@@ -24,6 +24,7 @@
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/epoch_cursor.hpp>
 #include <tandem/train/generate.hpp>
+#include <tandem/train/one_call.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/check_options.hpp>
 #include <tandem/train/options/check_rates.hpp>
@@ -52,7 +53,7 @@ namespace tandem {
 ///   trainer.evaluate(data.test()).accuracy;
 ///
 /// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
-/// movable; used by one thread at a time. Another strategy, same microbatches: same numbers.
+/// movable; does one thing at a time. Another strategy, same microbatches: same numbers.
 /// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
 /// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
 template <class Net, Strategy S, class Backend, Loss LossType = DefaultLoss<Net>,
@@ -143,6 +144,7 @@ class Trainer {
   /// @throws ContractError  data does not fit the network, or is empty
   template <Dataset D>
   Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
+    auto const call = one_call_.begin("evaluate()");
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
@@ -162,6 +164,7 @@ class Trainer {
     static_assert(!is_of_criterion<LossType> || !Dataset<D>,
                   "predict(data): this network's output are losses, made with the targets; take "
                   "evaluate(data), or generate(trainer, prompt) for text");
+    auto const call = one_call_.begin("predict()");
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
@@ -190,6 +193,7 @@ class Trainer {
     static_assert(
         detail::Generates<reads_and_writes_tokens, detail::has_scores<ProgramType, Used, Target>,
                           detail::looks_back_only(Leaves<typename Net::body>{})>::value);
+    auto const call = one_call_.begin("generate()");
     check_indices(prompt, 0, graph.node[0].limit, 0, "token");
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     return generate_tokens(
@@ -207,6 +211,7 @@ class Trainer {
   /// any B up to TrainerOptions::batch. Of sequences x may have fewer rows than the network takes.
   StepResult step(std::span<In const> x, std::span<Target const> targets,
                   Sequences const& sequences = {}) {
+    auto const call = one_call_.begin("step()", OneCall::trains);
     StepBatchType const batch = checked_batch(x, targets, sequences);
     queue_step(batch);
     return collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
@@ -217,6 +222,7 @@ class Trainer {
   Trace trace_step(std::span<In const> x, std::span<Target const> targets,
                    Sequences const& sequences = {}) {
     check_traceable(ProgramType::asynchrony);
+    auto const call = one_call_.begin("trace_step()", OneCall::trains);
     StepBatchType const batch = checked_batch(x, targets, sequences);
     queue_step(batch, true);
     collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
@@ -228,6 +234,7 @@ class Trainer {
   /// update.
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
+    auto const call = one_call_.begin("save()");
     if (!leads()) {
       return;
     }
@@ -239,9 +246,10 @@ class Trainer {
   /// strategy trains two, the mean of both; where weights are averaged, the averages.
   /// @throws FileError  as save() does
   void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
+    auto const call = one_call_.begin("export_model()");
     if (leads()) {
       auto const own = [&](int copy) {
-        return has_averages() ? as_averages(parameters(0, copy)) : parameters(0, copy);
+        return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
       };
       save_parameters(path, MeanModel<T>{own(0), own(copies - 1)}.parameters(), non_finite);
     }
@@ -250,6 +258,7 @@ class Trainer {
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error, of whichever process, nothing has changed.
   void load(std::string const& path) {
+    auto const call = one_call_.begin("load()", OneCall::trains);
     position_ = replicas()
                     .load(path,
                           [&] {
@@ -266,8 +275,9 @@ class Trainer {
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it; averages of
   /// weights are these weights, too.
   void load_weights(std::string const& path) {
-    replicas().load(path,
-                    [&] { return read_parameters(path, parameters(), replicas().of_ranks()); });
+    auto const call = one_call_.begin("load_weights()", OneCall::trains);
+    replicas().load(
+        path, [&] { return read_parameters(path, replicas().of(0, 0), replicas().of_ranks()); });
     replicas().upload();
   }
 
@@ -276,6 +286,7 @@ class Trainer {
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
   /// next call for this replica. @p copy 1 is the second model, where the strategy trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
+    auto const call = one_call_.begin("parameters()");
     return replicas().of(local, copy);
   }
 
@@ -338,6 +349,7 @@ class Trainer {
   EpochResult train_epoch(D const& data, Epoch epoch, Progress const& progress,
                           Watch const& watch) {
     static_assert(TargetsFit<D, LossType>::value);
+    auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     std::int64_t const index = cursor_.place(epoch);
@@ -374,6 +386,7 @@ class Trainer {
       if constexpr (watched) {
         double const rate = learning_rate(position_.step - 1);
         collect();
+        auto const others = call.lend();
         result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
       }
     }
@@ -445,6 +458,7 @@ class Trainer {
   TrainingPosition position_;
   EpochCursor cursor_;
   mutable Workers workers_;
+  mutable OneCall one_call_;
   StepQueue<Workers> queue_;
 };
 

@@ -6,10 +6,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <future>
+#include <mutex>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <tandem/tandem.hpp>
 
@@ -170,6 +176,83 @@ TEST_CASE("a sample that cannot be read ends the call, and no more") {
   trainer.save(folder.file("x"));  // with the steps before it
   trainer.train(samples, 1);
   untouched.train(samples, 1);
+  CHECK(test::first_difference(trainer.parameters(), untouched.parameters()) == "");
+}
+
+/// Samples that call something before each is read.
+template <class Call>
+struct Calling {
+  using Target = std::int32_t;
+  Call const* call;
+
+  [[nodiscard]] static std::int64_t size() { return samples.size(); }
+  [[nodiscard]] static Shape shape() { return input; }
+  [[nodiscard]] static int targets() { return 1; }
+  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+    (*call)();
+    samples.read(index, x, y);
+  }
+};
+template <class Call>
+Calling(Call const*) -> Calling<Call>;
+
+constexpr char const* one_at_a_time =
+    " of this trainer has not returned yet; a trainer does one thing at a time, so do not call it "
+    "from another thread, nor from a dataset or a function that it calls: call one after the "
+    "other, or make a Trainer for each";
+
+TEST_CASE("what train() reads from cannot call the trainer, which has not failed by that") {
+  test::Watchdog const watchdog{"a call inside a call"};
+  test::TemporaryFolder const folder;
+  Two trainer{options()};
+  Two untouched{options()};
+  auto const evaluates = [&] { trainer.evaluate(samples); };
+  std::string const text =
+      test::message<ContractError>([&] { trainer.train(Calling{&evaluates}, 0); });
+  CHECK(text == std::string{"evaluate(): train()"} + one_at_a_time);
+  auto const saves = [&] { trainer.save(folder.file("x")); };
+  CHECK(test::message<ContractError>([&] { trainer.evaluate(Calling{&saves}); }) ==
+        std::string{"save(): evaluate()"} + one_at_a_time);
+  trainer.train(samples, 0);
+  untouched.train(samples, 0);
+  CHECK(test::first_difference(trainer.parameters(), untouched.parameters()) == "");
+}
+
+TEST_CASE("a second thread is told what the first is doing, and disturbs nothing") {
+  test::Watchdog const watchdog{"two threads"};
+  test::TemporaryFolder const folder;
+  Two trainer{options()};
+  Two untouched{options()};
+  std::promise<void> reading;
+  std::shared_future<void> const told{reading.get_future()};
+  std::promise<void> tried;
+  std::shared_future<void> const over{tried.get_future()};
+  std::once_flag once;
+  auto const waits = [&] {
+    std::call_once(once, [&] { reading.set_value(); });
+    over.wait();
+  };
+  std::thread first{[&] { trainer.train(Calling{&waits}, 0); }};
+  told.wait();
+  std::vector<float> const x(static_cast<std::size_t>(input.elements()));
+  std::vector<std::int32_t> const y(1);
+  std::pair<char const*, std::function<void()>> const calls[]{
+      {"train()", [&] { trainer.train(samples, 0); }},
+      {"evaluate()", [&] { trainer.evaluate(samples); }},
+      {"predict()", [&] { static_cast<void>(trainer.predict(samples)); }},
+      {"step()", [&] { trainer.step(x, y); }},
+      {"trace_step()", [&] { trainer.trace_step(x, y); }},
+      {"save()", [&] { trainer.save(folder.file("x")); }},
+      {"export_model()", [&] { trainer.export_model(folder.file("x")); }},
+      {"load()", [&] { trainer.load(folder.file("x")); }},
+      {"load_weights()", [&] { trainer.load_weights(folder.file("x")); }},
+      {"parameters()", [&] { static_cast<void>(trainer.parameters()); }}};
+  for (auto const& [verb, call] : calls) {
+    CHECK(test::message<ContractError>(call) == std::string{verb} + ": train()" + one_at_a_time);
+  }
+  tried.set_value();
+  first.join();
+  untouched.train(samples, 0);
   CHECK(test::first_difference(trainer.parameters(), untouched.parameters()) == "");
 }
 

@@ -155,6 +155,23 @@ TEST_CASE("a loop of steps says where it stands") {
         "set_position(epoch, samples): both are counted from 0");
 }
 
+TEST_CASE("a watcher may not train, nor load") {
+  test::TemporaryFolder const folder;
+  Single trainer{options()};
+  trainer.save(folder.file("first"));
+  std::vector<std::string> said;
+  trainer.train(tiny_data(), 0, [&](StepReport const& report) {
+    if (report.step == 1) {
+      said.push_back(test::message<ContractError>([&] { trainer.train(tiny_data(), 1); }));
+      said.push_back(test::message<ContractError>([&] { trainer.load(folder.file("first")); }));
+    }
+  });
+  REQUIRE(said.size() == 2);
+  CHECK(said[0].starts_with("train(): train() of this trainer has not returned yet"));
+  CHECK(said[1].starts_with("load(): train() of this trainer has not returned yet"));
+  CHECK(trainer.position().epoch == 1);
+}
+
 TEST_CASE("an error that a watcher throws leaves the trainer as after the step") {
   Single plain{options()};
   Single thrown{options()};
