@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles every ```cpp block (or of another language) of the given Markdown files that has a main.
+"""Compiles every ```cpp block (or of another language) of the given Markdown files that has a main, and asks that one
+which reads its arguments ends with a sentence without them: it counts them, and catches what is thrown.
 
 documented_code.py LANGUAGE INCLUDE_FOLDER FILE... -- COMPILER [FLAG...]
 
@@ -16,6 +17,10 @@ import tempfile
 
 def programs_in(text, language):
     return [block for block in re.findall(rf"```{language}\n(.*?)```", text, re.S) if "int main(" in block]
+
+
+def aborts_without_arguments(program):
+    return "argv" in program and not ("argc >" in program and "catch (" in program)
 
 
 def as_one(programs):
@@ -39,6 +44,9 @@ def main(arguments):
     command = compiler + ["-fsyntax-only", "-I", include]
     found = {name: programs_in(pathlib.Path(name).read_text(encoding="utf-8"), language) for name in files}
     programs = [program for of_file in found.values() for program in of_file]
+    for program in filter(aborts_without_arguments, programs):
+        print(f"this program aborts without an argument; write `argc > 1 ?` and a catch:\n{program}")
+        return 1
     if not compiles(as_one(programs), command, quiet=True):
         for name, of_file in found.items():
             for program in of_file:

@@ -356,6 +356,14 @@ class DocumentedCode(Tree):
     def test_without_a_program(self):
         self.assertEqual(1, self.status("int x = 0;\n"))
 
+    def test_without_an_argument(self):
+        reads = "int main(int argc, char** argv) %s { return %s[0] == 'x'; } %s\n"
+        handler = "catch (int) { return 1; }"
+        self.assertEqual(0, self.status(reads % ("try", "(argc > 1 ? argv[1] : argv[0])", handler)))
+        for wrong in [("try", "argv[argc - 1]", handler), ("", "(argc > 1 ? argv[1] : argv[0])", "")]:
+            self.assertEqual(1, self.status(reads % wrong))
+            self.assertIn("aborts without an argument", self.done.stdout)
+
 
 class CheckOutput(unittest.TestCase):
     def test_lines_in_order(self):
