@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <string>
 
+#include "number.hpp"
+
 namespace td = tandem;
 
 struct Net : td::models::SmallCnn<10> {};
@@ -22,7 +24,8 @@ td::TrainerOptions options() {
 
 int main(int argc, char** argv) try {
   td::FashionMnist const data{argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist"};
-  auto const training = td::first(data.train(), argc > 2 ? std::stol(argv[2]) : 6400);
+  auto const training = td::first(
+      data.train(), argc > 2 ? number_in(argv[2], 1L, 60'000L, "the number of samples") : 6400);
   auto const test = td::first(data.test(), 2000);
   std::string const path = argc > 3 ? argv[3] : "cross_model.safetensors";
 

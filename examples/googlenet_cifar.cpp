@@ -1,6 +1,5 @@
-// The published benchmark: GoogLeNet on CIFAR-10, batch 128, on one device, three, and three
-// unequal ones. On Fashion-MNIST, padded to 3x32x32, if no CIFAR-10 folder is given.
-//   googlenet_cifar [CIFAR-10 or IDX folder] [steps, default 3] [batch, default 128]
+// GoogLeNet on CIFAR-10, batch 128, on one device, three, and three unequal ones: as published.
+//   googlenet_cifar [CIFAR-10, or IDX folder to pad to 3x32x32] [steps, default 3] [batch, 128]
 // Prints seconds per step, images/s and speedup; the first step, which warms up, is not counted.
 
 #include <tandem/tandem.hpp>
@@ -10,6 +9,8 @@
 #include <cstdio>
 #include <string>
 
+#include "number.hpp"
+
 namespace td = tandem;
 
 struct Net : td::models::GoogLeNet<10> {};
@@ -18,8 +19,7 @@ template <class Strategy>
 double measure(char const* name, auto const& data, int steps, int batch, double alone) {
   td::Trainer<Net, Strategy, td::Host> trainer{
       {.batch = batch, .optimizer = td::Sgd{.learning_rate = 0.1F, .momentum = 0.9F}}};
-  using Data = std::remove_cvref_t<decltype(data)>;
-  td::Loader<Data> loader{data, {.batch = batch}};
+  td::Loader<std::remove_cvref_t<decltype(data)>> loader{data, {.batch = batch}};
   std::vector<double> seconds;
   for (td::Batch<float, std::int32_t> b;
        static_cast<int>(seconds.size()) <= steps && loader.next(b);) {
@@ -45,8 +45,8 @@ void measure_all(auto const& data, int steps, int batch) {
 
 int main(int argc, char** argv) try {
   std::string const folder = argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist";
-  int const steps = argc > 2 ? std::max(1, std::stoi(argv[2])) : 3;
-  int const batch = argc > 3 ? std::max(3, std::stoi(argv[3])) : 128;
+  int const steps = argc > 2 ? number_in(argv[2], 1, 1'000'000, "the number of steps") : 3;
+  int const batch = argc > 3 ? number_in(argv[3], 3, 65'536, "the batch") : 128;
   if (folder.find("mnist") == std::string::npos) {
     td::Cifar10 const data{folder};
     measure_all(data.train(), steps, batch);

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <string>
 
+#include "number.hpp"
+
 namespace td = tandem;
 
 struct Net : td::models::GoogLeNet<10> {};
@@ -27,8 +29,9 @@ void train(auto const& training, auto const& test, std::int64_t samples, int bat
 
 int main(int argc, char** argv) try {
   std::string const folder = argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist";
-  std::int64_t const samples = argc > 2 ? std::stol(argv[2]) : 60000;
-  int const batch = argc > 3 ? std::stoi(argv[3]) : 128;
+  std::int64_t const samples =
+      argc > 2 ? number_in(argv[2], 1L, 60'000L, "the number of samples") : 60000;
+  int const batch = argc > 3 ? number_in(argv[3], 2, 65'536, "the batch") : 128;
   if (folder.find("mnist") == std::string::npos) {
     td::Cifar10 const data{folder};
     train(data.train(), data.test(), samples, batch);

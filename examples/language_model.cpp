@@ -7,9 +7,10 @@
 #include <tandem/text.hpp>
 
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
+
+#include "number.hpp"
 
 namespace td = tandem;
 
@@ -20,7 +21,7 @@ struct Net : td::models::Gpt<characters, window, 128, 4, 4, td::Gelu, td::NoBias
 int main(int argc, char** argv) try {
   std::string const source =
       argc > 1 ? argv[1] : "/usr/share/sword/modules/texts/ztext/engKJV2006eb";
-  int const steps = argc > 2 ? std::atoi(argv[2]) : 2000;
+  int const steps = argc > 2 ? number_in(argv[2], 8, 10'000'000, "the number of steps") : 2000;
   constexpr int batch = 12;
 
   std::string const text =

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <string>
 
+#include "number.hpp"
+
 namespace td = tandem;
 
 struct Net : td::models::SmallCnn<10> {};
@@ -30,8 +32,9 @@ using Two = td::Pipeline<Schedule, 8, td::Split<5>, td::Split<8>, Options...>;
 
 int main(int argc, char** argv) try {
   td::FashionMnist const data{argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist"};
-  std::int64_t const samples = argc > 2 ? std::stol(argv[2]) : 6400;
-  int const batch = argc > 3 ? std::stoi(argv[3]) : 128;
+  std::int64_t const samples =
+      argc > 2 ? number_in(argv[2], 1L, 60'000L, "the number of samples") : 6400;
+  int const batch = argc > 3 ? number_in(argv[3], 8, 65'536, "the batch") : 128;
   train<td::SingleDevice<td::Microbatches<8>>>("one device", data, samples, batch);
   train<td::ModelParallel<td::Split<5>, td::Split<8>, td::Microbatches<8>>>("ModelParallel", data,
                                                                             samples, batch);

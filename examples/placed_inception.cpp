@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <string>
 
+#include "number.hpp"
+
 namespace td = tandem;
 
 struct Net
@@ -45,8 +47,8 @@ double train(char const* name, int steps, int batch) {
 }
 
 int main(int argc, char** argv) try {
-  int const steps = argc > 1 ? std::max(1, std::stoi(argv[1])) : 5;
-  int const batch = argc > 2 ? std::max(2, std::stoi(argv[2])) : 16;
+  int const steps = argc > 1 ? number_in(argv[1], 1, 1'000'000, "the number of steps") : 5;
+  int const batch = argc > 2 ? number_in(argv[2], 2, 65'536, "the batch") : 16;
   double const one = train<td::SingleDevice<Same>>("one device", steps, batch);
   double const two =
       train<td::ModelParallel<td::Placed<branches>, Same>>("branches on two devices", steps, batch);
