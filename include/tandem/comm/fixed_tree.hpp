@@ -24,6 +24,19 @@ inline constexpr int max_tree_ranks = 256;
 
 namespace detail {
 
+/// For transports whose ranks are all in one process, which add up in one tree.
+template <int Ranks>
+struct OneProcessHolds {
+  static constexpr bool value = true;
+  static_assert(Ranks <= max_tree_ranks,
+                "Transport<Ranks>: ranks in one process, by ThreadsTransport or VirtualTransport, "
+                "are at most 256; take fewer devices");
+};
+
+}  // namespace detail
+
+namespace detail {
+
 /// Elements of a block of 4 KiB: those that a tree of 16 ranks works on stay in a first-level
 /// cache.
 template <class T>

@@ -14,6 +14,7 @@
 #include <tandem/comm/cuda/copy.hpp>
 #include <tandem/comm/cuda_virtual/communicator.cuh>
 #include <tandem/comm/cuda_virtual/group.hpp>
+#include <tandem/comm/fixed_tree.hpp>
 #include <tandem/comm/one_rank_transport.hpp>
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/threads/options.hpp>
@@ -27,6 +28,8 @@ namespace tandem {
 /// process sees.
 template <int Ranks>
 class VirtualTransport {
+  static_assert(detail::OneProcessHolds<Ranks>::value);
+
  public:
   using Communicator = VirtualCommunicator;
 

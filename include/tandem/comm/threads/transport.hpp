@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/comm/fixed_tree.hpp>
 #include <tandem/comm/one_rank_transport.hpp>
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/recording.hpp>
@@ -24,9 +25,11 @@
 
 namespace tandem {
 
-/// Ranks are threads of this process, on the host.
+/// Ranks are threads of this process, on the host; at most 256.
 template <int Ranks>
 class ThreadsTransport {
+  static_assert(detail::OneProcessHolds<Ranks>::value);
+
  public:
   using Communicator = ThreadsCommunicator;
 
