@@ -13,6 +13,10 @@
     "tandem/cuda.cuh: compile this file with nvcc (name it .cu), or include <tandem/tandem.hpp> and use Host"
 #else
 
+#include <tandem/core/letters_aside.hpp>
+
+#include <tandem/core/config.hpp>
+
 #include <tandem/comm/cuda_virtual/transport.cuh>
 #include <tandem/engine/memory/cuda/mirror.hpp>
 #include <tandem/engine/step/cuda/feed.cuh>
@@ -46,5 +50,7 @@
 #else
 #include <tandem/train/options/cuda/one_gpu_by_default.cuh>
 #endif
+
+#include <tandem/core/letters_back.hpp>
 
 #endif

@@ -5,6 +5,10 @@
 /// The planner's parts: time to converge, machines and collectives, epochs by batch, and dataflow
 /// graphs with costs, cut, placed and simulated. Values only, no device is needed.
 
+#include <tandem/core/letters_aside.hpp>
+
+#include <tandem/core/config.hpp>
+
 #include <tandem/plan/cost/chain_partition.hpp>
 #include <tandem/plan/cost/gpt_graph.hpp>
 #include <tandem/plan/cost/measured_costs.hpp>
@@ -30,3 +34,5 @@
 #include <tandem/plan/simulate/report.hpp>
 #include <tandem/plan/simulate/svg.hpp>
 #include <tandem/plan/simulate/trace.hpp>
+
+#include <tandem/core/letters_back.hpp>

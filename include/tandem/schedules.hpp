@@ -5,6 +5,10 @@
 /// Pipeline schedules as values, without networks, devices or training: made, read, verified,
 /// simulated, printed and drawn.
 
+#include <tandem/core/letters_aside.hpp>
+
+#include <tandem/core/config.hpp>
+
 #include <tandem/schedule/csv/check.hpp>
 #include <tandem/schedule/csv/writer.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
@@ -19,3 +23,5 @@
 #include <tandem/schedule/verify/step.hpp>
 #include <tandem/schedule/verify/updates.hpp>
 #include <tandem/schedule/verify/verify.hpp>
+
+#include <tandem/core/letters_back.hpp>

@@ -4,8 +4,11 @@
 /// @file
 /// The whole library for plain C++: networks, strategies, the Host backend, data and training.
 
-#include <tandem/comm/threads/transport.hpp>
+#include <tandem/core/letters_aside.hpp>
+
 #include <tandem/core/config.hpp>
+
+#include <tandem/comm/threads/transport.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/data/augment.hpp>
@@ -59,3 +62,5 @@
 #if defined(TANDEM_ONEDNN)
 #include <tandem/ops/onednn/all.hpp>
 #endif
+
+#include <tandem/core/letters_back.hpp>

@@ -4,6 +4,10 @@
 /// @file
 /// Text for training: files into strings, strings into tokens, tokens into windows.
 
+#include <tandem/core/letters_aside.hpp>
+
+#include <tandem/core/config.hpp>
+
 #include <tandem/data/text/characters.hpp>
 #include <tandem/data/text/gpt2/bpe.hpp>
 #include <tandem/data/text/read_text.hpp>
@@ -12,3 +16,5 @@
 #include <tandem/data/text/text_stream.hpp>
 #include <tandem/data/text/token_file.hpp>
 #include <tandem/data/text/tokenizer.hpp>
+
+#include <tandem/core/letters_back.hpp>

@@ -2,10 +2,26 @@
 #pragma once
 
 /// @file
-/// Version and the three compiler attributes that the rest of the library spells as macros.
+/// What a compiler must be told, version, and the attributes that the library spells as macros.
 ///
 /// Macros are defined here and in contract.hpp only. None of them changes the body of a type or of
 /// a function, so that two translation units of one program may be compiled by different compilers.
+
+// The include that there is not ends the compilation, so that no other error hides the sentence.
+#if __cplusplus < 202002L
+#error "tandem is C++20: compile with -std=c++20"
+#include <see the error above>
+#elif !defined(__cpp_exceptions) && !defined(__CUDA_ARCH__)
+#error "tandem throws exceptions: compile without -fno-exceptions"
+#include <see the error above>
+#elif defined(A) || defined(B) || defined(C) || defined(D) || defined(E) || defined(F) || \
+    defined(G) || defined(H) || defined(I) || defined(K) || defined(L) || defined(M) ||   \
+    defined(N) || defined(O) || defined(P) || defined(R) || defined(S) || defined(T) ||   \
+    defined(U) || defined(V) || defined(W) || defined(X) || defined(Y)
+#error \
+    "a macro has the name of one capital letter, as names in this header have: include <tandem/tandem.hpp>, which sets such macros aside, or define it behind the includes"
+#include <see the error above>
+#endif
 
 #define TANDEM_VERSION_MAJOR 0
 #define TANDEM_VERSION_MINOR 1
