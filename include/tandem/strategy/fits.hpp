@@ -5,6 +5,9 @@
 /// fits: whether a training step fits into the memory of each device, for a static_assert.
 ///
 ///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
+///
+/// With TrainerOptions::average it takes an array more, which is said behind the bytes:
+/// WeightAverages::kept.
 
 #include <cstdint>
 #include <utility>
@@ -15,6 +18,10 @@
 #include <tandem/strategy/program.hpp>
 
 namespace tandem {
+
+/// Whether training keeps averages of the weights, as TrainerOptions::average says: an array of the
+/// size of the trained parameters, which is counted with the optimizer's states.
+enum class WeightAverages : bool { none, kept };
 
 namespace detail {
 
@@ -34,7 +41,8 @@ constexpr int most_states() {
 /// samples; see DeviceMemory for what is not counted.
 /// @throws ContractError  batch < 1, or there is no such device
 template <class Net, Strategy S, class Optimizer, class Precision>
-constexpr DeviceMemory device_memory(int batch, int device) {
+constexpr DeviceMemory device_memory(int batch, int device,
+                                     WeightAverages averages = WeightAverages::none) {
   expects(batch >= 1 && device >= 0 && device < S::devices,
           "device_memory(batch, device): give 1 sample or more, and a device of the replica");
   using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
@@ -42,7 +50,7 @@ constexpr DeviceMemory device_memory(int batch, int device) {
     DeviceMemory memory;
     static_cast<void>(
         ((D == device && (memory = detail::device_memory<typename P::template Device<D>, Precision>(
-                              batch, detail::most_states<Optimizer>()),
+                              batch, detail::most_states<Optimizer>() + static_cast<int>(averages)),
                           true)) ||
          ...));
     return memory;
@@ -53,9 +61,9 @@ constexpr DeviceMemory device_memory(int batch, int device) {
 /// Whether no device needs more than @p bytes for a global batch of @p batch samples: never true
 /// where the tensors do not fit, but leave room for scratch memory and packed weights.
 template <class Net, Strategy S, class Optimizer, class Precision>
-constexpr bool fits(int batch, std::int64_t bytes) {
+constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = WeightAverages::none) {
   for (int device = 0; device < S::devices; ++device) {
-    if (device_memory<Net, S, Optimizer, Precision>(batch, device).total() > bytes) {
+    if (device_memory<Net, S, Optimizer, Precision>(batch, device, averages).total() > bytes) {
       return false;
     }
   }

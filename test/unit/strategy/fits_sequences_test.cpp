@@ -17,14 +17,16 @@ std::int64_t tensors(MemoryReport const& has) { return has.total() - has.scratch
 
 /// @tparam Kernels  but for rounded weights, which are not said, each number is exact
 template <class Net, class S, class Kernels = Portable, class Precision = Fp32>
-void check(int batch) {
+void check(int batch, WeightAverages averages = WeightAverages::none) {
   Trainer<Net, S, BasicHost<Kernels, Precision>> const trainer{
-      {.batch = batch, .optimizer = AdamW{}}};
+      {.batch = batch,
+       .optimizer = AdamW{},
+       .average = {.decay = averages == WeightAverages::kept ? 0.9 : 0.0}}};
   for (int rank = 0; rank < S::ranks; ++rank) {
     CAPTURE(rank);
     MemoryReport const has = trainer.memory(rank);
-    DeviceMemory const most =
-        device_memory<Net, S, AdamW, Precision>(batch, S::mesh.coordinate(rank, Axis::model));
+    DeviceMemory const most = device_memory<Net, S, AdamW, Precision>(
+        batch, S::mesh.coordinate(rank, Axis::model), averages);
     CHECK(has.parameters == most.parameters);
     CHECK(has.gradients == most.gradients);
     CHECK(has.optimizer_state == most.optimizer_state);
@@ -40,11 +42,22 @@ void check(int batch) {
 using Small = models::Gpt<65, 32, 32, 4, 4>;
 using Dropped = models::Gpt<300, 48, 64, 2, 3, Percent<10>, Gelu>;
 
+template <class Schedule, class... Options>
+using Two = Pipeline<Schedule, 4, Split<4>, Split<4>, Options...>;
+
 TEST_CASE("whole models") {
   check<Small, SingleDevice<>>(4);
   check<Dropped, SingleDevice<Microbatches<2>, Reproducible<>>>(16);
   check<Dropped, SingleDevice<>, Portable, Fp64>(4);
   check<Small, DataParallel<2>>(9);
+}
+
+TEST_CASE("averages of the weights are an array more") {
+  check<Small, SingleDevice<>>(4, WeightAverages::kept);
+  check<Small, Two<OneFOneB>>(16, WeightAverages::kept);
+  constexpr std::int64_t bytes = device_memory<Small, SingleDevice<>, AdamW, Fp32>(4, 0).total();
+  static_assert(fits<Small, SingleDevice<>, AdamW, Fp32>(4, bytes));
+  static_assert(!fits<Small, SingleDevice<>, AdamW, Fp32>(4, bytes, WeightAverages::kept));
 }
 
 struct Chunks : Network<Tokens<48, 1000>, Sequential<Embedding<1000, 32>, RmsNorm<>, Linear<96>,
@@ -55,9 +68,6 @@ TEST_CASE("a criterion in chunks keeps no logits") {
   check<Chunks, SingleDevice<>>(4);
   CHECK(device_memory<Chunks, SingleDevice<>, AdamW, Fp32>(4, 0).kept < 4 * 48 * 1000 * 4);
 }
-
-template <class Schedule, class... Options>
-using Two = Pipeline<Schedule, 4, Split<4>, Split<4>, Options...>;
 
 TEST_CASE("pipelines whose ends share the words") {
   check<Small, Two<OneFOneB>>(16);

@@ -30,7 +30,7 @@ struct SearchTask {
   Machine machine{};
   int batch_per_worker = 64;           ///< whatever the devices of a worker
   double samples = 50'000;             ///< of an epoch
-  double bytes_of_parameter = 3;       ///< as PlacementTask: 2, and the arrays of optimizer state
+  double bytes_of_parameter = 3;       ///< as PlacementTask: 2, and arrays of states and averages
   double memory = 0;                   ///< of a device, bytes; 0: the machine's
   int most_devices_a_worker = 16;      ///< M
   bool late_gradients = false;         ///< asynchronous pipelines may be recommended
