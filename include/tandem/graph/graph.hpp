@@ -90,6 +90,7 @@ struct GraphParameter {
   int origin = 0;   ///< index of the parameter in the network's graph
   int shared = -1;  ///< whose copy it is: that one's index in the network's graph; -1: nobody's
   Path path{};      ///< of the node that it is named after: its own, or its owner's
+  char const* own_name = "";  ///< of one that is shared: what its own layer calls it
 
   /// Index in the network's graph of the parameter whose values it has.
   [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }

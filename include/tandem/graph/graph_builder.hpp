@@ -148,6 +148,7 @@ struct GraphBuilder {
       } else if (graph.parameter[p].frozen != first.frozen) {
         fail(Fault::shared_frozen, 0, 0);
       }
+      graph.parameter[p].own_name = graph.parameter[p].parameter.name;
       graph.parameter[p].parameter = first.parameter;
       graph.parameter[p].shared = first.owner();
       graph.parameter[p].path = first.path;

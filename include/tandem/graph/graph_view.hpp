@@ -70,4 +70,12 @@ inline std::string parameter_name(GraphView graph, int p) {
   return (path.empty() ? path : path + ".") + parameter.parameter.name;
 }
 
+/// The name that a shared parameter of a network's graph would have if it were not.
+template <class = void>  // compiled where it is called, not by every include
+std::string untied_name(GraphView network, int p) {
+  GraphParameter const& parameter = network.parameter[p];
+  std::string const path = to_string(network.node[parameter.node].path);
+  return (path.empty() ? path : path + ".") + parameter.own_name;
+}
+
 }  // namespace tandem

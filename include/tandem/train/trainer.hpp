@@ -274,10 +274,13 @@ class Trainer {
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it; averages of
   /// weights are these weights, too.
+  /// @throws FileError  it lacks one, has one of another shape, or two that differ where this
+  ///                    network shares one: nothing has changed
   void load_weights(std::string const& path) {
     auto const call = one_call_.begin("load_weights()", OneCall::trains);
-    replicas().load(
-        path, [&] { return read_parameters(path, replicas().of(0, 0), replicas().of_ranks()); });
+    replicas().load(path, [&] {
+      return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks());
+    });
     replicas().upload();
   }
 

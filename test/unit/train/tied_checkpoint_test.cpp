@@ -78,26 +78,45 @@ struct Words : Embedding<5, 4> {};
 template <class... Options>
 struct Net : Network<Tokens<3, 5>, Sequential<Words, Vocabulary<5, NoBias, Options...>>> {};
 
+template <class T>
+std::string loaded(T& trainer, std::string const& path) {
+  try {
+    trainer.load_weights(path);
+  } catch (Error const& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST_CASE("a network with two weights names the one that a file of one lacks") {
   test::TemporaryFolder const folder;
   Trains<SingleDevice<>, Net<Shares<Words>>> one{{.batch = 1}};
   one.export_model(folder.file("one"));
   Trains<SingleDevice<>, Net<>> two{{.batch = 1}};
-  two.export_model(folder.file("two"));
-  auto const loaded = [](auto& trainer, std::string const& path) -> std::string {
-    try {
-      trainer.load_weights(path);
-    } catch (Error const& error) {
-      return error.what();
-    }
-    return "";
-  };
   CHECK(loaded(two, folder.file("one")) ==
         "'" + folder.file("one") +
             "': tensor '1.weight' is missing; the file is of another network or optimizer");
-  CHECK(loaded(one, folder.file("two")) == "");  // of the words, and nothing else of it
-  auto const words = two.parameters().front().value;
-  CHECK(std::ranges::equal(one.parameters().back().value, words));
+}
+
+TEST_CASE("a network with one weight takes a file of two where they are equal, and no other") {
+  test::TemporaryFolder const folder;
+  Trains<SingleDevice<>, Net<>> two{{.batch = 1, .seed = 1}};
+  two.export_model(folder.file("two"));
+  Trains<SingleDevice<>, Net<Shares<Words>>> one{{.batch = 1, .seed = 2}};
+  std::vector<float> const before(one.parameters()[0].value.begin(),
+                                  one.parameters()[0].value.end());
+  CHECK(loaded(one, folder.file("two")) ==
+        "'" + folder.file("two") +
+            "': tensors '0.weight' and '1.weight' differ, but this network has one weight for "
+            "both; leave out its Shares<>, or make them equal in the file");
+  CHECK(std::ranges::equal(one.parameters()[0].value, before));
+
+  auto const words = two.parameters()[0].value;
+  std::ranges::copy(words, two.parameters()[1].value.begin());
+  two.export_model(folder.file("equal"));
+  CHECK(loaded(one, folder.file("equal")) == "");
+  CHECK(std::ranges::equal(one.parameters()[0].value, words));
+  CHECK(std::ranges::equal(one.parameters()[1].value, words));
 }
 
 }  // namespace tied_checkpoint_test

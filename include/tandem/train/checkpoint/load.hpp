@@ -17,6 +17,7 @@
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
@@ -132,6 +133,23 @@ void check_all_known(Safetensors const& file, std::string const& path,
   }
 }
 
+/// A file may have a weight of its own where the network shares one, if both are equal.
+template <class = void>
+void check_shared(Safetensors const& file, std::string const& path, GraphView network) {
+  for (int p = 0; p < network.parameters; ++p) {
+    TensorView const* const first = file.find(parameter_name(network, p));
+    TensorView const* const second =
+        network.parameter[p].shared < 0 ? nullptr : file.find(untied_name(network, p));
+    if (first != nullptr && second != nullptr &&
+        (second->dtype != first->dtype || second->shape != first->shape ||
+         !std::ranges::equal(second->data, first->data))) {
+      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
+                                "' differ, but this network has one weight for both; leave out "
+                                "its Shares<>, or make them equal in the file"};
+    }
+  }
+}
+
 /// Averages begin where their weights do, whose copies are planned.
 template <class T>
 void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> const& rank) {
@@ -211,9 +229,10 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
 }
 
 /// The same of parameters and statistics only, whoever wrote the file; other tensors are ignored.
-/// @throws FileError  the file is corrupt, lacks a parameter, or has one of another shape
+/// @throws FileError  the file is corrupt, lacks a parameter, has one of another shape, or two that
+///                    differ where the network shares one
 template <class T>
-LoadedCheckpoint<T> read_parameters(std::string const& path,
+LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
                                     std::vector<NamedParameter<T>> const& whole,
                                     std::vector<std::vector<NamedParameter<T>>> const& ranks) {
   LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
@@ -221,6 +240,7 @@ LoadedCheckpoint<T> read_parameters(std::string const& path,
   for (TensorView const& tensor : detail::checkpoint_tensors(without_prefix(whole), no_states)) {
     static_cast<void>(detail::matching(loaded.file, path, tensor));
   }
+  detail::check_shared(loaded.file, path, network);
   for (auto const& rank : ranks) {
     for (TensorView const& own : detail::checkpoint_tensors(without_prefix(rank), no_states)) {
       loaded.copies.push_back({detail::memory_of(own), loaded.file.find(own.name)});
