@@ -193,9 +193,9 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     if (stage.has_input) {
       if (graph_of_all.node[0].limit > 0) {
         tokens_.assign(x.begin(), x.end());
-        parts_.memory.set_input(0, reinterpret_cast<T const*>(tokens_.data()));
+        parts_.memory.set_input(0, reinterpret_cast<T const*>(tokens_.data()), stage.id);
       } else {
-        parts_.memory.set_input(0, x.data());
+        parts_.memory.set_input(0, x.data(), stage.id);
       }
     }
     T const* next = x.data();

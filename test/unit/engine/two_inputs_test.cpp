@@ -33,6 +33,20 @@ struct Net : Match<Questions, Answers, 11, 9> {};
 /// The same towers on one input and a time.
 struct Alone : Network<Questions, Sequential<Tower<11>, Linear<6>, Tanh, Linear<3>>> {};
 
+/// The second input where the first one's tower has ended: a stage of its own may read it.
+struct Later
+    : Network<Inputs<Questions, Answers>,
+              Sequential<Tower<11>,
+                         Concat<Sequential<>, Sequential<Input<1>, Embedding<9, 4>, LastRow>>, Tanh,
+                         Linear<3>>> {};
+/// The same of an input that two stages of a device read.
+struct Twice
+    : Network<Inputs<Questions, Answers>,
+              Sequential<Sequential<Input<1>, Embedding<9, 4>, LastRow>, Linear<5>,
+                         Concat<Sequential<>, Sequential<Input<1>, Embedding<9, 4>, MeanOverTime>>,
+                         Concat<Sequential<Input<0>, Embedding<11, 4>, LastRow>, Linear<3>>,
+                         Linear<3>>> {};
+
 TrainerOptions options() {
   return {.batch = 6,
           .optimizer = Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
@@ -43,7 +57,7 @@ TrainerOptions options() {
 struct Pairs {
   using Input = std::int32_t;
   using Target = std::int32_t;
-  [[nodiscard]] std::int64_t size() const { return 20; }
+  [[nodiscard]] std::int64_t size() const { return 24; }
   [[nodiscard]] Shape shape() const { return tokens_shape(7); }
   [[nodiscard]] Shape second_shape() const { return tokens_shape(5); }
   [[nodiscard]] int targets() const { return 1; }
@@ -63,10 +77,10 @@ struct Pairs {
   }
 };
 
-template <class S>
+template <class S, class N>
 std::vector<double> losses() {
   test::Watchdog const watchdog{"pairs of sentences"};
-  Trainer<Net, S, Double> trainer{options()};
+  Trainer<N, S, Double> trainer{options()};
   std::vector<double> all;
   for (Epoch const epoch : epochs(3)) {
     all.push_back(trainer.train(Pairs{}, epoch).loss);
@@ -78,10 +92,10 @@ std::vector<double> losses() {
   return all;
 }
 
-template <class S>
+template <class S, class N = Net, int Parts = 2>
 void check_as_one_device() {
-  std::vector<double> const one = losses<SingleDevice<Microbatches<2>>>();
-  std::vector<double> const many = losses<S>();
+  std::vector<double> const one = losses<SingleDevice<Microbatches<Parts>>, N>();
+  std::vector<double> const many = losses<S, N>();
   REQUIRE(one.size() == many.size());
   double worst = 0.0;
   for (std::size_t i = 0; i < one.size(); ++i) {
@@ -94,6 +108,14 @@ TEST_CASE("pairs train alike on replicas, and on stages that each read an input"
   check_as_one_device<DataParallel<2>>();
   check_as_one_device<Pipeline<OneFOneB, 2, Split<1>, Split<3>>>();
   check_as_one_device<ModelParallel<Split<1>, Split<3>, Microbatches<2>>>();
+}
+
+TEST_CASE("pairs train alike where each stage reads an input, and a device has two stages") {
+  check_as_one_device<Pipeline<OneFOneB, 2, Split<1>, Split<3>>, Later>();
+  check_as_one_device<Pipeline<Chimera, 2, Split<1>, Split<3>>, Later>();
+  check_as_one_device<CrossModelParallel<AverageGradients, Split<1>, Split<3>>, Later>();
+  check_as_one_device<Pipeline<Interleaved<2>, 4, Split<1>, Split<1>, Split<2>, Split<1>>, Twice,
+                      4>();
 }
 
 TEST_CASE("an asynchronous pipeline hands both inputs to its stages") {

@@ -73,12 +73,13 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     return places.predicts() ? tables_.backward(m) : tables_.forward(m);
   }
 
-  /// Points every edge that carries the network's input number @p input to @p x, for microbatch
-  /// @p m.
-  void set_input(int m, T const* x, int input = 0) {
+  /// Points every edge that carries the network's input number @p input to a node of stage
+  /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
+  /// whose table this is, too.
+  void set_input(int m, T const* x, int stage, int input = 0) {
     T const** const* const edge = tables_.input_edges(m);
     for (int i = 0; i < input_edges; ++i) {
-      if (inputs.of[i] == input) {
+      if (inputs.of[i] == input && inputs.stage[i] == stage) {
         *edge[i] = x;
       }
     }
@@ -136,16 +137,21 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
     return count;
   }();
-  // Which of the network's inputs each of these edges carries.
+  // Which of the network's inputs each of these edges carries, and to which stage.
   struct EdgeInputs {
     int of[input_edges > 0 ? input_edges : 1] = {};
+    int stage[input_edges > 0 ? input_edges : 1] = {};
   };
   static constexpr EdgeInputs inputs = [] {
     EdgeInputs list;
     int count = 0;
-    for (int e = 0; e < graph.edges; ++e) {
-      if (is_input(graph.source[e])) {
-        list.of[count++] = graph.node[root_of(graph, graph.source[e])].input;
+    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        if (is_input(graph.source[e])) {
+          list.of[count] = graph.node[root_of(graph, graph.source[e])].input;
+          list.stage[count++] = node.stage;
+        }
       }
     }
     return list;

@@ -35,9 +35,9 @@ struct MicrobatchPasses {
     auto const pass = pass_of(parts, slot, own);
     parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training);
     if constexpr (stage.has_input) {
-      parts.memory.set_input(t, slot.feed.input(own));
+      parts.memory.set_input(t, slot.feed.input(own), stage.id);
       if constexpr (has_second) {
-        parts.memory.set_input(t, slot.feed.second_input(own), 1);
+        parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
       }
     }
     Nodes::forward(parts, pass, table);

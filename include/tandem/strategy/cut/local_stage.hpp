@@ -58,6 +58,17 @@ constexpr int count_stages(Graph<Size> const& graph) {
   return count;
 }
 
+// Whether node n is an input, or reads one: of another stage, where two of a device do.
+template <GraphSize Size>
+constexpr bool reads_input(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool reads = node.kind == NodeKind::input;
+  for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+    reads = reads || graph.node[graph.source[e]].kind == NodeKind::input;
+  }
+  return reads;
+}
+
 template <int Count, GraphSize Size>
 constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
   LocalStages<Count> stages;
@@ -71,7 +82,7 @@ constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
     LocalStage& stage = stages.stage[next - 1];
     stage.last = n + 1;
     stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
-    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
+    stage.has_input = stage.has_input || reads_input(graph, n);
     stage.has_result = stage.has_result || n == graph.result;
   }
   return stages;
