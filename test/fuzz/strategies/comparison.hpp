@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// What a pair trains on, what comes of it, and whether two outcomes are equal.
+/// Pair, what comes of it, and whether two outcomes are equal.
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +19,7 @@
 #include <tiny_network.hpp>
 
 #include "contender.hpp"
+#include "samples.hpp"
 
 namespace tandem::fuzz {
 
@@ -44,17 +45,12 @@ struct Pair {
 
 namespace detail {
 
-struct Task {
-  Shape input;
-  int classes;        ///< of tokens and of targets, where the input are sequences
-  bool same_kernels;  ///< under all strategies, so that equal parameters give equal bits
-};
-
 template <class T>
 using Values = std::vector<std::vector<T>>;
 
 /// The parameters' values, then of each layer the first states, the second, …: those of its bias
 /// are nothing but rounding where a batch norm takes it out again, and 0 where one has absorbed it.
+/// Behind them the averages.
 template <class T>
 Values<T> values_of(std::vector<NamedParameter<T>> const& parameters) {
   Values<T> values;
@@ -74,6 +70,9 @@ Values<T> values_of(std::vector<NamedParameter<T>> const& parameters) {
       values[first + s].insert(values[first + s].end(), own.states[s].begin(), own.states[s].end());
     }
   }
+  for (NamedParameter<T> const& own : parameters) {
+    values.emplace_back(own.average.begin(), own.average.end());
+  }
   return values;
 }
 
@@ -84,6 +83,7 @@ struct Outcome {
   Values<T> values;
   Evaluation evaluation;
   std::vector<float> predictions;
+  Evaluation raw{};  ///< of the weights themselves, where there are averages of them
 };
 
 template <class T>
@@ -96,9 +96,13 @@ struct Bound {
   double predictions;  ///< floats, whatever was computed in
 };
 
-/// Some ten thousand roundings: of sums of as many numbers, in another order.
+/// Some ten thousand roundings: of sums of as many numbers, in another order. Of bf16, whose sums
+/// are float, some ten.
 template <class T>
-constexpr Bound least_bound() {
+Bound least_bound(Task const& task) {
+  if (task.rounding > 0.0) {
+    return {32 * task.rounding, 64 * task.rounding, 64 * task.rounding};
+  }
   constexpr double rounding = std::numeric_limits<T>::epsilon();
   return {4096 * rounding, 16384 * rounding, sizeof(T) == 4 ? 16384 * rounding : 1e-6};
 }
@@ -116,44 +120,6 @@ inline std::string key_of(Pair const& pair) {
          std::to_string(pair.settings);
 }
 
-/// A number in [0, limit) that (seed, i, kind) decides.
-inline std::int32_t drawn(std::uint64_t seed, std::int64_t i, std::uint32_t kind, int limit) {
-  Random4 const r = philox(seed, RandomUse::user, static_cast<std::uint64_t>(i), kind);
-  return static_cast<std::int32_t>(below(r.word[0], static_cast<std::uint32_t>(limit)));
-}
-
-/// Sequences of 1 to @p most rows, in @p time rows each; behind a sequence's end is what @p beyond
-/// decides, and must not matter.
-inline Texts texts(Task const& task, int count, int most, int time, std::uint64_t seed,
-                   std::uint32_t beyond) {
-  Texts all{.longest = time};
-  bool const whole = drawn(seed, 0, 3, 3) == 0;
-  for (int s = 0; s < count; ++s) {
-    int const length = whole ? most : 1 + drawn(seed, s, 4, most);
-    bool const silent = drawn(seed, s, 5, 8) == 0;
-    all.lengths.push_back(length);
-    for (int t = 0; t < time; ++t) {
-      std::int64_t const at = std::int64_t{s} * task.input[0] + t;
-      bool const there = t < length;
-      bool const counts = there && !silent && drawn(seed, at, 6, 6) > 0;
-      all.tokens.push_back(drawn(seed, at, there ? 7 : beyond, task.classes));
-      all.y.push_back(counts ? drawn(seed, at, 8, task.classes) : -1);
-    }
-  }
-  return all;
-}
-
-inline Data data_of(Task const& task, int count, std::uint64_t seed, std::uint32_t beyond) {
-  if (task.input.timed) {
-    Texts all = texts(task, count, task.input[0], task.input[0], seed, beyond);
-    if (std::all_of(all.y.begin(), all.y.end(), [](std::int32_t y) { return y < 0; })) {
-      all.y.front() = 0;  // an evaluation without a target is refused
-    }
-    return {.texts = std::move(all)};
-  }
-  return {.images = test::dataset(task.input, task.classes, count, seed)};
-}
-
 /// What step @p s of a pair is of.
 template <class T>
 Samples<T> samples_of(Pair const& pair, Task const& task, int s, bool is_many) {
@@ -169,9 +135,23 @@ Samples<T> samples_of(Pair const& pair, Task const& task, int s, bool is_many) {
   Samples<T> samples{
       .tokens = std::move(own.tokens), .y = std::move(own.y), .lengths = std::move(own.lengths)};
   samples.sequences.time = rows;
-  if (rows != time || std::count(samples.lengths.begin(), samples.lengths.end(), time) <
-                          static_cast<std::ptrdiff_t>(samples.lengths.size())) {
+  auto const needed = [](std::vector<std::int32_t> const& lengths, int all) {
+    return std::any_of(lengths.begin(), lengths.end(), [=](int length) { return length < all; });
+  };
+  if (needed(samples.lengths, rows)) {
     samples.sequences.lengths = samples.lengths;  // a vector's data stay where they are when moved
+  }
+  if (task.second.valid()) {
+    int const other = 1 + drawn(seed, 0, 11, task.second[0]);
+    int const padded = is_many && pair.padded ? std::min(other + 2 * s, task.second[0]) : other;
+    Texts seconds = second_texts(task, pair.sizes[step], other, padded, seed, is_many ? 9 : 10);
+    samples.seconds = std::move(seconds.tokens);
+    samples.second_lengths = std::move(seconds.lengths);
+    samples.sequences.second = samples.seconds;
+    samples.sequences.second_time = padded;
+    if (needed(samples.second_lengths, padded)) {
+      samples.sequences.second_lengths = samples.second_lengths;
+    }
   }
   return samples;
 }
@@ -199,6 +179,9 @@ Outcome<T> train(Contender<T>& contender, Pair const& pair, Task const& task, bo
   if (!only_trains) {
     outcome.evaluation = contender.evaluate(data);
     outcome.predictions = contender.predict(data);
+    if (pair.options.average.on()) {
+      outcome.raw = contender.evaluate(data, WhichModel::first);
+    }
   }
   return outcome;
 }
@@ -218,9 +201,11 @@ void perturb(Contender<T>& contender, double size, std::string const& path) {
   std::remove(path.c_str());
 }
 
-/// 64 times the rounding of one operation.
+/// 64 times the rounding of one operation, of bf16 once.
 template <class T>
-inline constexpr double perturbation_of = 64.0 * std::numeric_limits<T>::epsilon();
+double perturbation_of(Task const& task) {
+  return task.rounding > 0.0 ? task.rounding : 64.0 * std::numeric_limits<T>::epsilon();
+}
 
 template <class A>
 double largest_difference(std::vector<A> const& a, std::vector<A> const& b, double& largest) {
@@ -240,20 +225,21 @@ double relative_difference(std::vector<A> const& a, std::vector<A> const& b) {
   return worst == 0.0 ? 0.0 : worst / (largest + 1e-6);
 }
 
-/// 64 times what a perturbation of 64 roundings does, beside the least bound.
+/// 64 times what a perturbation of 64 roundings does, beside the least bound; of bf16 8 times.
 template <class T>
-Bound bound_from(Outcome<T> const& perturbed, Outcome<T> const& wanted) {
-  Bound bound = least_bound<T>();
+Bound bound_from(Outcome<T> const& perturbed, Outcome<T> const& wanted, Task const& task) {
+  Bound bound = least_bound<T>(task);
+  double const times = task.rounding > 0.0 ? 8.0 : 64.0;
   for (std::size_t s = 0; s < wanted.steps.size(); ++s) {
     double const off = std::fabs(perturbed.steps[s].loss - wanted.steps[s].loss);
-    bound.loss = std::max(bound.loss, 64.0 * off / wanted.steps[s].loss);
+    bound.loss = std::max(bound.loss, times * off / wanted.steps[s].loss);
   }
   for (std::size_t p = 0; p < wanted.values.size(); ++p) {
     bound.values =
-        std::max(bound.values, 64.0 * relative_difference(perturbed.values[p], wanted.values[p]));
+        std::max(bound.values, times * relative_difference(perturbed.values[p], wanted.values[p]));
   }
   bound.predictions = std::max(
-      bound.predictions, 64.0 * relative_difference(perturbed.predictions, wanted.predictions));
+      bound.predictions, times * relative_difference(perturbed.predictions, wanted.predictions));
   return bound;
 }
 
@@ -296,6 +282,18 @@ inline std::string difference_of(std::vector<float> const& got, std::vector<floa
   return std::string{what} + " is off by " + number(relative_difference(got, wanted));
 }
 
+inline std::string difference_of(Evaluation const& got, Evaluation const& wanted,
+                                 Bound const& bound, char const* what) {
+  double const off = std::fabs(got.loss - wanted.loss);
+  double const most = 4.0 * std::max(bound.loss, bound.values) * std::max(wanted.loss, 1.0);
+  if (got.weight == wanted.weight && off <= most) {
+    return "";
+  }
+  return "the evaluated loss" + std::string{what} + " is " + number(got.loss) + " of " +
+         number(got.weight) + ", but " + number(wanted.loss) + " of " + number(wanted.weight) +
+         " on one device";
+}
+
 /// "" if the outcomes are equal from @p first_step on.
 template <class T>
 std::string difference_of(Outcome<T> const& got, Outcome<T> const& wanted, Pair const& pair,
@@ -328,15 +326,9 @@ std::string difference_of(Outcome<T> const& got, Outcome<T> const& wanted, Pair 
     }
   }
   why = why.empty() ? difference_of(got.values, wanted.values, pair.agree, bound.values) : why;
-  if (why.empty() && wanted.evaluation.samples > 0) {
-    double const off = std::fabs(got.evaluation.loss - wanted.evaluation.loss);
-    if (!(off <=
-          4.0 * std::max(bound.loss, bound.values) * std::max(wanted.evaluation.loss, 1.0))) {
-      why = "the evaluated loss is " + number(got.evaluation.loss) + ", but " +
-            number(wanted.evaluation.loss) + " on one device";
-    }
-  }
-  if (task.input.timed && pair.agree == Agree::bound && sizeof(T) < 8) {
+  why = why.empty() ? difference_of(got.evaluation, wanted.evaluation, bound, "") : why;
+  why = why.empty() ? difference_of(got.raw, wanted.raw, bound, " of the weights") : why;
+  if (task.input.timed && !task.labelled && pair.agree == Agree::bound && sizeof(T) < 8) {
     return why;  // of tokens nearly as likely as one another rounding may choose
   }
   return why.empty() ? difference_of(got.predictions, wanted.predictions, pair.agree,

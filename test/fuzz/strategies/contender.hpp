@@ -24,46 +24,10 @@
 #include <stage_model.hpp>
 
 #include "kernels.hpp"
+#include "samples.hpp"
 #include "tardy_transport.hpp"
 
 namespace tandem::fuzz {
-
-/// A batch, of numbers or of tokens.
-template <class T>
-struct Samples {
-  std::vector<T> x{};
-  std::vector<std::int32_t> tokens{};
-  std::vector<std::int32_t> y{};
-  Sequences sequences{};  ///< of tokens
-  std::vector<std::int32_t> lengths{};
-};
-
-/// Sequences of several lengths and their targets, each @p longest long, as a dataset.
-struct Texts {
-  using Input = std::int32_t;
-  using Target = std::int32_t;
-  int longest = 1;
-  std::vector<std::int32_t> lengths{};
-  std::vector<std::int32_t> tokens{};
-  std::vector<std::int32_t> y{};
-
-  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(lengths.size()); }
-  [[nodiscard]] Shape shape() const { return tokens_shape(longest); }
-  [[nodiscard]] int targets() const { return longest; }
-  [[nodiscard]] int length(std::int64_t index) const {
-    return lengths[static_cast<std::size_t>(index)];
-  }
-  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> to) const {
-    std::copy_n(tokens.begin() + index * longest, x.size(), x.begin());
-    std::copy_n(y.begin() + index * longest, to.size(), to.begin());
-  }
-};
-
-/// What is evaluated: images or vectors, or texts where there are none.
-struct Data {
-  TensorDataset<std::int32_t> images{vector_shape(1), {}, {}};
-  Texts texts{};
-};
 
 /// What is compared of a trainer.
 template <class T>
@@ -76,7 +40,8 @@ class Contender {
 
   virtual StepResult step(Samples<T> const& samples) = 0;
   virtual std::vector<NamedParameter<T>> parameters(int replica, int copy) = 0;
-  virtual Evaluation evaluate(Data const& data) = 0;
+  /// @param which  first: of weights where there are averages
+  virtual Evaluation evaluate(Data const& data, WhichModel which = WhichModel::average) = 0;
   /// A network of tokens writes on behind the first texts; nothing where it cannot.
   virtual std::vector<float> predict(Data const& data) = 0;
   /// "" if each token that it writes behind @p text is the likeliest by the losses of all tokens.
@@ -116,16 +81,12 @@ class TrainerContender final : public Contender<typename Backend::Master> {
   std::vector<NamedParameter<T>> parameters(int replica, int copy) override {
     return trainer_.parameters(replica, copy);
   }
-  Evaluation evaluate(Data const& data) override {
-    if constexpr (of_tokens) {
-      return trainer_.evaluate(data.texts);
-    } else {
-      return trainer_.evaluate(data.images);
-    }
+  Evaluation evaluate(Data const& data, WhichModel which) override {
+    return with(data, [&](auto const& samples) { return trainer_.evaluate(samples, which); });
   }
   std::vector<float> predict(Data const& data) override {
-    if constexpr (!of_tokens) {
-      return trainer_.predict(data.images);
+    if constexpr (!has_targets_of_rows) {
+      return with(data, [&](auto const& samples) { return trainer_.predict(samples); });
     } else {
       std::vector<float> all;
       if constexpr (requires { Net::generates; }) {
@@ -167,11 +128,27 @@ class TrainerContender final : public Contender<typename Backend::Master> {
   [[nodiscard]] MemoryReport memory(int rank) override { return trainer_.memory(rank); }
 
  private:
-  static constexpr bool of_tokens = graph<Net>.output().criterion;
+  static constexpr bool of_tokens = graph<Net>.node[0].limit > 0;
+  static constexpr bool has_targets_of_rows = graph<Net>.output().criterion;
+
+  // Calls f with what the network takes of @p data.
+  template <class F>
+  static auto with(Data const& data, F const& f) {
+    if constexpr (!of_tokens) {
+      return f(data.images);
+    } else if constexpr (requires { typename Net::input::second; }) {
+      return f(TextPairs{data.texts, data.seconds});
+    } else {
+      return f(data.texts);
+    }
+  }
 
   // Of one token behind a text, which is read from its beginning.
   double loss_of(std::vector<std::int32_t> const& text, std::int32_t next, int longest) {
-    Texts one{.longest = longest, .lengths = {static_cast<int>(text.size())}, .tokens = text};
+    Texts one{.longest = longest,
+              .targets_each = longest,
+              .lengths = {static_cast<int>(text.size())},
+              .tokens = text};
     one.tokens.resize(static_cast<std::size_t>(longest), 0);
     one.y.resize(static_cast<std::size_t>(longest), -1);
     one.y[text.size() - 1] = next;
@@ -208,7 +185,7 @@ class EquationContender final : public Contender<typename Backend::Master> {
   std::vector<NamedParameter<T>> parameters(int /*replica*/, int /*copy*/) override {
     return reference_.parameters();
   }
-  Evaluation evaluate(Data const& /*data*/) override { return {}; }
+  Evaluation evaluate(Data const& /*data*/, WhichModel /*which*/) override { return {}; }
   std::vector<float> predict(Data const& /*data*/) override { return {}; }
   std::string check_written(std::vector<std::int32_t> /*text*/) override { return ""; }
   void save(std::string const& /*path*/) override {}
@@ -236,14 +213,18 @@ namespace detail {
 
 template <class Net, class S, class Precision>
 DeviceMemory bound(TrainerOptions const& options, int device) {
+  auto const averages = options.average.on() ? WeightAverages::kept : WeightAverages::none;
   return std::holds_alternative<Sgd>(options.optimizer)
-             ? device_memory<Net, S, Sgd, Precision>(options.batch, device)
-             : device_memory<Net, S, Adam, Precision>(options.batch, device);
+             ? device_memory<Net, S, Sgd, Precision>(options.batch, device, averages)
+             : device_memory<Net, S, Adam, Precision>(options.batch, device, averages);
 }
 
+/// A precision of a backend's types.
 template <class Backend>
-using PrecisionOf =
-    std::conditional_t<std::is_same_v<typename Backend::Master, double>, Fp64, Fp32>;
+struct PrecisionOf {
+  using Scalar = typename Backend::Scalar;
+  using Master = typename Backend::Master;
+};
 
 }  // namespace detail
 

@@ -87,6 +87,23 @@ MUTATIONS = {
     "dropout_of_time": (  # rows of padding change the masks of attention
         "ops/host/attention.hpp", "static_cast<std::uint32_t>(p.state->step), layer_,",
         "static_cast<std::uint32_t>(p.state->step + p.time), layer_,"),
+    "average_on_first_replica": (  # the others keep what they had
+        "engine/rank/updates.hpp",
+        "    average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());\n",
+        "    if (slot.microbatches.begin() == 0)\n"
+        "      average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());\n"),
+    "second_input_of_shard": (  # a microbatch's samples counted from the replica's first
+        "engine/step/feed.hpp", "batch_.second.x + m.first * second.elements",
+        "batch_.second.x + (m.first - first_) * second.elements"),
+    "second_lengths_of_shard": (
+        "engine/step/feed.hpp", "batch_.second.lengths + m.first : nullptr",
+        "batch_.second.lengths + (m.first - first_) : nullptr"),
+    "input_of_another_stage": (  # of two stages of a device the later one sets both inputs
+        "engine/memory/rank_memory.hpp", "inputs.of[i] == input && inputs.stage[i] == stage", "inputs.of[i] == input"),
+    "mean_over_padding": (
+        "kernels/host/time_pool.hpp",
+        "      int const rows = lengths != nullptr ? lengths[sample] : time;\n      T const* const from = x",
+        "      int const rows = time;\n      T const* const from = x"),
     "carried_over_first": (  # keys of the rows before are lost
         "ops/host/attention.hpp", "p.position + static_cast<int>(row)", "static_cast<int>(row)"),
     "position_not_loaded": (  # the steps of a checkpoint count anew
@@ -96,7 +113,8 @@ MUTATIONS = {
 
 # Those that only networks of tokens show are looked for in such networks alone.
 OF_TOKENS = ("tied_not_summed", "tied_not_added", "divisor_of_shard", "lengths_ignored", "dropout_of_time",
-             "carried_over_first")
+             "carried_over_first", "second_input_of_shard", "second_lengths_of_shard", "input_of_another_stage",
+             "mean_over_padding")
 
 
 def stale():

@@ -1,77 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks as trees of dictionaries, with the shapes that the library must give them.
 
-A part is {"kind": ..., options...}; composites have "parts". shape_of() is the library's inference written again,
-so that a generated network is valid by construction and a shrunk one can be asked.
+A part is {"kind": ..., options...}; composites have "parts". By shape_of() a generated network is valid by
+construction, and a shrunk one can be asked.
 """
 import copy
 import itertools
 
+import classifiers
 import sequences
+from shapes import Rows, shape_of
 
 LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample")
 COMPOSITES = ("seq", "concat", "residual", "frozen")
 
 
-def positions(extent, window):
-    sizes = []
-    for axis in (0, 1):
-        room = extent[axis] + 2 * window["padding"][axis] - window["kernel"][axis]
-        sizes.append(0 if room < 0 else room // window["stride"][axis] + 1)
-    return tuple(sizes)
-
-
-def shape_of(part, shape):
-    """What `part` makes of (C, H, W) or (N,); None where it refuses."""
-    if isinstance(shape, sequences.Rows):
-        return sequences.shape_of(part, shape)
-    kind = part["kind"]
-    image = len(shape) == 3
-    if kind in ("relu", "dropout"):
-        return shape
-    if kind == "bn":
-        return shape if image else None
-    if kind == "flatten":
-        return shape if not image else (shape[0] * shape[1] * shape[2],)
-    if kind == "gap":
-        return (shape[0],) if image else None
-    if kind == "linear":
-        return (part["out"],) if not image else None
-    if kind in ("conv", "maxpool", "avgpool"):
-        if not image:
-            return None
-        rows, columns = positions(shape[1:], part)
-        if rows < 1 or columns < 1:
-            return None
-        if kind == "conv":
-            fits = shape[0] % part["groups"] == 0 and part["out"] % part["groups"] == 0
-            return (part["out"], rows, columns) if fits else None
-        halves = all(2 * p <= k for p, k in zip(part["padding"], part["kernel"]))
-        return (shape[0], rows, columns) if halves else None
-    if kind == "subsample":
-        step = part["step"]
-        if not image or shape[0] > part["out"]:
-            return None
-        return (part["out"], (shape[1] + step - 1) // step, (shape[2] + step - 1) // step)
-    if kind in ("seq", "frozen"):
-        for child in part["parts"]:
-            shape = shape_of(child, shape)
-            if shape is None:
-                return None
-        return shape
-    outs = [shape_of(child, shape) for child in part["parts"]]
-    if None in outs:
-        return None
-    if kind == "residual":
-        return outs[0] if outs[0] == outs[1] else None
-    if any(out[1:] != outs[0][1:] or len(out) != len(outs[0]) for out in outs):
-        return None
-    return (sum(out[0] for out in outs),) + tuple(outs[0][1:])
-
-
 def has_batch_norm_of_one_pixel(part, shape):
     """A microbatch of one sample would have no variance there."""
-    if isinstance(shape, sequences.Rows):
+    if isinstance(shape, Rows):
         return False
     kind = part["kind"]
     if kind == "bn":
@@ -93,6 +39,8 @@ def kinds_in(part):
 
 
 def count_layers(part):
+    if part["kind"] == "input":
+        return 0
     return sum(count_layers(child) for child in part["parts"]) if "parts" in part else 1
 
 
@@ -103,6 +51,21 @@ def biases_before_norms(parts):
     pairs = sum(1 for a, b in zip(parts, parts[1:]) if a["kind"] == "conv" and a["bias"] and b["kind"] == "bn")
     return pairs + sum(biases_before_norms(chain) for chain in chains) + sum(
         biases_before_norms([child]) for child in children)
+
+
+def trained_names(part):
+    """What the names of its trained parameters end with, each with its number of axes."""
+    kind = part["kind"]
+    if kind == "frozen":
+        return set()
+    found = set().union(*(trained_names(child) for child in part.get("parts", ())))
+    if kind in ("conv", "linear", "embedding", "positions", "vocabulary"):
+        found.add((".weight", 4 if kind == "conv" else 2))
+    if kind in ("bn", "layer_norm", "rms_norm"):
+        found.add((".weight", 1))
+    if kind == "bn" or part.get("bias"):
+        found.add((".bias", 1))
+    return found
 
 
 def trains(part):
@@ -163,14 +126,17 @@ def cpp(part, repeats=False):
     return spelled(name, parts)
 
 
-def input_cpp(shape):
-    if isinstance(shape, sequences.Rows):
-        return f"Tokens<{shape.time}, words>"
+def input_cpp(network):
+    shape = network["input"]
+    if is_of_tokens(network):
+        first = f"Tokens<{shape.time}, words>"
+        second = network.get("second")
+        return f"Inputs<{first}, Tokens<{second.time}, others>>" if second else first
     return spelled("Image" if len(shape) == 3 else "Vector", [str(extent) for extent in shape])
 
 
 def shape_cpp(shape):
-    if isinstance(shape, sequences.Rows):
+    if isinstance(shape, Rows):
         return f"timed_shape({shape.time}, {shape.channels})"
     return f"image_shape({shape[0]}, {shape[1]}, {shape[2]})" if len(shape) == 3 else f"vector_shape({shape[0]})"
 
@@ -341,18 +307,23 @@ def smaller_parts(part):
 
 
 def is_of_tokens(network):
-    return isinstance(network["input"], sequences.Rows)
+    return isinstance(network["input"], Rows)
+
+
+def has_rows(network):
+    """Whether each row of a sequence has a target; else each sample has a label."""
+    return is_of_tokens(network) and not classifiers.is_one(network)
 
 
 def result_of(network):
     """The shape that a network's last part must give."""
-    return sequences.Rows(network["input"].time, 3) if is_of_tokens(network) else (network["classes"],)
+    return Rows(network["input"].time, 3) if has_rows(network) else (network["classes"],)
 
 
 def smaller_networks(network):
     """Valid networks that say less, with the place of the top-level part that went, or None."""
     if is_of_tokens(network):
-        yield from sequences.smaller_networks(network)
+        yield from (classifiers if classifiers.is_one(network) else sequences).smaller_networks(network)
         return
     parts = network["body"]["parts"]
     candidates = [(i, parts[:i] + parts[i + 1:]) for i in range(len(parts) - 1)]

@@ -57,7 +57,7 @@ class PairRun {
                                 std::to_string(copy) + ": " + why;
       }
     }
-    if (why.empty() && task_.input.timed && sizeof(T) == 8) {
+    if (why.empty() && task_.input.timed && !task_.labelled && sizeof(T) == 8) {
       Texts const some = data_of(task_, 1, pair_.options.seed, 9).texts;
       why = contender->check_written({some.tokens.begin(), some.tokens.begin() + some.lengths[0]});
     }
@@ -134,14 +134,14 @@ class PairRun {
   }
 
   std::string differ(Outcome<T> const& got, Outcome<T> const& wanted, int first_step = 0) {
-    std::string why = difference_of(got, wanted, pair_, task_, least_bound<T>(), first_step);
+    std::string why = difference_of(got, wanted, pair_, task_, least_bound<T>(task_), first_step);
     if (!why.empty() && pair_.agree == Agree::bound) {
       why = difference_of(got, wanted, pair_, task_, bound_of(wanted), first_step);
     }
     return why;
   }
   std::string differ_in_values(Values<T> const& got, Outcome<T> const& wanted) {
-    std::string why = difference_of(got, wanted.values, pair_.agree, least_bound<T>().values);
+    std::string why = difference_of(got, wanted.values, pair_.agree, least_bound<T>(task_).values);
     if (!why.empty() && pair_.agree == Agree::bound) {
       why = difference_of(got, wanted.values, pair_.agree, bound_of(wanted).values);
     }
@@ -151,9 +151,9 @@ class PairRun {
   // By how much a small change of the first parameters moves this network's numbers.
   Bound bound_of(Outcome<T> const& wanted) {
     if (one_.is_equation) {
-      return least_bound<T>();
+      return least_bound<T>(task_);
     }
-    return bound_from(reference(perturbation_of<T>), wanted);
+    return bound_from(reference(perturbation_of<T>(task_)), wanted, task_);
   }
 
   Entry<T> const& one_;
@@ -167,10 +167,9 @@ class PairRun {
 
 /// Runs the pairs, or number argv[1] of them. Prints a line a pair, and a last one of counts; 1 if
 /// any failed.
-/// @param same_kernels  equal parameters give equal bits under all strategies
 template <class T>
-int run_pairs(std::vector<Entry<T>> const& entries, Shape const& input, int classes,
-              bool same_kernels, std::vector<Pair> const& pairs, int argc, char** argv) {
+int run_pairs(std::vector<Entry<T>> const& entries, Task const& task,
+              std::vector<Pair> const& pairs, int argc, char** argv) {
   int const only = argc > 1 ? std::atoi(argv[1]) : -1;
   int agreed = 0;
   int refused = 0;
@@ -188,7 +187,7 @@ int run_pairs(std::vector<Entry<T>> const& entries, Shape const& input, int clas
     tardiness = pair.tardy;
     std::string why;
     try {
-      why = detail::PairRun<T>{entries, {input, classes, same_kernels}, pair, runs}.run();
+      why = detail::PairRun<T>{entries, task, pair, runs}.run();
     } catch (std::exception const& error) {
       why = error.what();
       if (why.find(".rows cannot run") != std::string::npos) {

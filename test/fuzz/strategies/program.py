@@ -6,25 +6,48 @@
 """
 import random
 
+import classifiers
 import networks
 import sequences
 import strategies
 
 FORMS = ("data", "model", "pipeline", "pipeline", "placed", "cross", "model", "pipeline", "late", "data")
 BACKENDS = {"double": "BasicHost<Portable, Fp64>", "float": "BasicHost<Portable>", "onednn": "BasicHost<OneDnn>",
-            "emulated": "BasicCuda<Portable, Fp64>"}
+            "bf16": "BasicHost<OneDnn, Bf16>", "emulated": "BasicCuda<Portable, Fp64>"}
 OPTIMIZERS = ("Sgd{.learning_rate = 0.05F}", "Sgd{.learning_rate = 0.03F, .momentum = 0.9F, .weight_decay = 1e-3F}",
               "Sgd{.learning_rate = 0.02F, .momentum = 0.8F, .nesterov = true}",
               "Adam{.learning_rate = 0.01F, .epsilon = 1e-2F}", "AdamW{.learning_rate = 0.01F, .epsilon = 1e-2F}")
 
 
-def random_settings(r, all_microbatches, one_pixel, plain_sgd=False, longest=0):
+# (end of names, most axes or 0, the group); those behind the second scale or bound gradients
+GROUPS = ((".bias", 0, '{"*.bias", 0.5F, 0.0F}'),
+          ("", 1, '{.pattern = "*", .weight_decay = 0.0F, .below_axes = 2}'),
+          (".weight", 0, '{.pattern = "*.weight", .clip_norm = 0.2}'),
+          (".bias", 0, '{.pattern = "*.bias", .clip_norm = 0.1, .gradient_scale = 2.0F}'),
+          ("", 1, '{.pattern = "*", .learning_rate_scale = 0.5F, .below_axes = 2, .clip_norm = 0.3}'),
+          (".weight", 0, '{.pattern = "*.weight", .gradient_scale = 0.5F}'),
+          (".bias", 0, '{.pattern = "*.bias", .frozen = true}'))
+
+
+def fitting_groups(body, plain=False):
+    """Those that match a trained parameter, as they must."""
+    names = networks.trained_names(body)
+    return [text for end, most, text in (GROUPS[:2] if plain else GROUPS)
+            if any(name.endswith(end) and (most == 0 or axes <= most) for name, axes in names)]
+
+
+def random_settings(r, network, all_microbatches, one_pixel, plain_sgd=False, late=False):
     """How both sides of a pair train; of sequences, the rows of each step."""
+    longest = network["input"].time if networks.is_of_tokens(network) else 0
+    groups = fitting_groups(network["body"], plain_sgd or late)
+    average = (r.choice((0.5, 0.9)), r.choice(("*", "*", "*.weight"))) if r.random() < 0.3 else None
     least = all_microbatches * (2 if one_pixel else 1)
     sizes = [least + r.choice((0, 1, 2, 3, 5, 7)) for _ in range(r.choice((2, 3, 3)))]
     times = [r.choice((longest, longest, r.randint(1, longest))) for _ in sizes] if longest else []
     return {"sizes": sizes, "times": times, "optimizer": OPTIMIZERS[0] if plain_sgd else r.choice(OPTIMIZERS),
-            "clip": r.choice((0.0, 0.0, 0.5)), "groups": r.random() < 0.3, "seed": r.randrange(1, 10 ** 6),
+            "clip": r.choice((0.0, 0.0, 0.5)),
+            "groups": r.sample(groups, min(len(groups), r.choice((0, 0, 0, 1, 1, 2)))),
+            "average": None if plain_sgd or late else average, "seed": r.randrange(1, 10 ** 6),
             "threads": r.choice((1, 1, 1, 2)), "evaluated": r.choice((1, 3, 7, max(sizes) + 1))}
 
 
@@ -52,8 +75,7 @@ def random_pair(r, program, index, number, settings_of):
     two_models = s.get("rule") == "AverageWeights<1>"
     key = (total, r.randrange(2), two_models, s["form"] == "late")
     if key not in settings_of:
-        longest = network["input"].time if networks.is_of_tokens(network) else 0
-        made = random_settings(r, total, one_pixel, two_models, longest)
+        made = random_settings(r, network, total, one_pixel, two_models, s["form"] == "late")
         if two_models:  # halves of one size, and no clipping
             made.update(sizes=[size + (-size) % (2 * total) for size in made["sizes"]], clip=0.0)
         if s["form"] == "late":
@@ -89,19 +111,29 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
             return program
 
 
+def random_network(r, backend, largest, tokens):
+    if r.random() >= tokens:
+        return networks.random_network(r, largest)
+    if backend == "emulated" or r.random() < 0.6:
+        return sequences.random_network(r, largest)
+    return classifiers.random_network(r, largest, r.random() < 0.5)
+
+
 def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
     if backend == "emulated":  # a minute a strategy to compile, and kernels a thread at a time
         kinds, pairs_each = 2, 6
-    of_tokens = backend != "emulated" and r.random() < tokens
-    network = sequences.random_network(r, largest) if of_tokens else networks.random_network(r, largest)
-    program = {"seed": str(seed), "backend": backend, "network": network, "strategies": [], "pairs": []}
+    network = random_network(r, backend, largest, tokens)
+    of_tokens = networks.is_of_tokens(network)
+    program = {"seed": str(seed), "backend": backend, "network": network, "repeats": of_tokens or r.random() < 0.5,
+               "strategies": [], "pairs": []}
     forms = list(FORMS)
     r.shuffle(forms)
     for form in forms:
         if len(program["strategies"]) == kinds:
             break
         has_late = any(s["form"] == "late" for s in program["strategies"])  # its equation takes long to compile
-        if form == "late" and (backend in ("onednn", "emulated") or has_late or network.get("tied")):
+        if form == "late" and (backend not in ("double", "float") or has_late or network.get("tied") or
+                               classifiers.is_one(network)):
             continue
         s = strategies.random_strategy(r, program["network"], form)
         if of_tokens and s is not None and s.get("rule") == "AverageWeights<1>" and not sequences.is_by_sample(network):
@@ -138,7 +170,9 @@ def pair_cpp(pair, one):
     settings = pair["settings"]
     options = [f".optimizer = {settings['optimizer']}"]
     options += [f".clip_norm = {settings['clip']}"] if settings["clip"] else []
-    options += ['.groups = {{"*.bias", 0.5F, 0.0F}}'] if settings["groups"] else []
+    options += [f".groups = {{{', '.join(settings['groups'])}}}"] if settings["groups"] else []
+    if settings["average"]:
+        options += ['.average = {{.decay = {}, .pattern = "{}"}}'.format(*settings["average"])]
     options += [f".seed = {settings['seed']}", f".threads_per_device = {settings['threads']}"]
     fields = [f".one = {one}", f".many = {pair['many']}", f".microbatches = {pair['total']}"]
     fields += [f'.rows = "{pair["rows"]}"'] if pair["rows"] else []
@@ -154,17 +188,35 @@ def pair_cpp(pair, one):
     return "{" + ", ".join(fields) + "}"
 
 
+def writes(program):
+    """Whether its network writes text."""
+    return (networks.is_of_tokens(program["network"]) and program["backend"] != "emulated" and
+            sequences.generates(program["network"]))
+
+
+def task_cpp(program):
+    network = program["network"]
+    fields = [".input = Net::input::shape", f".classes = {network['classes']}"]
+    fields += [".same_kernels = true"] if program["backend"] in ("double", "float") else []
+    fields += [".words = words"] if networks.is_of_tokens(network) else []
+    fields += [".labelled = true"] if networks.is_of_tokens(network) and classifiers.is_one(network) else []
+    if network.get("second"):
+        fields += [".second = Net::input::second::shape", ".others = others"]
+    fields += [".rounding = 0x1p-8"] if program["backend"] == "bf16" else []
+    return f"Task{{{', '.join(fields)}}}"
+
+
 def to_cpp(program, name="made", comment=()):
     """The whole program, in a namespace `name`; run_pairs() takes it from there."""
     network, backend = program["network"], BACKENDS[program["backend"]]
     of_tokens = networks.is_of_tokens(network)
-    repeats = of_tokens and not any(s["form"] == "placed" for s in program["strategies"])
+    repeats = program["repeats"] and not any(s["form"] == "placed" for s in program["strategies"])
     lines = ["// SPDX-License-Identifier: Apache-2.0", *(f"// {line}".rstrip() for line in comment),
              "#include <fuzz/strategies/pairs.hpp>", "", f"namespace tandem::fuzz::{name} {{", "",
              *(sequences.definitions(network) if of_tokens else ()),
-             f"struct Net : Network<{networks.input_cpp(network['input'])},",
+             f"struct Net : Network<{networks.input_cpp(network)},",
              f"                     {networks.cpp(network['body'], repeats)}> {{",
-             *(["  static constexpr bool generates = true;"] if of_tokens and sequences.generates(network) else ()),
+             *(["  static constexpr bool generates = true;"] if writes(program) else ()),
              "};", f"using Backend = {backend};",
              f"static_assert(graph<Net>.output().out == {networks.shape_cpp(networks.result_of(network))});"]
     entries, of_strategy = [], {}
@@ -197,8 +249,7 @@ def to_cpp(program, name="made", comment=()):
     lines += [f"      {text}," for text in entries]
     lines += ["  };", "  std::vector<Pair> const pairs{"]
     lines += [f"      {text}," for text in pairs]
-    lines += ["  };", f"  return run_pairs<Backend::Master>(entries, Net::input::shape, {network['classes']}, "
-              f"{'true' if program['backend'] in ('double', 'float') else 'false'}, pairs, argc, argv);", "}", "",
+    lines += ["  };", f"  return run_pairs<Backend::Master>(entries, {task_cpp(program)}, pairs, argc, argv);", "}", "",
               f"}}  // namespace tandem::fuzz::{name}", "", "#if !defined(TANDEM_FUZZ_CASES)",
               f"int main(int argc, char** argv) {{ return tandem::fuzz::{name}::run(argc, argv); }}", "#endif", ""]
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 """Trains random networks under random strategies and on one device, and compares the numbers.
 
   run.py [--seconds 180] [--seed TEXT] [--jobs 2] [--programs N] [--include FOLDER] [--scratch FOLDER]
-         [--no-cases] [--keep] [--backends double,float,onednn] [--sanitize-every 8] [--tokens 0.4]
+         [--no-cases] [--keep] [--backends double,float,onednn,bf16] [--sanitize-every 8] [--tokens 0.4]
   run.py --self-test          of the generator, without a compiler
   run.py --only N --seed TEXT the N-th program of a seed
 
@@ -51,6 +51,7 @@ class Coverage:
             met += [("option", "leaves")] if s["leaves"] is not None else []
             met += [("option", "hybrid")] if s["replicas"] and s["form"] != "data" else []
             met += [("option", "rows")] if pair["rows"] else []
+            met += [("option", key) for key in ("groups", "average") if pair["settings"][key]]
             met += [("option", "saved")] if pair["saved"] else []
             self.count.update(set(met))
 
@@ -75,8 +76,7 @@ class Fuzzer:
         self.scratch = options.scratch or tempfile.mkdtemp(prefix="tandem-fuzz-")
         self.builder = build.Builder(self.scratch, options.include, options.compiler, options.kernels,
                                      options.emulator, options.cuda)
-        self.backends = [name for name in options.backends.split(",")
-                         if name != "onednn" or self.builder.has_onednn()]
+        self.backends = [name for name in options.backends.split(",") if self.builder.has(name)]
         self.backends += ["emulated"] if options.emulator else []
         self.lock = threading.Lock()
         self.pairs = self.refused = self.programs = 0
@@ -175,7 +175,7 @@ def main():
     parser.add_argument("--include")
     parser.add_argument("--scratch")
     parser.add_argument("--compiler")
-    parser.add_argument("--backends", default="double,float,onednn")
+    parser.add_argument("--backends", default="double,float,onednn,bf16")
     parser.add_argument("--kernels", metavar="FOLDER", help="of optimised kernels that runs with equal ones share")
     parser.add_argument("--emulator", metavar="LIBRARY", help="libcuda_emulator.a, for emulated GPUs, too")
     parser.add_argument("--cuda", default="/usr/local/cuda", help="the toolkit, for its headers")

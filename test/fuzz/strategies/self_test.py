@@ -50,9 +50,10 @@ def legal_rows(s, microbatches, rows):
 
 def run(programs_checked=120):
     check(not mutations.stale(), f"write these mutations anew, their places have changed: {mutations.stale()}")
-    kinds, forms, schedules, options, biased, of_images = set(), set(), set(), set(), 0, 0
+    kinds, forms, schedules, options, groups = set(), set(), set(), set(), set()
+    biased = of_images = two_inputs = averaged = 0
     for number in range(programs_checked):
-        backend = ("double", "float", "onednn")[number % 3]
+        backend = ("double", "float", "onednn", "bf16")[number % 4]
         program = programs.random_program(f"self-test-{number}", backend)
         network = program["network"]
         again = programs.random_program(f"self-test-{number}", backend)
@@ -63,6 +64,7 @@ def run(programs_checked=120):
         check(program["pairs"], "a program has no pairs")
         kinds |= networks.kinds_in(network["body"])
         of_images += not networks.is_of_tokens(network)
+        two_inputs += network.get("second") is not None
         biased += networks.biases_before_norms([network["body"]]) > 0
         for s in program["strategies"]:
             check(s["form"] == "placed" or strategies.is_valid(s, len(network["body"]["parts"])), f"not valid: {s}")
@@ -72,11 +74,15 @@ def run(programs_checked=120):
             options |= {"leaves"} if s["leaves"] is not None else set()
         for pair in program["pairs"]:
             s = program["strategies"][pair["strategy"]]
+            groups |= set(pair["settings"]["groups"])
+            averaged += pair["settings"]["average"] is not None
+            fits = programs.fitting_groups(network["body"])
+            check(set(pair["settings"]["groups"]) <= set(fits), "a group matches no parameter")
             if pair["rows"] and s["form"] != "data":
                 check(legal_rows(s, pair["microbatches"], pair["rows"]), f"rows that cannot run: {pair['rows']}")
         text = programs.to_cpp(program)
         check(text.count("entry<Net") >= len(program["strategies"]), "a strategy is missing in the program")
-        if number < 12:
+        if number < 16:
             one = shrink.only_pair(program, random.Random(number).randrange(len(program["pairs"])))
             check(shrink.is_sound(one), f"a pair is not sound by itself: {one['strategies']} {one['pairs']}")
             for less in shrink.smaller(one):
@@ -89,6 +95,8 @@ def run(programs_checked=120):
     check(3 * biased >= of_images, f"only {biased} networks have a bias in front of a batch norm")
     check(forms == set(programs.FORMS), f"strategies: only {sorted(forms)}")
     check(schedules >= set(strategies.SYNCHRONOUS) | set(strategies.LATE), f"schedules: only {schedules}")
+    check(len(groups) == len(programs.GROUPS), f"groups: only {sorted(groups)}")
+    check(two_inputs > 2 and averaged > 0, f"{two_inputs} networks with two inputs, {averaged} pairs with averages")
     check(options == {"weights", "checkpoint", "buckets", "leaves"}, f"options: only {sorted(options)}")
     print(f"{programs_checked} programs: every kind of layer, strategy, schedule and option; rows can run")
     return 0

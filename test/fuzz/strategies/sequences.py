@@ -1,58 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks of tokens: parts on rows of a sequence, as networks.py has them on images and vectors.
 
-Their shape is Rows(time, channels), the network's input one of 0 channels; a network has "vocabulary" and "tied", and
-ends with a Vocabulary, whose output has 3 channels. What stands several times in a chain is spelled as a Repeat.
+A network has "vocabulary" and "tied", and ends with a Vocabulary, whose output has 3 channels; classifiers.py has those
+that end with a label. An embedding is "of" input 0.
 """
-import collections
 import copy
 
+from shapes import Rows, shape_of
+
 LAYERS = ("embedding", "positions", "rotary", "layer_norm", "rms_norm", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh",
-          "softmax", "swiglu", "attention", "vocabulary")
+          "softmax", "swiglu", "attention", "vocabulary", "last_row", "mean_over_time", "input")
 PLAIN = {"gelu": "Gelu", "gelu_tanh": "GeluTanh", "silu": "SiLU", "sigmoid": "Sigmoid", "tanh": "Tanh",
-         "softmax": "Softmax", "swiglu": "SwiGlu", "relu": "ReLU"}
+         "softmax": "Softmax", "swiglu": "SwiGlu", "relu": "ReLU", "last_row": "LastRow",
+         "mean_over_time": "MeanOverTime"}
 WITH_PARAMETERS = ("embedding", "positions", "layer_norm", "rms_norm", "vocabulary")
-
-Rows = collections.namedtuple("Rows", "time channels")
-
-
-def heads_in(part):
-    return part["heads"] + 2 * part["key_heads"]
-
-
-def shape_of(part, shape):
-    """What `part` makes of Rows; None where it refuses."""
-    kind, channels = part["kind"], shape.channels
-    if kind == "seq" or kind == "frozen":
-        for child in part["parts"]:
-            shape = shape_of(child, shape)
-            if shape is None:
-                return None
-        return shape
-    if kind == "embedding":
-        return Rows(shape.time, part["out"]) if channels == 0 else None
-    if channels == 0:
-        return None
-    if kind in ("residual", "concat"):
-        outs = [shape_of(child, shape) for child in part["parts"]]
-        if None in outs:
-            return None
-        if kind == "residual":
-            return outs[0] if outs[0] == outs[1] else None
-        return Rows(shape.time, sum(out.channels for out in outs))
-    if kind == "linear":
-        return Rows(shape.time, part["out"])
-    if kind == "swiglu":
-        return Rows(shape.time, channels // 2) if channels % 2 == 0 else None
-    if kind == "rotary":
-        return shape if channels % (2 * heads_in(part)) == 0 else None
-    if kind == "attention":
-        if channels % heads_in(part):
-            return None
-        return Rows(shape.time, part["heads"] * (channels // heads_in(part)))
-    if kind == "vocabulary":
-        return Rows(shape.time, 3)
-    return shape if kind in LAYERS + ("relu", "dropout") else None
 
 
 def parts_in(part):
@@ -61,13 +22,18 @@ def parts_in(part):
         yield from parts_in(child)
 
 
+def embeddings_in(body):
+    return [part for part in parts_in(body) if part["kind"] == "embedding"]
+
+
 def generates(network):
-    """Whether no row looks at later ones."""
-    return all(part["causal"] for part in parts_in(network["body"]) if part["kind"] == "attention")
+    """Whether each row says what comes next, and looks at no later one."""
+    writes = network["body"]["parts"][-1]["kind"] == "vocabulary"
+    return writes and all(part["causal"] for part in parts_in(network["body"]) if part["kind"] == "attention")
 
 
 def is_by_sample(network):
-    return network["body"]["parts"][-1]["divisor"] == "PerSample"
+    return network["body"]["parts"][-1].get("divisor", "PerSample") == "PerSample"
 
 
 def is_sound(network):
@@ -78,7 +44,7 @@ def is_sound(network):
         return False
     if sum(part["kind"] == "vocabulary" for part in parts_in(network["body"])) != 1:
         return False
-    embeddings = [part for part in parts_in(network["body"]) if part["kind"] == "embedding"]
+    embeddings = embeddings_in(network["body"])
     if len(embeddings) != 1 or embeddings[0] is not parts[0]:
         return False
     before = shape_of({"kind": "seq", "parts": parts[:-1]}, network["input"])
@@ -98,7 +64,9 @@ def cpp(part):
     if kind in PLAIN:
         return PLAIN[kind]
     if kind == "embedding":
-        return "Words"
+        return ("Words", "Others")[part["of"]]
+    if kind == "input":
+        return f"Input<{part['index']}>"
     if kind == "positions":
         return "Positions<>"
     if kind == "layer_norm":
@@ -123,9 +91,13 @@ def cpp(part):
 
 def definitions(network):
     """What stands before the network's type."""
-    parts = network["body"]["parts"]
-    return [f"inline constexpr int words = {network['vocabulary']};",
-            f"struct Words : Embedding<words, {parts[0]['out']}> {{}};"]
+    lines = []
+    for part in sorted(embeddings_in(network["body"]), key=lambda part: part["of"]):
+        number, name = ("words", "Words") if part["of"] == 0 else ("others", "Others")
+        size = network["vocabulary"] if part["of"] == 0 else network["others"]
+        lines += [f"inline constexpr int {number} = {size};",
+                  f"struct {name} : Embedding<{number}, {part['out']}> {{}};"]
+    return lines
 
 
 # ---- random ---------------------------------------------------------------------------------------------------------
@@ -218,7 +190,7 @@ def random_network(r, largest=20):
         time, channels = r.randint(1, 9), r.choice((1, 2, 3, 4, 4, 6, 6, 8))
         causal = r.random() < 0.75
         tied = r.random() < 0.6
-        parts = [{"kind": "embedding", "out": channels}]
+        parts = [{"kind": "embedding", "out": channels, "of": 0}]
         if r.random() < 0.7:
             parts.append(plain("positions"))
         blocks = r.randint(2, 6)

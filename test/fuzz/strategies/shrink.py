@@ -4,6 +4,7 @@ import concurrent.futures
 import time
 
 import networks
+import program as programs
 import strategies
 
 
@@ -18,6 +19,9 @@ def is_sound(program):
     body = program["network"]["body"]
     tops = len(body["parts"])
     total = pair["microbatches"] * strategies.replicas_of(s)
+    settings = pair["settings"]
+    if not set(settings["groups"]) <= set(programs.fitting_groups(body)):
+        return False
     least = total * (2 if networks.has_batch_norm_of_one_pixel(body, program["network"]["input"]) else 1)
     if min(pair["settings"]["sizes"]) < least or not networks.trains(body):
         return False
@@ -48,10 +52,10 @@ def smaller(program):
 
     for gone, network in networks.smaller_networks(program["network"]):
         own = strategies.without_top(s, gone) if gone is not None else s
-        yield {**program, "network": network, "strategies": [own]}
-        cut = own.get("cut")
-        if cut is not None and cut[0] == "auto":
-            continue
+        times = [min(time, network["input"][0]) for time in settings["times"]]
+        yield {**with_settings(times=times), "network": network, "strategies": [own]}
+    if program["repeats"]:
+        yield {**program, "repeats": False}
     if pair["rows"]:
         yield with_pair(rows="", microbatches=s["microbatches"])
     for own in strategies.smaller_strategies(s):
@@ -62,10 +66,13 @@ def smaller(program):
     for change in ({"saved": 0}, {"tardy": 0}):
         if any(pair[key] != value for key, value in change.items()):
             yield with_pair(**change)
-    plain = {"clip": 0.0, "groups": False, "threads": 1, "optimizer": "Sgd{.learning_rate = 0.05F}", "evaluated": 1}
+    plain = {"clip": 0.0, "groups": [], "average": None, "threads": 1, "optimizer": "Sgd{.learning_rate = 0.05F}",
+             "evaluated": 1}
     for key, value in plain.items():
         if settings[key] != value:
             yield with_settings(**{key: value})
+    for group in settings["groups"]:
+        yield with_settings(groups=[group])
     sizes = settings["sizes"]
     if len(sizes) > 1:
         yield with_settings(sizes=sizes[:1])

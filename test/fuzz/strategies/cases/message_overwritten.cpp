@@ -34,7 +34,9 @@ inline int run(int argc, char** argv) {
                    .threads_per_device = 1},
        .tardy = 359924},
   };
-  return run_pairs<Backend::Master>(entries, Net::input::shape, 5, true, pairs, argc, argv);
+  return run_pairs<Backend::Master>(
+      entries, Task{.input = Net::input::shape, .classes = 5, .same_kernels = true}, pairs, argc,
+      argv);
 }
 
 }  // namespace tandem::fuzz::message_overwritten

@@ -28,7 +28,9 @@ inline int run(int argc, char** argv) {
        .evaluated = 1,
        .options = {.optimizer = Sgd{.learning_rate = 0.05F}, .seed = 1, .threads_per_device = 1}},
   };
-  return run_pairs<Backend::Master>(entries, Net::input::shape, 2, true, pairs, argc, argv);
+  return run_pairs<Backend::Master>(
+      entries, Task{.input = Net::input::shape, .classes = 2, .same_kernels = true}, pairs, argc,
+      argv);
 }
 
 }  // namespace tandem::fuzz::recomputed_over_gradients
