@@ -7,6 +7,7 @@
 #include <tandem/ops/cuda/layer_norm.cuh>
 #include <tandem/ops/cuda/linear.cuh>
 #include <tandem/ops/cuda/smooth_activation.cuh>
+#include <tandem/ops/cuda/time_pool.cuh>
 #include <tandem/ops/cuda/vocabulary.cuh>
 
 #include <cmath>
@@ -25,6 +26,7 @@
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/layer_norm.hpp>
 #include <tandem/ops/host/smooth_activation.hpp>
+#include <tandem/ops/host/time_pool.hpp>
 #include <tandem/ops/host/vocabulary.hpp>
 
 #include "cuda/normalize/support.hpp"
@@ -49,6 +51,7 @@ struct Case {
   int inputs = 1;
   bool lengths = false;  ///< not all rows of all samples count
   int targets = 0;       ///< of a criterion, each below it, some -1
+  int least = 0;         ///< of the lengths
 };
 
 /// What the passes of an op give.
@@ -105,7 +108,7 @@ std::vector<std::int32_t> indices(std::int64_t n, int limit) {
 std::vector<std::int32_t> lengths_of(Case const& c) {
   std::vector<std::int32_t> result;
   for (int s = 0; s < c.batch && c.lengths; ++s) {
-    result.push_back(s % (c.time + 1));
+    result.push_back(c.least + s % (c.time + 1 - c.least));
   }
   return result;
 }
@@ -370,6 +373,13 @@ TEST_CASE("the op of Attention is Host's, with key heads, lengths and dropout") 
   check_op<Attention<2>>({timed_shape(9, 18), 0, 0});
   check_op<Attention<4, Causal, KeyHeads<2>, Third>>({timed_shape(9, 64), 0, 0});
   check_op<Attention<2, Causal>>({timed_shape(9, 48), 0, 0, false, 0, 1, true});
+}
+
+TEST_CASE("the ops of LastRow and MeanOverTime are Host's, with lengths") {
+  check_op<LastRow>({timed_shape(9, 6), 0, 0});
+  check_op<LastRow>({timed_shape(5, 16), 0, 0, false, 0, 1, true, 0, 1});
+  check_op<MeanOverTime>({timed_shape(9, 6), 0, 0, false, 0, 1, true, 0, 1});
+  check_op<MeanOverTime>({timed_shape(5, 16), 0, 0});
 }
 
 template <int Rows>

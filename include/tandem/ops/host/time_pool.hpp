@@ -4,6 +4,9 @@
 /// @file
 /// LastRow and MeanOverTime on Host, with oneDNN and without.
 
+#include <type_traits>
+
+#include <tandem/kernels/functors/time_pool.hpp>
 #include <tandem/kernels/host/time_pool.hpp>
 #include <tandem/layers/time_pool.hpp>
 #include <tandem/ops/op.hpp>
@@ -23,20 +26,21 @@ class TimePoolOp {
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
     if constexpr (Mean) {
-      mean_over_time_forward(p.device.team, p.batch, p.time, channels_, p.lengths, o.x[0], o.y);
+      mean_over_time_forward(p.device.team, rows(p), o.x[0], o.y);
     } else {
-      last_row_forward(p.device.team, p.batch, p.time, channels_, p.lengths, o.x[0], o.y);
+      last_row_forward(p.device.team, rows(p), o.x[0], o.y);
     }
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    if constexpr (Mean) {
-      mean_over_time_gradient(p.device.team, p.batch, p.time, channels_, p.lengths, o.dy, o.dx[0]);
-    } else {
-      last_row_gradient(p.device.team, p.batch, p.time, channels_, p.lengths, o.dy, o.dx[0]);
-    }
+    using Share = std::conditional_t<Mean, MeanShare, LastRowShare>;
+    time_pool_gradient<Share>(p.device.team, rows(p), o.dy, o.dx[0]);
   }
 
  private:
+  [[nodiscard]] TimeRows rows(Pass<Device> const& p) const {
+    return {p.batch, p.time, channels_, p.lengths};
+  }
+
   int channels_;
 };
 
