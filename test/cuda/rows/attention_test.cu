@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention by products and softmax against Host's, row by row, in double.
 #include <tandem/kernels/cuda/attention.cuh>
+#include <tandem/kernels/cuda/attention_step.cuh>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -169,6 +171,60 @@ TEST_CASE("attention by products: one object for any batch and time up to the la
       static_cast<void>(scratch.host());
     }
   }
+}
+
+/// y of a sequence that comes in pieces of so many rows.
+template <class T>
+std::vector<T> in_pieces(AttentionShape const& shape, std::vector<T> const& x,
+                         std::vector<int> const& pieces, bool unaligned = false) {
+  cuda::AttentionStep<T> const kernels{shape};
+  DeviceArray<std::byte> const scratch{gpu(), kernels.scratch_bytes()};
+  DeviceArray<T> const carry{gpu(), kernels.carried_bytes() / static_cast<std::int64_t>(sizeof(T))};
+  DeviceArray<T> const in{gpu(), x, {.unaligned = unaligned}};
+  DeviceArray<T> const y{gpu(), shape.longest * shape.out()};
+  int position = 0;
+  for (int const time : pieces) {
+    kernels.forward(gpu().compute, position, time, in.data() + position * shape.row(),
+                    reinterpret_cast<std::byte*>(carry.data()), y.data() + position * shape.out(),
+                    scratch.data());
+    position += time;
+  }
+  static_cast<void>(scratch.host());
+  static_cast<void>(carry.host());
+  return y.host();
+}
+
+TEST_CASE_TEMPLATE("attention in pieces: as Host's of the whole, the same bits however it is cut",
+                   T, float, double, BFloat16) {
+  struct Pieces {
+    AttentionShape shape;
+    std::vector<int> rows;
+  };
+  for (Pieces const& p : {Pieces{{2, 2, 4, 9, true}, {5, 1, 1, 2}},
+                          {{6, 2, 5, 4, true}, {1, 3}},
+                          {{1, 1, 40, 300, true}, {200, 1, 99}},
+                          {{2, 1, 33, 70, true}, {70}}}) {
+    CAPTURE(p.shape.width);
+    auto const x = test::numbers<T>(p.shape.longest * p.shape.row(), 1, 1.5);
+    Expected const expected =
+        on_host({p.shape, 1, p.shape.longest, {}}, test::in_double(x),
+                std::vector<double>(static_cast<std::size_t>(p.shape.longest * p.shape.out())));
+    auto const y = in_pieces<T>(p.shape, x, p.rows);
+    double const u = test::unit<MasterOf<T>>;
+    double const width = p.shape.width;
+    double const sums = 2 * u * (p.shape.longest + 8) + 2.25 * std::sqrt(width) * (width + 4) * u;
+    test::check_within(y, expected.y, [&](std::size_t i) {
+      return 1.5 * 4 * sums + test::stored_unit<T> * std::abs(expected.y[i]);
+    });
+    CHECK(test::same_bits(in_pieces<T>(p.shape, x, {p.shape.longest}), y));
+    std::vector<int> const ones(static_cast<std::size_t>(std::min(p.shape.longest, 9)), 1);
+    auto const first = in_pieces<T>(p.shape, x, ones);
+    auto const rows = static_cast<std::int64_t>(ones.size()) * p.shape.out();
+    CHECK(test::same_bits(std::vector<T>{first.begin(), first.begin() + rows},
+                          std::vector<T>{y.begin(), y.begin() + rows}));
+    CHECK(test::same_bits(in_pieces<T>(p.shape, x, p.rows, true), y));
+  }
+  CHECK(cuda::AttentionStep<T>{{2, 2, 4, 9, false}}.carried_bytes() == 0);
 }
 
 TEST_CASE("attention_chunks: whole samples while they fit, then an equal part of the key heads") {

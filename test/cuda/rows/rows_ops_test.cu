@@ -440,7 +440,7 @@ TEST_CASE("pieces of a sequence: positions go on, Vocabulary gives the last row'
 
   Op<Attention<2>, OnCuda> attention{setup_of<Attention<2>>({timed_shape(9, 18), 1, time}, inputs),
                                      gpu()};
-  CHECK_THROWS_WITH_AS(attention.forward(o, pass), doctest::Contains("generate on Host"),
+  CHECK_THROWS_WITH_AS(attention.forward(o, pass), doctest::Contains("make it Causal"),
                        ContractError);
 }
 

@@ -4,11 +4,13 @@
 /// @file
 /// Attention on Cuda, by cuBLASLt's products and a softmax.
 
+#include <algorithm>
 #include <cstdint>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cublaslt/library.hpp>
 #include <tandem/kernels/cuda/attention.cuh>
+#include <tandem/kernels/cuda/attention_step.cuh>
 #include <tandem/kernels/functors/attention.hpp>
 #include <tandem/layers/attention.hpp>
 #include <tandem/ops/cuda/linear.cuh>
@@ -32,6 +34,7 @@ class AttentionOp {
       : layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
         saved_{Attention<T>::normaliser_bytes(shape, setup.batch)},
+        step_{shape},
         kernels_{device.library<CublasLt>(), shape, setup.batch, matmul_math<Precision>} {
     std::int64_t const words = std::int64_t{shape.heads} * shape.longest * (shape.longest + 63);
     expects(rate == 0.0 || words < (std::int64_t{1} << 34),
@@ -43,13 +46,19 @@ class AttentionOp {
     return {.input = true,
             .output = true,
             .saved_bytes = saved_,
-            .scratch_bytes = kernels_.scratch_bytes()};
+            .scratch_bytes = std::max(kernels_.scratch_bytes(), step_.scratch_bytes()),
+            .carried_bytes = step_.carried_bytes()};
   }
 
-  /// @throws ContractError  the sequence comes in pieces
+  /// @throws ContractError  the sequence comes in pieces, and is not causal or not alone
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    expects(p.position < 0,
-            "Attention on Cuda does not keep the rows before: generate on Host, from a checkpoint");
+    if (p.position >= 0) {
+      expects(o.carry != nullptr && p.batch == 1,
+              "generate(prompt): an Attention that is not Causal looks at tokens that are not "
+              "written yet; make it Causal");
+      step_.forward(p.device.compute, p.position, p.time, o.x[0], o.carry, o.y, p.device.scratch);
+      return;
+    }
     kernels_.forward(p.device.compute, rows(p), mask(p, p.training ? rate_ : 0.0F), operands(o, p),
                      p.device.scratch);
   }
@@ -80,6 +89,7 @@ class AttentionOp {
   std::uint32_t layer_;
   float rate_;
   std::int64_t saved_;
+  AttentionStep<T> step_;
   Attention<T> kernels_;
 };
 
