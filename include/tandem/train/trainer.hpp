@@ -190,9 +190,8 @@ class Trainer {
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
                                      GenerateOptions const& generate_options = {},
                                      WhichModel which = WhichModel::average) {
-    static_assert(
-        detail::Generates<reads_and_writes_tokens, detail::has_scores<ProgramType, Used, Target>,
-                          detail::looks_back_only(Leaves<typename Net::body>{})>::value);
+    static_assert(detail::Generates<reads_and_writes_tokens,
+                                    detail::looks_back_only(Leaves<typename Net::body>{})>::value);
     auto const call = one_call_.begin("generate()");
     check_indices(prompt, 0, graph.node[0].limit, 0, "token");
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};

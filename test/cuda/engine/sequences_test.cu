@@ -6,13 +6,16 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <tandem/models/gpt.hpp>
 
+#include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 #include <token_network.hpp>
 
@@ -115,6 +118,98 @@ TEST_CASE("recorded steps of a GPT have the bits of walked ones") {
     CHECK(a.gradient_norm == b.gradient_norm);
   }
   CHECK(first_difference(one.parameters(), two.parameters()) == "");
+}
+
+/// One sequence, of whose last row one target is asked for.
+struct Last {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  std::vector<std::int32_t> const* text;
+  std::int32_t next;
+  [[nodiscard]] static std::int64_t size() { return 1; }
+  [[nodiscard]] static Shape shape() { return tokens_shape(longest); }
+  [[nodiscard]] static int targets() { return longest; }
+  [[nodiscard]] int length(std::int64_t) const { return static_cast<int>(text->size()); }
+  void read(std::int64_t, std::span<std::int32_t> x, std::span<std::int32_t> y) const {
+    std::copy(text->begin(), text->end(), x.begin());
+    std::fill(y.begin(), y.end(), -1);
+    y.back() = next;
+  }
+};
+
+/// The likeliest token behind @p text, by the losses of all that could come.
+template <class T>
+std::int32_t likeliest(T& trainer, std::vector<std::int32_t> const& text) {
+  std::vector<double> loss;
+  for (std::int32_t token = 0; token < words; ++token) {
+    loss.push_back(trainer.evaluate(Last{&text, token}).loss);
+  }
+  return static_cast<std::int32_t>(std::min_element(loss.begin(), loss.end()) - loss.begin());
+}
+
+/// A network trained on Host, its weights so large that a row depends on all rows before it, in a
+/// file.
+template <class Net, class F>
+void with_trained(F const& f) {
+  Watchdog const watchdog{"generate() on a GPU"};
+  AsOnHost<SingleDevice<>, Net> host{options()};
+  for (int s = 0; s < 4; ++s) {
+    step_of(host, s);
+  }
+  for (auto const& p : host.parameters()) {
+    for (double& value : p.value) {
+      value *= 4;
+    }
+  }
+  host.workers().run([](auto& rank) { rank.upload(); });
+  TemporaryFolder const folder;
+  host.save(folder.file("trained"));
+  f(host, folder.file("trained"));
+}
+
+/// The text is longer than the window, so that its later half is read again.
+template <class S, class Net, class T>
+void check_written(T& host, std::string const& file) {
+  OnDevice<S, Net, Fp64> gpu{options()};
+  gpu.load(file);
+  std::vector<std::int32_t> const prompt{1, 4, 0};
+  for (GenerateOptions const& how :
+       {GenerateOptions{.tokens = 14, .temperature = 0.0}, GenerateOptions{.tokens = 5, .top_k = 1},
+        GenerateOptions{.tokens = 14, .top_k = 5, .seed = 3}}) {
+    CHECK(gpu.generate(prompt, how) == host.generate(prompt, how));
+  }
+  std::vector<std::int32_t> text = prompt;  // as the whole text at every token
+  for (std::int32_t const token : gpu.generate(prompt, {.tokens = 4, .temperature = 0.0})) {
+    CHECK(token == likeliest(gpu, text));
+    text.push_back(token);
+  }
+  CHECK(text[3] != text[4]);
+}
+
+TEST_CASE("a GPU writes what Host writes from the same checkpoint, keys and values carried") {
+  with_trained<SmallGpt>([](auto& host, std::string const& file) {
+    check_written<SingleDevice<>, SmallGpt>(host, file);
+    check_written<DataParallel<2>, SmallGpt>(host, file);
+    check_written<Pipeline<OneFOneB, 2, Split<3>, Split<3>>, SmallGpt>(host, file);
+  });
+}
+
+TEST_CASE("likewise with rotary positions, grouped keys and a vocabulary in chunks") {
+  with_trained<SmallLlama>([](auto& host, std::string const& file) {
+    check_written<SingleDevice<>, SmallLlama>(host, file);
+  });
+}
+
+TEST_CASE("steps recorded before generate() are replayed after it") {
+  OnDevice<SingleDevice<>, SmallGpt, Fp32> one{options()};
+  OnDevice<SingleDevice<>, SmallGpt, Fp32> two{options()};
+  for (int s = 0; s < 6; ++s) {
+    CHECK(step_of(one, s % 2).loss == step_of(two, s % 2).loss);
+    if (s == 3) {
+      std::vector<std::int32_t> const prompt{1};
+      CHECK(two.generate(prompt, {.tokens = 12}).size() == 12);
+    }
+  }
 }
 
 }  // namespace sequences_test

@@ -76,7 +76,7 @@ struct StepSlot {
     if constexpr (reads_targets) {
       all.targets = key.targets ? feed.targets(own) : nullptr;
       all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
-      all.scores = scores_of(own);
+      all.scores = feed.scores(own);
     }
     return all;
   }
@@ -94,15 +94,6 @@ struct StepSlot {
   static constexpr int rows_of(int input, int given) {
     Shape const shape = input_shape<Whole>(input);
     return given > 0 || !shape.timed ? given : shape[0];
-  }
-
-  // Where the host reads what the device writes.
-  [[nodiscard]] float* scores_of(Microbatch const& own) const {
-    if constexpr (requires { feed.scores(own); }) {
-      return feed.scores(own);
-    } else {
-      return nullptr;
-    }
   }
 
   // The state with what the loss is a mean of, in the global batch and in that of each model's

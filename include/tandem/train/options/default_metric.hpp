@@ -6,7 +6,6 @@
 
 #include <type_traits>
 
-#include <tandem/engine/step/feed.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/ops/host/user_layer.hpp>
@@ -38,13 +37,6 @@ struct LossFits {
                 "Loss out, or take PerToken or PerSample");
 };
 
-/// Whether a backend gives the logits of a sequence that comes in pieces.
-template <class Program, class Backend, class Target>
-inline constexpr bool has_scores = requires(
-    Feed<typename Program::template Device<0>, Backend, Target> const& feed, Microbatch const& m) {
-  feed.scores(m);
-};
-
 /// Whether a layer looks at rows that are not written yet, as an Attention that is not Causal.
 template <class L>
 inline constexpr bool looks_ahead = requires {
@@ -55,14 +47,11 @@ constexpr bool looks_back_only(TypeList<Layers...> /*leaves*/) {
   return (!looks_ahead<Layers> && ...);
 }
 
-template <bool IsLanguageModel, bool HasScores, bool LooksBackOnly>
+template <bool IsLanguageModel, bool LooksBackOnly>
 struct Generates {
   static constexpr bool value = true;
   static_assert(IsLanguageModel,
                 "generate(prompt): the network must read Tokens and end with a Vocabulary");
-  static_assert(!IsLanguageModel || HasScores,
-                "generate(prompt): this backend trains and evaluates, but does not generate yet; "
-                "export_model() and generate on Host");
   static_assert(!IsLanguageModel || LooksBackOnly,
                 "generate(prompt): an Attention that is not Causal looks at tokens that are not "
                 "written yet; make it Causal");

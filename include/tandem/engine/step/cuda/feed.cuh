@@ -12,12 +12,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <thread>
 
 #include <cuda_runtime_api.h>
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/engine/step/cuda/input_feed.cuh>
+#include <tandem/engine/step/cuda/staging.hpp>
 #include <tandem/engine/step/feed.hpp>
 #include <tandem/kernels/cuda/layout.cuh>
 #include <tandem/kernels/cuda/take_batch.cuh>
@@ -32,33 +35,23 @@ namespace tandem {
 template <class Program, class Kernels, class Precision, class Target>
 class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
  public:
+  using Backend = BasicCuda<Kernels, Precision>;
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
-  using In = InputOf<typename Program::Program, BasicCuda<Kernels, Precision>>;
+  using In = InputOf<typename Program::Program, Backend>;
   using Batch = StepBatch<P, Target, In>;
   using Device = cuda::RankDevice;
-  static constexpr Shape in = Program::Program::network.node[0].out;
   static constexpr Shape out = Program::Program::network.output().out;
-  static constexpr std::int64_t inputs = in.elements();
-  static_assert(!input_shape<typename Program::Program>(1).valid(),
-                "Network<Inputs<A, B>, Body>: two inputs run on Host; on Cuda a network has one");
-  static constexpr bool takes_indices = Program::Program::network.node[0].limit > 0;
   static constexpr int steps_in_flight = 2;
 
   Feed(Device& device, FeedSizes const& sizes)
       : sizes_{sizes},
         header_{device, sizeof(Header)},
-        samples_{device,
-                 Program::has_input
-                     ? static_cast<std::size_t>(sizes.samples * input_stride) * sizeof(Stored)
-                     : 0},
+        input_{device, sizes.samples},
         targets_{device, target_bytes(result_samples(sizes), longest)},
-        lengths_{device, length_bytes(sizes.samples)},
         outputs_{device, output_bytes(result_samples(sizes), longest)},
-        slots_{
-            Slot{device, taken_bytes(sizes), targets_.bytes(), lengths_.bytes(), outputs_.bytes()},
-            Slot{device, taken_bytes(sizes), targets_.bytes(), lengths_.bytes(),
-                 outputs_.bytes()}} {}
+        slots_{Slot{device, targets_.bytes(), outputs_.bytes()},
+               Slot{device, targets_.bytes(), outputs_.bytes()}} {}
 
   Feed(Feed const&) = delete;
   Feed& operator=(Feed const&) = delete;
@@ -77,34 +70,28 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   void begin(Device& device, StepState const& state, Batch const& batch,
              RankMicrobatches const& own, Wait const& /*wait*/) {
     expects(waiting() < steps_in_flight, "Feed: collect the oldest step before you queue another");
-    taken_ = part_of(own, Program::has_input, input_copy);
+    FeedPart const taken = part_of(own, Program::has_input, input_copy);
+    FeedPart const shard{own.begin(), own.end() - own.begin()};
     result_ = part_of(own, Program::has_result, result_copy);
-    shard_ = {own.begin(), own.end() - own.begin()};
-    time_ = own[0].time.of[0];
+    time_ = own[0].time[out];
     has_targets_ = batch.targets != nullptr;
-    has_lengths_ = batch.lengths != nullptr && in.timed;
-    Slot& slot = slots_[queued_ % 2];
-    slot.output_bytes = batch.outputs != nullptr ? output_bytes(result_.count, time_) : 0;
-    slot.caller_outputs =
-        slot.output_bytes > 0 ? batch.outputs + result_.first * out.elements(time_) : nullptr;
-    if (taken_.count > 0) {
-      stage(device, slot.samples, batch.x + taken_.first * in.elements(time_),
-            sample_bytes(taken_.count, time_));
-    }
+    int const place = static_cast<int>(queued_ % 2);
+    Slot& slot = slots_[place];
+    slot.outputs.bytes = batch.outputs != nullptr ? output_bytes(result_.count, time_) : 0;
+    slot.outputs.caller =
+        slot.outputs.bytes > 0 ? batch.outputs + result_.first * out.elements(time_) : nullptr;
+    make_room_for_scores(device, slot, batch.scores);
+    input_.stage(device, place, {batch.x, own[0].time.of[0], batch.lengths}, taken, shard);
     if (has_targets_ && result_.count > 0) {
-      stage(device, slot.targets, batch.targets + result_.first * sizes_.targets.elements(time_),
-            target_bytes(result_.count, time_));
-    }
-    if (has_lengths_ && shard_.count > 0) {
-      stage(device, slot.lengths, batch.lengths + shard_.first, length_bytes(shard_.count));
+      slot.targets.stage(device, batch.targets + result_.first * sizes_.targets.elements(time_),
+                         target_bytes(result_.count, time_));
     }
     device.copy.record(slot.staged);
     device.compute.wait_for(slot.staged);
-    *slot.header.template as<Header>() = Header{
-        .state = state,
-        .result = {},
-        .batch = {slot.samples.device.template as<In>(), slot.targets.device.template as<Target>(),
-                  slot.lengths.device.template as<std::int32_t>()}};
+    *slot.header.template as<Header>() =
+        Header{.state = state,
+               .result = {},
+               .batch = input_.staged(place, slot.targets.device.template as<Target const>())};
     cuda::check(cudaMemcpyAsync(header_.data(), slot.header.data(), sizeof(Header),
                                 cudaMemcpyHostToDevice, device.compute.get()));
   }
@@ -112,24 +99,16 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   [[nodiscard]] StepState const* state() const { return &header_.template as<Header>()->state; }
   [[nodiscard]] StepResult* result() { return &header_.template as<Header>()->result; }
 
-  /// One kernel; where samples of odd size keep microbatches apart, one more for each of them.
+  /// One kernel, or a few: as InputFeed::take says.
   void load(Device& device, RankMicrobatches const& own) {
     std::int64_t const targets = has_targets_ ? result_.count * sizes_.targets.elements(time_) : 0;
-    std::int64_t const lengths = has_lengths_ ? shard_.count : 0;
-    if constexpr (is_packed) {
-      take(device, taken_.first, taken_.count, targets, lengths);
-    } else {
-      take(device, taken_.first, 0, targets, lengths);
-      for (Microbatch const& m : own.of_copy(input_copy)) {
-        take(device, m.first, taken_.count > 0 ? m.size : 0, 0, 0);
-      }
-    }
+    input_.take(device, &header_.template as<Header>()->batch, own.of_copy(input_copy), targets,
+                targets_.template as<Target>());
   }
 
-  /// The microbatch's samples, packed; begins at a multiple of 16 bytes.
-  [[nodiscard]] T const* input(Microbatch const& m) const {
-    return reinterpret_cast<T const*>(input_from(m.first));
-  }
+  /// In the device's memory, as InputFeed's.
+  [[nodiscard]] T const* input(Microbatch const& m) const { return input_.samples(m); }
+  [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const { return input_.lengths(m); }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
     return targets_.template as<Target>() +
            (m.first - result_.first) * sizes_.targets.elements(time_);
@@ -137,8 +116,10 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   [[nodiscard]] static constexpr std::int32_t const* second_lengths(Microbatch const& /*m*/) {
     return nullptr;
   }
-  [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
-    return has_lengths_ ? lengths_.template as<std::int32_t>() + (m.first - shard_.first) : nullptr;
+  /// Of each of its samples, for a criterion; null where they are not wanted.
+  [[nodiscard]] float* scores(Microbatch const& m) const {
+    return wants_scores_ ? scores_.template as<float>() + (m.first - result_.first) * limit
+                         : nullptr;
   }
 
   void store(Device& device, T const* y, Microbatch const& m) {
@@ -150,8 +131,9 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
 
   void end(Device& device) {
     Slot& slot = slots_[queued_ % 2];
-    fetch(device, slot.result, result(), sizeof(StepResult));
-    fetch(device, slot.outputs, outputs_.data(), slot.output_bytes);
+    slot.result.fetch(device, result());
+    slot.outputs.fetch(device, outputs_.data());
+    slot.scores.fetch(device, scores_.data());
     device.compute.record(slot.done);
     ++queued_;
   }
@@ -164,18 +146,16 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     Slot& slot = slots_[collected_ % 2];
     wait(device, slot.done);
     ++collected_;
-    if (slot.output_bytes > 0) {
-      std::memcpy(slot.caller_outputs, slot.outputs.data(), slot.output_bytes);
-    }
-    return *slot.result.template as<StepResult>();
+    slot.outputs.deliver();
+    slot.scores.deliver();
+    return *slot.result.host.template as<StepResult>();
   }
 
   [[nodiscard]] std::int64_t bytes() const {
     std::size_t sum =
-        header_.bytes() + samples_.bytes() + targets_.bytes() + lengths_.bytes() + outputs_.bytes();
+        header_.bytes() + input_.bytes() + targets_.bytes() + outputs_.bytes() + scores_.bytes();
     for (Slot const& slot : slots_) {
-      sum +=
-          slot.samples.device.bytes() + slot.targets.device.bytes() + slot.lengths.device.bytes();
+      sum += slot.targets.device.bytes();
     }
     return static_cast<std::int64_t>(sum);
   }
@@ -186,12 +166,6 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     StepState state{};
     StepResult result{};
     cuda::StagedBatch<In, Target> batch{};
-  };
-
-  // Samples of the global batch.
-  struct Part {
-    std::int64_t first = 0;
-    std::int64_t count = 0;
   };
 
   // Of the model's copies, which one has this node on this device.
@@ -212,27 +186,17 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   }();
   static constexpr int result_copy = copy_of(Program::graph.result);
 
-  static Part part_of(RankMicrobatches const& own, bool has, int copy) {
+  static FeedPart part_of(RankMicrobatches const& own, bool has, int copy) {
     return {own.begin(copy), has ? own.end(copy) - own.begin(copy) : 0};
   }
 
-  // Page-locked memory, and the device's memory that it is copied to.
-  struct Staging {
-    Staging(Device& rank_device, std::size_t bytes)
-        : host{bytes, rank_device.device}, device{rank_device, bytes} {}
-    cuda::PinnedBuffer host;
-    cuda::Buffer device;
-  };
-
   struct Slot {
-    Slot(Device& device, std::size_t sample_bytes, std::size_t target_bytes,
-         std::size_t length_bytes, std::size_t output_bytes_most)
-        : samples{device, sample_bytes},
-          targets{device, target_bytes},
-          lengths{device, length_bytes},
+    Slot(Device& device, std::size_t target_bytes, std::size_t output_bytes_most)
+        : targets{device, target_bytes},
           header{sizeof(Header), device.device},
-          result{sizeof(StepResult), device.device},
-          outputs{output_bytes_most, device.device},
+          result{cuda::PinnedBuffer{sizeof(StepResult), device.device}, nullptr,
+                 sizeof(StepResult)},
+          outputs{cuda::PinnedBuffer{output_bytes_most, device.device}},
           staged{device.device},
           done{device.device} {}
 
@@ -245,57 +209,36 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
       }
     }
 
-    Staging samples;
-    Staging targets;
-    Staging lengths;
+    cuda::Staging targets;
     cuda::PinnedBuffer header;
-    cuda::PinnedBuffer result;
-    cuda::PinnedBuffer outputs;
+    cuda::Fetching result;
+    cuda::Fetching outputs;
+    cuda::Fetching scores{};
     cuda::Event staged;
     cuda::Event done;
-    P* caller_outputs = nullptr;
-    std::size_t output_bytes = 0;
   };
 
-  // What ops read: indices as they are, numbers as activations.
-  using Stored = std::conditional_t<takes_indices, std::int32_t, T>;
-  static constexpr int longest = in.timed ? in[0] : 0;
+  static constexpr int longest = out.timed ? out[0] : 0;
+  static constexpr std::int64_t limit = Program::Program::network.output().limit;
 
-  // Each microbatch begins where its first sample would if all of them took this many elements, a
-  // multiple of 16 bytes, which cuDNN and cuBLASLt have been promised. Indices are read one by one.
-  static constexpr std::int64_t input_stride = [] {
-    constexpr std::int64_t elements = takes_indices ? 1 : 16 / sizeof(T);
-    return (inputs + elements - 1) / elements * elements;
-  }();
-  // Whether the samples of all microbatches lie side by side.
-  static constexpr bool is_packed = takes_indices || (input_stride == inputs && !in.timed);
-
-  [[nodiscard]] Stored* input_from(std::int64_t sample) const {
-    std::int64_t const stride = is_packed ? in.elements(time_) : input_stride;
-    return samples_.template as<Stored>() + (sample - taken_.first) * stride;
-  }
-
-  // Samples from one of the global batch on, targets, and lengths.
-  void take(Device& device, std::int64_t first, std::int64_t count, std::int64_t target_count,
-            std::int64_t length_count) {
-    std::int64_t const each = in.elements(time_);
-    if (count > 0 || target_count > 0 || length_count > 0) {
-      cuda::take_batch(
-          device.compute, &header_.template as<Header>()->batch, (first - taken_.first) * each,
-          count * each, channels(in), each / channels(in), input_from(first), target_count,
-          targets_.template as<Target>(), length_count, lengths_.template as<std::int32_t>());
+  // There is memory for scores from the first step on that wants them.
+  void make_room_for_scores(Device& device, Slot& slot, float* caller) {
+    wants_scores_ = caller != nullptr && result_.count > 0;
+    std::size_t const bytes =
+        wants_scores_ ? static_cast<std::size_t>(result_.count * limit) * sizeof(float) : 0;
+    if (bytes > scores_.bytes()) {
+      scores_ = cuda::Buffer{device, bytes};
     }
+    if (bytes > slot.scores.host.bytes()) {
+      slot.scores.host = cuda::PinnedBuffer{bytes, device.device};
+    }
+    slot.scores.bytes = bytes;
+    slot.scores.caller = wants_scores_ ? caller + result_.first * limit : nullptr;
   }
 
   static constexpr int channels(Shape shape) { return shape.rank == 3 ? shape[0] : 1; }
   static std::int64_t result_samples(FeedSizes const& sizes) {
     return Program::has_result ? sizes.samples : 0;
-  }
-  static std::size_t taken_bytes(FeedSizes const& sizes) {
-    return Program::has_input ? sample_bytes(sizes.samples, longest) : 0;
-  }
-  [[nodiscard]] static std::size_t sample_bytes(std::int64_t samples, int time) {
-    return static_cast<std::size_t>(samples * in.elements(time)) * sizeof(In);
   }
   [[nodiscard]] static std::size_t output_bytes(std::int64_t samples, int time) {
     return static_cast<std::size_t>(samples * out.elements(time)) * sizeof(P);
@@ -303,38 +246,18 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   [[nodiscard]] std::size_t target_bytes(std::int64_t samples, int time) const {
     return static_cast<std::size_t>(samples * sizes_.targets.elements(time)) * sizeof(Target);
   }
-  [[nodiscard]] static std::size_t length_bytes(std::int64_t samples) {
-    return in.timed ? static_cast<std::size_t>(samples) * sizeof(std::int32_t) : 0;
-  }
-
-  // The staging buffer is free: the step that read it last has been collected.
-  static void stage(Device& device, Staging& staging, void const* data, std::size_t bytes) {
-    if (bytes > 0) {
-      std::memcpy(staging.host.data(), data, bytes);
-      cuda::check(cudaMemcpyAsync(staging.device.data(), staging.host.data(), bytes,
-                                  cudaMemcpyHostToDevice, device.copy.get()));
-    }
-  }
-  static void fetch(Device& device, cuda::PinnedBuffer& to, void const* from, std::size_t bytes) {
-    if (bytes > 0) {
-      cuda::check(
-          cudaMemcpyAsync(to.data(), from, bytes, cudaMemcpyDeviceToHost, device.compute.get()));
-    }
-  }
 
   FeedSizes sizes_;
   cuda::Buffer header_;
-  cuda::Buffer samples_;  // (samples, H, W, C), what ops read
+  InputFeed<Program, Backend, 0> input_;
   cuda::Buffer targets_;
-  cuda::Buffer lengths_;
   cuda::Buffer outputs_;  // (samples, output), as the caller gets them
+  cuda::Buffer scores_;
   Slot slots_[2];
-  Part taken_;   // of the step at work: the samples that the device takes
-  Part result_;  // those of which it has the network's result
-  Part shard_;   // and all that it has
-  int time_ = 0;
+  FeedPart result_;  // of the step at work: samples of which it has the network's result
+  int time_ = 0;     // rows of its outputs and targets
   bool has_targets_ = false;
-  bool has_lengths_ = false;
+  bool wants_scores_ = false;
   unsigned queued_ = 0;
   unsigned collected_ = 0;
 };

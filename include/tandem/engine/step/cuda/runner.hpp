@@ -19,7 +19,8 @@ namespace tandem {
 
 /// The first step of each key is walked: kernels are loaded, algorithms chosen and communicators
 /// connected, none of which may be recorded. The second is walked once more into a graph; from then
-/// on a step costs the host one launch.
+/// on a step costs the host one launch. A piece of a sequence is always walked: the next is at
+/// another position, and would only take the place of steps that come again.
 template <class Kernels, class Precision>
 class StepRunner<BasicCuda<Kernels, Precision>> {
  public:
@@ -34,9 +35,10 @@ class StepRunner<BasicCuda<Kernels, Precision>> {
     cuda::Range const range{key.training ? "training step" : "forward step"};
     auto known = std::find_if(recordings_.begin(), recordings_.end(),
                               [&](Recording const& r) { return r.key == key; });
-    if (!recordable_ || known == recordings_.end()) {
+    bool const records = recordable_ && key.position < 0;
+    if (!records || known == recordings_.end()) {
       walk();
-      if (recordable_) {
+      if (records) {
         remember(key);
       }
       return;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// InputFeed: one input of a network, and the lengths of its samples, on the way to a GPU.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include <tandem/engine/step/cuda/staging.hpp>
+#include <tandem/engine/step/microbatches.hpp>
+#include <tandem/engine/step/state.hpp>
+#include <tandem/kernels/cuda/take_batch.cuh>
+#include <tandem/runtime/cuda/buffer.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+
+namespace tandem {
+
+/// Samples of the global batch.
+struct FeedPart {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// As a Feed on Cuda stages and takes a step's data: two staging buffers, used in turn, and what
+/// the ops read. A device takes the samples only where it has inputs; lengths it has of its shard.
+/// @tparam Number  of the input; where the network has fewer, nothing is held
+template <class Program, class Backend, int Number>
+class InputFeed {
+ public:
+  using T = typename Backend::Scalar;
+  using In = InputOf<typename Program::Program, Backend>;
+  using Device = cuda::RankDevice;
+  static constexpr Shape shape = input_shape<typename Program::Program>(Number);
+  static constexpr bool takes_indices = Program::Program::network.node[Number].limit > 0;
+
+  /// @param samples  of the largest shard
+  InputFeed(Device& device, std::int64_t samples)
+      : samples_{device, Program::has_input
+                             ? static_cast<std::size_t>(samples * stride) * sizeof(Stored)
+                             : 0},
+        lengths_{device, length_bytes(samples)},
+        places_{Place{device, taken_bytes(samples), lengths_.bytes()},
+                Place{device, taken_bytes(samples), lengths_.bytes()}} {}
+
+  /// Stages a step's samples @p taken of the global batch, and the lengths of @p shard.
+  /// @param place  which of the buffers, 0 or 1
+  void stage(Device const& device, int place, StepInput<In> const& batch, FeedPart const& taken,
+             FeedPart const& shard) {
+    taken_ = taken;
+    shard_ = shard;
+    time_ = batch.time;
+    has_lengths_ = batch.lengths != nullptr && shape.timed;
+    if (taken.count > 0) {
+      places_[place].samples.stage(device, batch.x + taken.first * each(), bytes_of(taken.count));
+    }
+    if (has_lengths_ && shard.count > 0) {
+      places_[place].lengths.stage(device, batch.lengths + shard.first, length_bytes(shard.count));
+    }
+  }
+  /// Where stage() put it, beside @p targets.
+  template <class Target>
+  [[nodiscard]] cuda::StagedBatch<In, Target> staged(int place, Target const* targets) const {
+    Place const& at = places_[place];
+    return {at.samples.device.template as<In>(), targets,
+            at.lengths.device.template as<std::int32_t>()};
+  }
+
+  /// Queues that all of it is taken from where @p staged, in the device's memory, says, together
+  /// with targets. One kernel; where samples of odd size keep microbatches apart, one more for each
+  /// of @p microbatches.
+  template <class Target>
+  void take(Device const& device, cuda::StagedBatch<In, Target> const* staged,
+            std::span<Microbatch const> microbatches, std::int64_t target_count,
+            Target* targets) const {
+    std::int64_t const lengths = has_lengths_ ? shard_.count : 0;
+    auto const some = [&](std::int64_t first, std::int64_t count, std::int64_t target_elements,
+                          std::int64_t length_elements) {
+      if (count > 0 || target_elements > 0 || length_elements > 0) {
+        cuda::take_batch(device.compute, staged, (first - taken_.first) * each(), count * each(),
+                         channels, each() / channels, from(first), target_elements, targets,
+                         length_elements, lengths_.template as<std::int32_t>());
+      }
+    };
+    if constexpr (is_packed) {
+      some(taken_.first, taken_.count, target_count, lengths);
+    } else {
+      some(taken_.first, 0, target_count, lengths);
+      for (Microbatch const& m : microbatches) {
+        some(m.first, taken_.count > 0 ? m.size : 0, 0, 0);
+      }
+    }
+  }
+
+  /// The microbatch's samples, packed; begins at a multiple of 16 bytes where they are numbers.
+  [[nodiscard]] T const* samples(Microbatch const& m) const {
+    return reinterpret_cast<T const*>(from(m.first));
+  }
+  [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
+    return has_lengths_ ? lengths_.template as<std::int32_t>() + (m.first - shard_.first) : nullptr;
+  }
+
+  /// Of the device's memory.
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t sum = samples_.bytes() + lengths_.bytes();
+    for (Place const& place : places_) {
+      sum += place.samples.device.bytes() + place.lengths.device.bytes();
+    }
+    return sum;
+  }
+
+ private:
+  // What ops read: indices as they are, numbers as activations.
+  using Stored = std::conditional_t<takes_indices, std::int32_t, T>;
+
+  struct Place {
+    Place(Device& device, std::size_t sample_bytes, std::size_t length_bytes)
+        : samples{device, sample_bytes}, lengths{device, length_bytes} {}
+    cuda::Staging samples;
+    cuda::Staging lengths;
+  };
+
+  static constexpr int channels = shape.rank == 3 ? shape[0] : 1;
+  // Each microbatch begins where its first sample would if all of them took this many elements, a
+  // multiple of 16 bytes, which cuDNN and cuBLASLt have been promised. Indices are read one by one.
+  static constexpr std::int64_t stride = [] {
+    constexpr std::int64_t elements = takes_indices ? 1 : 16 / sizeof(T);
+    return (shape.elements() + elements - 1) / elements * elements;
+  }();
+  // Whether the samples of all microbatches lie side by side.
+  static constexpr bool is_packed = takes_indices || (stride == shape.elements() && !shape.timed);
+
+  [[nodiscard]] std::int64_t each() const { return shape.elements(time_); }
+  [[nodiscard]] Stored* from(std::int64_t sample) const {
+    return samples_.template as<Stored>() + (sample - taken_.first) * (is_packed ? each() : stride);
+  }
+  [[nodiscard]] std::size_t bytes_of(std::int64_t samples) const {
+    return static_cast<std::size_t>(samples * each()) * sizeof(In);
+  }
+  static std::size_t taken_bytes(std::int64_t samples) {
+    return Program::has_input ? static_cast<std::size_t>(samples * shape.elements()) * sizeof(In)
+                              : 0;
+  }
+  static std::size_t length_bytes(std::int64_t samples) {
+    return shape.timed ? static_cast<std::size_t>(samples) * sizeof(std::int32_t) : 0;
+  }
+
+  cuda::Buffer samples_;  // (samples, H, W, C), what ops read
+  cuda::Buffer lengths_;
+  Place places_[2];
+  FeedPart taken_;  // of the step at work: the samples that the device takes
+  FeedPart shard_;  // and all that it has
+  int time_ = 0;
+  bool has_lengths_ = false;
+};
+
+}  // namespace tandem
