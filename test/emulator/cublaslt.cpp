@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// cuBLASLt as the emulator has it: products in column order, bias, groups, three precisions.
+/// cuBLASLt as the emulator has it: products in column order, groups, three precisions, the
+/// epilogues of BIAS, RELU, GELU (by tanh, saved or not), DGELU and BGRADB.
 ///
 /// Stricter than the library: an attribute that it does not know, a pointer less aligned than the
 /// preference said and a device that is not current are errors. Deep products are split in two over
@@ -66,6 +67,20 @@ cublasStatus_t store(Value& to, void const* from, std::size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/// Epilogues are of the types of neural networks; a vector has the type of D. The default is 1.
+bool supports_epilogue(Product const& p, Layout const& d) {
+  if (p.epilogue == CUBLASLT_EPILOGUE_DEFAULT) {
+    return true;
+  }
+  bool const known = p.sums() || p.epilogue == CUBLASLT_EPILOGUE_DGELU ||
+                     (p.epilogue & ~CUBLASLT_EPILOGUE_GELU_AUX_BIAS) == 0 ||
+                     (p.epilogue & ~CUBLASLT_EPILOGUE_RELU_BIAS) == 0;
+  bool const vector = p.sums() || (p.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+  bool const aux = !p.has_aux() || (p.aux_distance % 8 == 0 && p.aux_distance >= d.rows);
+  bool const type = p.epilogue == CUBLASLT_EPILOGUE_BIAS || d.type != CUDA_R_64F;
+  return known && aux && type && d.groups == 1 && (!vector || p.bias_type == d.type);
+}
+
 /// What cuBLASLt supports of what is asked here; its manual's table for cublasLtMatmul().
 bool supported(Product const& p, Layout const& a, Layout const& b, Layout const& c,
                Layout const& d) {
@@ -77,9 +92,7 @@ bool supported(Product const& p, Layout const& a, Layout const& b, Layout const&
         p.scale == CUDA_R_32F && a.type == CUDA_R_32F && d.type == CUDA_R_32F) ||
        (p.compute == CUBLAS_COMPUTE_32F && p.scale == CUDA_R_32F && a.type == CUDA_R_16BF &&
         (d.type == CUDA_R_16BF || d.type == CUDA_R_32F)));
-  bool const epilogue = p.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
-                        (p.epilogue == CUBLASLT_EPILOGUE_BIAS && p.bias_type == d.type);
-  return types && epilogue;
+  return types && supports_epilogue(p, d);
 }
 
 /// Sizes that fit each other; sets m, n, k in the order of columns.
@@ -133,7 +146,7 @@ char const* cublasLtGetStatusString(cublasStatus_t status) { return cublasLtGetS
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* to, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
   return create(to, Product{compute, scale, CUDA_R_32F, CUBLAS_OP_N, CUBLAS_OP_N,
-                            CUBLASLT_EPILOGUE_DEFAULT, nullptr});
+                            CUBLASLT_EPILOGUE_DEFAULT, nullptr, nullptr, 0});
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) {
   delete d;
@@ -154,6 +167,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
       return store(p.bias_type, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return store(p.bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return store(p.aux, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return store(p.aux_distance, value, bytes);
     default:
       return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "an attribute of a product not emulated");
   }
@@ -296,11 +313,18 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     return cuda_emulator::device_can_access(
         pointer, static_cast<std::size_t>(extent(l) * size_of(l.type)), device);
   };
-  bool const bias = job.product.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  Product const& product = job.product;
+  bool const vector = product.sums() || product.has(CUBLASLT_EPILOGUE_BIAS);
+  std::int64_t const length = product.sums() ? job.n : job.m;
+  Layout const aux{job.d.type, 1, job.m, job.n, product.aux_distance, 0};
+  if (product.has_aux() && (product.aux == nullptr || misaligned(product.aux, 16))) {
+    return refuse(CUBLAS_STATUS_INVALID_VALUE, "what GELU saves is nowhere, or not aligned");
+  }
   if (!reachable(at_a, job.a) || !reachable(at_b, job.b) || !reachable(at_c, job.c) ||
       !reachable(at_d, job.d) ||
       !cuda_emulator::device_can_access(workspace, job.algorithm.workspace, device) ||
-      (bias && !reachable(job.product.bias, {job.product.bias_type, 1, job.m, 1, job.m, 0}))) {
+      (vector && !reachable(product.bias, {product.bias_type, 1, length, 1, length, 0})) ||
+      (product.has_aux() && !reachable(product.aux, aux))) {
     return refuse(CUBLAS_STATUS_EXECUTION_FAILED, "a matrix that is not in the device's memory");
   }
   bool const wide = job.product.scale == CUDA_R_64F;

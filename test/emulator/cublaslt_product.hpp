@@ -3,7 +3,7 @@
 
 /// @file
 /// The arithmetic of the emulator's cuBLASLt: a product of matrices in column order, in groups, its
-/// depth in one piece or in pieces that are added over the workspace.
+/// depth in one piece or in pieces that are added over the workspace; and its epilogues.
 
 #include <cstdint>
 #include <vector>
@@ -11,6 +11,7 @@
 #include <cublasLt.h>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/kernels/functors/activations.hpp>
 #include <tandem/kernels/host/gemm.hpp>
 #include <tandem/runtime/host/team.hpp>
 
@@ -30,7 +31,13 @@ struct Product {
   cudaDataType_t bias_type;
   cublasOperation_t transpose_a, transpose_b;
   cublasLtEpilogue_t epilogue;
-  void const* bias;
+  void* bias;  // read, or the sums of B's columns
+  void* aux;   // what GELU is applied to
+  std::int64_t aux_distance;
+
+  [[nodiscard]] bool has(cublasLtEpilogue_t part) const { return (epilogue & part) == part; }
+  [[nodiscard]] bool sums() const { return epilogue == CUBLASLT_EPILOGUE_BGRADB; }
+  [[nodiscard]] bool has_aux() const { return (epilogue & 128) != 0; }
 };
 
 struct Algorithm {
@@ -108,6 +115,22 @@ std::vector<C> dense(void const* x, Layout const& l, bool transpose, int group, 
   return result;
 }
 
+/// What the epilogue makes of an element, and what it saves.
+template <class C>
+C activated(Job const& job, std::int64_t i, std::int64_t j, C value) {
+  std::int64_t const at = j * job.product.aux_distance + i;
+  if (job.product.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+    return tandem::GeluTanhFunction::gradient(read<C>(job.product.aux, job.d.type, at), value);
+  }
+  if (job.product.has_aux()) {
+    write(job.product.aux, job.d.type, at, value);
+  }
+  if (job.product.has(CUBLASLT_EPILOGUE_GELU)) {
+    return tandem::GeluTanhFunction::value(value);
+  }
+  return job.product.has(CUBLASLT_EPILOGUE_RELU) && value < C{0} ? C{0} : value;
+}
+
 template <class C>
 void multiply(Job const& job) {
   static tandem::host::Team team{1};
@@ -143,6 +166,13 @@ void multiply(Job const& job) {
         sum[static_cast<std::size_t>(i)] += term;
       }
     }
+    for (std::int64_t j = 0; j < job.n && job.product.sums(); ++j) {
+      C total{};
+      for (std::int64_t p = 0; p < job.k; ++p) {
+        total += b[static_cast<std::size_t>(j * job.k + p)];
+      }
+      write(job.product.bias, job.product.bias_type, j, total);
+    }
     for (std::int64_t j = 0; j < job.n; ++j) {
       for (std::int64_t i = 0; i < job.m; ++i) {
         C value = static_cast<C>(job.alpha) * sum[static_cast<std::size_t>(j * job.m + i)];
@@ -150,9 +180,10 @@ void multiply(Job const& job) {
           value += static_cast<C>(job.beta) *
                    read<C>(job.at_c, job.c.type, g * job.c.stride + j * job.c.distance + i);
         }
-        if (job.product.epilogue == CUBLASLT_EPILOGUE_BIAS) {
+        if (job.product.has(CUBLASLT_EPILOGUE_BIAS)) {
           value += read<C>(job.product.bias, job.product.bias_type, i);
         }
+        value = activated(job, i, j, value);
         write(job.at_d, job.d.type, g * job.d.stride + j * job.d.distance + i, value);
       }
     }

@@ -126,6 +126,27 @@ TEST_CASE("cuBLASLt: a workspace smaller than the algorithm's") {
   CHECK(p.run(p.memory, p.memory + 8192, p.result.workspaceSize) == CUBLAS_STATUS_SUCCESS);
 }
 
+TEST_CASE("cuBLASLt: what GELU saves has rows of multiples of 8, somewhere") {
+  Product p{8, 4, 4};
+  auto const set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
+    return cublasLtMatmulDescSetAttribute(p.operation, attribute, &value, sizeof value);
+  };
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_GELU_AUX);
+  for (std::int64_t const distance : {0, 4, 12}) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, distance);
+    CHECK(p.choose() == CUBLAS_STATUS_NOT_SUPPORTED);
+  }
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::int64_t{16});
+  REQUIRE(p.choose() == CUBLAS_STATUS_SUCCESS);
+  CHECK(p.run(p.memory, p.memory + 8192, 0) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(reported("what GELU saves"));
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, static_cast<void*>(p.memory + 16384));
+  CHECK(p.run(p.memory, p.memory + 8192, 0) == CUBLAS_STATUS_SUCCESS);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BGRADB);  // a vector of another type
+  set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
+  CHECK(p.choose() == CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
 TEST_CASE("cuBLASLt: memory of the host, an algorithm from nowhere, unknown attributes") {
   Product p{4, 4, 4};
   REQUIRE(p.choose() == CUBLAS_STATUS_SUCCESS);

@@ -45,6 +45,7 @@ struct Node {
   bool needs_gradient = false;  ///< something at or before it is trained
   bool view = false;            ///< output is the input's memory under another shape
   bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
+  bool gelu = false;            ///< likewise the GeluTanh
   bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
   bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
   bool absorbed = false;        ///< training needs no bias: a batch norm takes it over (a rewrite)
@@ -66,7 +67,11 @@ struct Node {
   int first_channel = 0;  ///< of that slice
   int width = 0;          ///< channels of its own memory, where they are more than out's
   int absorbs = -1;       ///< whose bias a batch norm adds to its running mean (a rewrite)
-  Shape in{};             ///< of the first input
+  /// The Linear that has applied an activation whose gradient this node's op computes: that
+  /// activation's own, which has nothing else to do, or the next Linear's with its input gradient
+  /// (a rewrite).
+  int activated_by = -1;
+  Shape in{};  ///< of the first input
   Shape out{};
   std::int64_t macs = 0;  ///< of one sample's forward pass
   Kept kept{};            ///< of one sample's forward pass, for backward

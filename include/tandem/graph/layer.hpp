@@ -114,6 +114,8 @@ enum class LayerKind : std::uint8_t {
   pool,
   pointwise,    ///< a convolution of one group, 1x1, that visits every pixel
   convolution,  ///< any other
+  linear,
+  gelu_tanh,
 };
 
 /// Of either kind; its parameters are the weights and then, unless it has none, the bias.

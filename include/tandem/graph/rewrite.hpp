@@ -63,6 +63,38 @@ constexpr bool fuse_relu_in(AnyGraph& graph, AnyReaders const& readers) {
   return any;
 }
 
+/// @param segment  of each node: its run of nodes that is computed again; null: none is
+template <class AnyGraph, class AnyReaders>
+constexpr bool fuse_linear_in(AnyGraph& graph, AnyReaders const& readers, int const* segment) {
+  // The only reader of node n, if it is on the same side of all cuts; else 0, which reads nothing.
+  auto const reader = [&](int n) {
+    int const next = readers.last[n];
+    bool const near = readers.count[n] == 1 && graph.node[next].stage == graph.node[n].stage &&
+                      (segment == nullptr || segment[next] == segment[n]);
+    return near ? next : 0;
+  };
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    int const next = graph.node[n].layer == LayerKind::linear ? reader(n) : 0;
+    Node& activation = graph.node[next];
+    if (activation.layer != LayerKind::relu && activation.layer != LayerKind::gelu_tanh) {
+      continue;
+    }
+    any = true;
+    graph.node[n].relu = activation.layer == LayerKind::relu;
+    graph.node[n].gelu = !graph.node[n].relu;
+    if (Node& behind = graph.node[reader(next)];
+        graph.node[n].gelu && behind.layer == LayerKind::linear) {
+      activation.view = true;
+      behind.activated_by = n;
+    } else {
+      activation.home = n;
+      activation.activated_by = n;
+    }
+  }
+  return any;
+}
+
 template <class AnyGraph>
 constexpr bool materialise_flatten_in(AnyGraph& graph) {
   bool any = false;
@@ -174,6 +206,15 @@ constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
   return graph;
 }
 
+/// Lets each Linear apply the ReLU or GeluTanh that is its only reader; the output of both is the
+/// activation's. Where the only reader of a GeluTanh is a Linear, that one's input gradient takes
+/// in the activation's, which becomes a view; else its op computes that and nothing more.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_linear(Graph<Size> graph, int const* segment = nullptr) {
+  detail::fuse_linear_in(graph, detail::Readers<Size>{graph}, segment);
+  return graph;
+}
+
 /// Makes each Flatten a copy that would change the order of elements in memory.
 template <GraphSize Size>
 constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
@@ -210,10 +251,14 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
 }
 
 /// All that @p rewrites asks for.
+/// @param segment  of each node: its run of nodes that is computed again; null: none is
 template <GraphSize Size>
-constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
+constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites, int const* segment = nullptr) {
   if (rewrites.fuse_relu) {
     graph = fuse_relu(graph);
+  }
+  if (rewrites.fuse_linear) {
+    graph = fuse_linear(graph, segment);
   }
   if (rewrites.channels_last) {
     graph = materialise_flatten(graph);

@@ -45,6 +45,7 @@ template <int Out, class... Options>
 struct Linear<Out, Options...> {
   using layer = Linear;
   static constexpr std::string_view name = "Linear";
+  static constexpr LayerKind kind = LayerKind::linear;
   static constexpr bool bias = !(std::same_as<Options, NoBias> || ...);
 
   static constexpr Fault fault(Shape in) {

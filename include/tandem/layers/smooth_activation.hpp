@@ -24,6 +24,7 @@ struct Gelu {
 struct GeluTanh {
   using layer = GeluTanh;
   static constexpr std::string_view name = "GeluTanh";
+  static constexpr LayerKind kind = LayerKind::gelu_tanh;
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
 };

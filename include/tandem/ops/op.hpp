@@ -67,6 +67,7 @@ struct Operands {
   T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
   P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
   std::byte* saved = nullptr;
+  std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
   std::byte* packed = nullptr;
   std::byte* carry = nullptr;  ///< of one sample, from call to call; null: nothing is carried
 };

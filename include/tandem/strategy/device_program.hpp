@@ -20,15 +20,18 @@ namespace tandem {
 namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
-/// one; nor on whether a convolution and the batch norm behind it are in one stage.
+/// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
+/// its activation.
 constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
   wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
   wanted.absorb_bias = wanted.absorb_bias && !reproducible;
+  wanted.fuse_linear = wanted.fuse_linear && !reproducible;
   return wanted;
 }
 
 constexpr bool rewrites_anything(Rewrites r) {
-  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat || r.absorb_bias;
+  return r.fuse_relu || r.fuse_linear || r.channels_last || r.merge_pointwise || r.place_concat ||
+         r.absorb_bias;
 }
 
 /// A device's part of the network before rewrites; of one that has all of it, the network itself.
@@ -49,8 +52,11 @@ template <class Program, int D, bool Rewrites>
 struct RewrittenGraph : CutGraph<Program, D> {};
 template <class Program, int D>
 struct RewrittenGraph<Program, D, true> {
-  static constexpr auto graph = rewrite(CutGraph<Program, D>::graph,
-                                        allowed(Program::rewrites, Program::batching.reproducible));
+  static constexpr auto segments =
+      checkpoint_segments(CutGraph<Program, D>::graph, Program::checkpoint);
+  static constexpr auto graph =
+      rewrite(CutGraph<Program, D>::graph,
+              allowed(Program::rewrites, Program::batching.reproducible), segments.of);
 };
 
 }  // namespace detail

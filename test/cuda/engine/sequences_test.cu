@@ -16,6 +16,9 @@
 #include <tandem/models/gpt.hpp>
 
 #include <support/temporary_folder.hpp>
+#if defined(TANDEM_CUDA_EMULATED)
+#include <emulator/control.hpp>
+#endif
 #include <support/watchdog.hpp>
 #include <token_network.hpp>
 
@@ -211,5 +214,31 @@ TEST_CASE("steps recorded before generate() are replayed after it") {
     }
   }
 }
+
+#if defined(TANDEM_CUDA_EMULATED)
+
+struct DeeperGpt : models::Gpt<words, longest, 8, 2, 3, Percent<25>> {};
+
+/// Of ours, in a step of whole samples; products of cuBLASLt are not counted.
+template <class Net, class Precision>
+std::int64_t kernels_of_step() {
+  OnDevice<SingleDevice<>, Net, Precision> gpu{options()};
+  std::uint64_t const before = cuda_emulator::kernels_run();
+  static_cast<void>(step_of(gpu, 1));
+  return static_cast<std::int64_t>(cuda_emulator::kernels_run() - before);
+}
+template <class Precision>
+std::int64_t kernels_of_block() {
+  return kernels_of_step<DeeperGpt, Precision>() - kernels_of_step<SmallGpt, Precision>();
+}
+
+// A block's four products have a bias each, and a GELU stands between two of them: a kernel forward
+// and one back for each, where products have no epilogues.
+TEST_CASE("a block of a GPT: kernels beside products, without their epilogues and with them") {
+  CHECK(kernels_of_block<Fp64>() == 26);
+  CHECK(kernels_of_block<Bf16>() == 26 - 2 * (4 + 1));
+}
+
+#endif
 
 }  // namespace sequences_test

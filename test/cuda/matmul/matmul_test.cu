@@ -104,7 +104,7 @@ double error_of(RankDevice& device, MatmulShape const& s, double alpha = 1.0, do
   using Compute = typename Matmul<T, Out>::Compute;
   matmul.run(device.compute, on_a.data(), on_b.data(), on_d.data(),
              Scale{static_cast<Compute>(alpha), static_cast<Compute>(beta)}, workspace.data(),
-             s.bias ? on_bias.data() : nullptr);
+             {.bias = s.bias ? on_bias.data() : nullptr});
   std::vector<Out> const got = on_d.host();
   static_cast<void>(workspace.host());
   std::vector<double> const wanted =

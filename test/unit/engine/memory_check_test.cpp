@@ -57,6 +57,26 @@ TEST_CASE("nothing is wrong where values are computed again") {
 inline constexpr auto places =
     place<DeepNet>({{"3", 1}, {"5.0", 1}, {"5.1", 2}, {"6", 1}, {"8.body", 2}, {"9", 0}});
 
+/// Activations between products, behind one, and across a cut.
+struct Perceptron
+    : Network<Image<2, 4, 4>,
+              Sequential<Flatten, Linear<24>, GeluTanh, Linear<16>, ReLU, Dropout<>, Linear<16>,
+                         Residual<Sequential<Linear<32>, GeluTanh, Linear<16>>>, Linear<8>, ReLU,
+                         Linear<8>, GeluTanh, Dropout<>, Linear<5>>> {};
+
+template <class S>
+void check_activations() {
+  check_devices<Program<Perceptron, S, 4, Rewrites{.fuse_linear = true}>>();
+}
+
+TEST_CASE("nothing is wrong where a product saves what its activation is applied to") {
+  check_activations<SingleDevice<>>();
+  check_activations<Pipeline<OneFOneB, 4, Split<3>, Split<11>>>();
+  check_activations<Pipeline<ZeroBubbleH1, 4, Split<2>, Split<12>>>();
+  check_activations<Pipeline<GPipe, 4, Split<4>, Split<10>, Checkpoint<Every<2>>>>();
+  check_activations<Pipeline<OneFOneB, 4, Split<8>, Split<6>, Checkpoint<Every<3>>>>();
+}
+
 TEST_CASE("nothing is wrong where branches are placed") {
   check<DeepNet, ModelParallel<Placed<places>, Microbatches<4>>>();
   check<DeepNet, ModelParallel<Placed<places>, Microbatches<4>, Reproducible<>>>();

@@ -12,9 +12,9 @@ namespace node_runs_test {
 
 using namespace tandem;
 
-template <class Net, class S = SingleDevice<>>
+template <class Net, class S = SingleDevice<>, Rewrites R = Rewrites{}>
 struct Of {
-  using Device = typename Program<Net, S, 4>::template Device<0>;
+  using Device = typename Program<Net, S, 4, R>::template Device<0>;
   static constexpr auto const& graph = Device::graph;
   static constexpr auto const& groups = detail::op_groups<Device>;
   static constexpr auto uses = count_uses(graph);
@@ -41,6 +41,11 @@ static_assert(Gpt12::runs.count == 3 && Gpt12::runs.run[1].period == 10 &&
 static_assert(Gpt48::groups.count == Gpt12::groups.count);
 // Words, positions, norm, four products of which two are alike, attention, sum, GELU, criterion.
 static_assert(Gpt12::groups.count == 2 + 1 + 3 + 1 + 1 + 1 + 1);
+
+// A GELU that a product computes is part of the block as well.
+using OnCuda = Of<models::Gpt2<>, SingleDevice<>, rewrites_of<Cuda>()>;
+static_assert(OnCuda::distinct() == Gpt12::distinct() && OnCuda::runs.run[1].times == 11);
+static_assert(OnCuda::graph.node[10].view && OnCuda::graph.node[11].activated_by == 9);
 
 template <class O>
 void check() {
@@ -69,6 +74,7 @@ using Frozen2 = Network<Image<3, 8, 8>, Sequential<Frozen<Sequential<Conv2d<3, K
 
 TEST_CASE("each node has its turn, in order and in reverse") {
   check<Gpt12>();
+  check<OnCuda>();
   check<Of<models::Gpt2<>, Pipeline<OneFOneB, 8, Split<8>, Split<8>>>>();
   check<Of<models::ResNet20<10>>>();
   check<Of<Frozen2>>();

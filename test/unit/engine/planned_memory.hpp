@@ -69,7 +69,7 @@ inline std::vector<OpNeeds> typical_needs(GraphView graph) {
     Node const& node = graph.node[n];
     bool const relu = node.layer == LayerKind::relu;
     bool const drops = node.layer == LayerKind::dropout;
-    bool const saves = node.layer == LayerKind::batch_norm || node.name == "MaxPool2d";
+    bool const saves = node.layer == LayerKind::batch_norm || node.name == "MaxPool2d" || node.gelu;
     needs[static_cast<std::size_t>(n)] = {.input = node.parameters > 0,
                                           .output = relu,
                                           .in_place = relu || drops || node.kind == NodeKind::add,

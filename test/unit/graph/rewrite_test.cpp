@@ -12,6 +12,7 @@
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
+#include <tandem/layers/smooth_activation.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -82,6 +83,31 @@ static_assert(root_of(placed, 8) == 10 && first_channel_of(placed, 8) == 2);
 static_assert(root_of(placed, 9) == 10 && first_channel_of(placed, 9) == 9);
 static_assert(placed.node[10].out[0] == 13);
 static_assert(!placed.node[17].placed);  // a ReLU of its own does not write slices
+
+/// A GELU between products; one that is read twice; one behind a product and before no other; a
+/// GELU of the other kind; what is no product's.
+struct Products : Network<Image<8, 1, 1>,
+                          Sequential<Flatten, Linear<4>, GeluTanh, Linear<4>, ReLU, Linear<4>,
+                                     Residual<Sequential<GeluTanh, Linear<4>>>, Linear<4>, GeluTanh,
+                                     Dropout<>, Linear<4>, Gelu, Linear<4>, Dropout<>, ReLU>> {};
+constexpr auto products = fuse_linear(graph<Products>);
+static_assert(products.node[2].gelu && !products.node[2].relu && products.node[3].view &&
+              products.node[4].activated_by == 2);
+static_assert(products.node[4].relu && !products.node[4].gelu && !products.node[5].view);
+static_assert(products.node[5].activated_by == 4 && root_of(products, 5) == 4);
+static_assert(products.node[6].activated_by == -1);
+static_assert(!products.node[6].gelu && products.node[7].activated_by == -1);
+static_assert(products.node[10].gelu && !products.node[11].view &&
+              products.node[11].activated_by == 10 && root_of(products, 11) == 10);
+static_assert(!products.node[13].gelu && products.node[14].activated_by == -1);
+static_assert(products.node[17].activated_by == -1 && root_of(products, 17) == 17);
+static_assert(rewrites_of<Cuda>().fuse_linear && !rewrites_of<BasicHost<OneDnn>>().fuse_linear);
+
+constexpr int cut[] = {0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3};
+constexpr auto apart = fuse_linear(graph<Products>, cut);  // runs that are computed again
+static_assert(!apart.node[2].gelu && apart.node[4].activated_by == -1);
+static_assert(apart.node[4].relu && apart.node[5].activated_by == 4);
+static_assert(!apart.node[10].gelu && apart.node[11].activated_by == -1);
 
 struct Google : models::GoogLeNet<10> {};
 

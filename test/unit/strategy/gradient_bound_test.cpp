@@ -138,6 +138,12 @@ TEST_CASE("branches that are merged and placed") {
 TEST_CASE("concatenations of all before") { check_all<DenseNet, Split<3>, Split<11>>(16); }
 TEST_CASE("frozen layers") { check_all<Constant, Split<3>, Split<5>>(16); }
 
+struct Perceptron : Network<Image<2, 4, 4>,
+                            Sequential<Flatten, Linear<24>, GeluTanh, Linear<40>, ReLU, Linear<16>,
+                                       Residual<Sequential<Linear<32>, GeluTanh, Linear<16>>>,
+                                       Linear<8>, GeluTanh, Dropout<>, Linear<5>>> {};
+TEST_CASE("activations between products") { check_all<Perceptron, Split<5>, Split<6>>(16); }
+
 inline constexpr auto places = place<test::InceptionNet>({{"1.1", 1}, {"1.2", 2}, {"2", 1}});
 TEST_CASE("placed nodes") {
   check<test::InceptionNet, ModelParallel<Placed<places>, Microbatches<2>>>(16);

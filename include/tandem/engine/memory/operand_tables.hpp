@@ -138,6 +138,14 @@ class OperandTables {
                                          plan_.value[root] + plan_.slice[n]);
   }
 
+  [[nodiscard]] std::byte* saved_of(int node, int stage, int table) const {
+    MemoryRegion const region = task_.segment != nullptr && task_.segment[node] >= 0
+                                    ? MemoryRegion::recomputed
+                                    : MemoryRegion::kept;
+    return reinterpret_cast<std::byte*>(
+        place(region, stage, table, plan_.saved[static_cast<std::size_t>(node)]));
+  }
+
   void point_activations(int t, Storage& own) const {
     for (int e = 0; e < graph_.edges; ++e) {
       own.edge_value.push_back(value_of(graph_.source[e], t));
@@ -155,9 +163,6 @@ class OperandTables {
         Node const& node = graph_.node[n];
         point_forks(n, own);
         own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
-        MemoryRegion const saved = task_.segment != nullptr && task_.segment[n] >= 0
-                                       ? MemoryRegion::recomputed
-                                       : MemoryRegion::kept;
         own.operands.push_back(
             {.x = own.edge_value.data() + node.first_edge,
              .y = value_of(n, t),
@@ -166,7 +171,8 @@ class OperandTables {
              .parameter = parameters_.parameter.data() + first_parameter(n, places_.forward(t)),
              .weight = parameters_.weight.data() + first_parameter(n, places_.forward(t)),
              .gradient = parameters_.gradient.data() + node.first_parameter,
-             .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
+             .saved = saved_of(n, s, t),
+             .activation = node.activated_by >= 0 ? saved_of(node.activated_by, s, t) : nullptr,
              .packed = packed_at(n, places_.forward(t))});
       }
     }

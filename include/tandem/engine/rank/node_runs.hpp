@@ -105,7 +105,9 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
                           Program::gives_input_gradient.of[n], uses.of[n] > 1}) {
       key = 2 * key + (is ? 1 : 0);
     }
-    keys.of[n] = groups.first[n] < 0 ? -1 - n : key;  // what computes nothing stands alone
+    // What computes nothing stands alone, but for a layer that has become part of another.
+    bool const alone = groups.first[n] < 0 && !(node.view && node.parameters == 0);
+    keys.of[n] = alone ? -1 - n : key;
   }
   return keys;
 }

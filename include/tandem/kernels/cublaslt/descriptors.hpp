@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <optional>
 
 #include <cublasLt.h>
 
@@ -30,7 +30,8 @@ struct MatmulPointers {
   void const* left;
   void const* right;
   void* out;
-  void const* bias;
+  void const* vector;  ///< the bias, or where row sums go; null: neither
+  void const* saved;   ///< what GELU saves, or has saved; null: nothing
 };
 
 using MatmulDescriptor = UniqueHandle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
@@ -77,6 +78,25 @@ inline LayoutDescriptor make_layout(cudaDataType_t type, std::int64_t rows, std:
   return layout;
 }
 
+/// Row-major sums of op(A)'s rows are sums over the depth of cuBLASLt's B.
+constexpr cublasLtEpilogue_t epilogue_of(MatmulShape const& s) {
+  switch (s.epilogue) {
+    case Epilogue::relu:
+      return s.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::gelu:
+      return s.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case Epilogue::saved_gelu:
+      return s.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::gelu_gradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::row_sums:
+      return CUBLASLT_EPILOGUE_BGRADB;
+    case Epilogue::none:
+      break;
+  }
+  return s.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 inline MatmulDescriptor make_product(MatmulShape const& s, MatmulTypes const& types) {
   cublasLtMatmulDesc_t raw = nullptr;
   check(cublasLtMatmulDescCreate(&raw, types.compute, types.scale));
@@ -85,9 +105,12 @@ inline MatmulDescriptor make_product(MatmulShape const& s, MatmulTypes const& ty
       s.transpose_b == Transpose::yes ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(product, CUBLASLT_MATMUL_DESC_TRANSB,
       s.transpose_a == Transpose::yes ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (s.bias) {
-    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
+  if (s.bias || s.epilogue == Epilogue::row_sums) {
     set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, types.out);
+  }
+  if (s.epilogue == Epilogue::saved_gelu || s.epilogue == Epilogue::gelu_gradient) {
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s.n);
   }
   return product;
 }
@@ -111,9 +134,28 @@ inline PreferenceDescriptor make_preference(MatmulShape const& s, std::int64_t w
   return preference;
 }
 
-/// @throws CublasLtError  no algorithm for this shape on this device within the limit
-inline PreparedMatmul prepare_matmul(CublasLt const& library, MatmulShape const& s,
-                                     MatmulTypes const& types, std::int64_t workspace_limit) {
+/// Whether cuBLASLt has an algorithm for the product @p p; then it is the product's.
+inline bool find_algorithm(CublasLt const& library, PreparedMatmul& p,
+                           PreferenceDescriptor const& preference) {
+  cublasLtMatmulHeuristicResult_t result{};
+  int found = 0;
+  cublasStatus_t const status = cublasLtMatmulAlgoGetHeuristic(
+      library.get(), p.product.get(), p.left.get(), p.right.get(), p.out.get(), p.out.get(),
+      preference.get(), 1, &result, &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
+    return false;
+  }
+  check(status);
+  check(result.state);
+  p.algorithm = result.algo;
+  p.workspace_bytes = static_cast<std::int64_t>(result.workspaceSize);
+  return true;
+}
+
+/// Nothing where there is no algorithm for this shape on this device within the limit.
+inline std::optional<PreparedMatmul> prepare_matmul(CublasLt const& library, MatmulShape const& s,
+                                                    MatmulTypes const& types,
+                                                    std::int64_t workspace_limit) {
   bool const ta = s.transpose_a == Transpose::yes;
   bool const tb = s.transpose_b == Transpose::yes;
   PreparedMatmul p{
@@ -121,30 +163,20 @@ inline PreparedMatmul prepare_matmul(CublasLt const& library, MatmulShape const&
       make_layout(types.in, tb ? s.n : s.k, tb ? s.k : s.n, s.ldb, s.groups, s.stride_b),
       make_layout(types.in, ta ? s.k : s.m, ta ? s.m : s.k, s.lda, s.groups, s.stride_a),
       make_layout(types.out, s.m, s.n, s.ldd, s.groups, s.stride_d)};
-  PreferenceDescriptor const preference = make_preference(s, workspace_limit);
-  cublasLtMatmulHeuristicResult_t result{};
-  int found = 0;
-  cublasStatus_t const status = cublasLtMatmulAlgoGetHeuristic(
-      library.get(), p.product.get(), p.left.get(), p.right.get(), p.out.get(), p.out.get(),
-      preference.get(), 1, &result, &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
-    throw CublasLtError{
-        CUBLAS_STATUS_NOT_SUPPORTED,
-        "cuBLASLt has no algorithm for the product " + to_string(s) +
-            " in this precision on this GPU; train in Fp32, or with a smaller batch"};
+  if (!find_algorithm(library, p, make_preference(s, workspace_limit))) {
+    return std::nullopt;
   }
-  check(status);
-  check(result.state);
-  p.algorithm = result.algo;
-  p.workspace_bytes = static_cast<std::int64_t>(result.workspaceSize);
   return p;
 }
 
 inline void run_matmul(CublasLt const& library, PreparedMatmul const& p, Stream const& stream,
                        MatmulPointers const& at, void const* alpha, void const* beta,
                        std::byte* workspace) {
-  if (at.bias != nullptr) {
-    set(p.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.bias);
+  if (at.vector != nullptr) {
+    set(p.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at.vector);
+  }
+  if (at.saved != nullptr) {
+    set(p.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, at.saved);
   }
   ScopedDevice const scope{stream.device()};
   check(cublasLtMatmul(library.get(), p.product.get(), alpha, at.left, p.left.get(), at.right,

@@ -10,7 +10,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
+#include <utility>
 
 #include <cublasLt.h>
 
@@ -27,6 +29,7 @@ inline constexpr std::int64_t matmul_workspace_limit = std::int64_t{32} << 20;
 
 /// D = alpha op(A) op(B) + beta D. T: type of A and B; Out: of D, the same or, for BFloat16, float.
 ///
+/// Sums of rows are of type Out, and of what is multiplied; GELU takes D before it is rounded.
 /// Sums are of type double for double and of type float for all others. With beta 1 some kernels
 /// round the product to Out before they add it to D (seen on an H100, BFloat16, split sums).
 /// Cost:   groups m n k multiply-accumulates; bound by arithmetic unless some size is small.
@@ -43,14 +46,32 @@ template <class T, class Out = T>
       Compute beta = 0;
     };
 
+    /// What a product reads and writes besides its matrices; all in the device's memory.
+    struct With {
+      Out const* bias = nullptr;  ///< (n), where MatmulShape::bias
+      Out* row_sums = nullptr;    ///< (m), of Epilogue::row_sums
+      Out* saved = nullptr;       ///< (m, n), of Epilogue::saved_gelu
+      Out const* at = nullptr;    ///< (m, n), of Epilogue::gelu_gradient: what was saved
+    };
+
     /// @throws CublasLtError  no algorithm for this shape on this device within the limit
     Matmul(CublasLt const& library, MatmulShape const& shape, MatmulMath math = MatmulMath::full,
            std::int64_t workspace_limit = matmul_workspace_limit)
-        : library_{&library}, shape_{shape} {
-      expect_sound(shape);
-      if (work() > 0) {
-        prepared_ = detail::prepare_matmul(library, shape, types(math), workspace_limit);
+        : Matmul{shape, library} {
+      if (!prepare(math, workspace_limit)) {
+        throw CublasLtError{
+            CUBLAS_STATUS_NOT_SUPPORTED,
+            "cuBLASLt has no algorithm for the product " + to_string(shape) +
+                " in this precision on this GPU; train in Fp32, or with a smaller batch"};
       }
+    }
+
+    /// The same, or nothing where there is no algorithm, as for some epilogues.
+    static std::optional<Matmul> find(CublasLt const& library, MatmulShape const& shape,
+                                      MatmulMath math, std::int64_t workspace_limit) {
+      Matmul matmul{shape, library};
+      return matmul.prepare(math, workspace_limit) ? std::optional{std::move(matmul)}
+                                                   : std::nullopt;
     }
 
     [[nodiscard]] MatmulShape const& shape() const noexcept { return shape_; }
@@ -60,19 +81,35 @@ template <class T, class Out = T>
 
     /// Queues the product. Nothing to do for m, n or groups of 0; for k of 0, D = beta D.
     /// @param workspace  workspace_bytes(), at a multiple of 256; not shared with queued work
-    /// @param bias       (n), in the device's memory, where MatmulShape::bias
     /// @pre  D overlaps neither A nor B; beta is 0 or 1 where k is 0
     void run(Stream const& stream, T const* a, T const* b, Out* d, Scale scale,
-             std::byte* workspace, Out const* bias = nullptr) {
+             std::byte* workspace, With const& with = {}) {
       if (work() > 0) {
-        detail::run_matmul(*library_, prepared_, stream, {b, a, d, bias}, &scale.alpha, &scale.beta,
-                           workspace);
+        void const* const vector = with.row_sums != nullptr ? with.row_sums : with.bias;
+        void const* const saved = with.saved != nullptr ? with.saved : with.at;
+        detail::run_matmul(*library_, prepared_, stream, {b, a, d, vector, saved}, &scale.alpha,
+                           &scale.beta, workspace);
       } else if (scale.beta == Compute{0}) {
         clear(stream, d);
       }
     }
 
    private:
+    Matmul(MatmulShape const& shape, CublasLt const& library) : library_{&library}, shape_{shape} {
+      expect_sound(shape);
+    }
+
+    bool prepare(MatmulMath math, std::int64_t workspace_limit) {
+      if (work() == 0) {
+        return true;
+      }
+      auto found = detail::prepare_matmul(*library_, shape_, types(math), workspace_limit);
+      if (found) {
+        prepared_ = *std::move(found);
+      }
+      return found.has_value();
+    }
+
     [[nodiscard]] std::int64_t work() const {
       return shape_.groups > 0 && shape_.m > 0 && shape_.n > 0 ? shape_.k : 0;
     }

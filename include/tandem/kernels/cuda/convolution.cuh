@@ -69,7 +69,7 @@ class PatchConvolution {
     each_chunk(batch, [&](std::int64_t first, std::int64_t samples) {
       T const* const patches = patches_of(stream, samples, x + first * in_elements(), scratch);
       products(samples).forward.run(stream, patches, weight, y + first * out_elements(), {1, 0},
-                                    scratch + patch_bytes(), bias);
+                                    scratch + patch_bytes(), {.bias = bias});
     });
   }
 

@@ -15,15 +15,19 @@ namespace tandem {
 
 namespace cuda {
 
+/// y is there already where the Linear before it applies it.
 template <class T, class P>
 class ReluOp {
  public:
-  ReluOp(OpSetup const& setup, RankDevice&) : shape_{setup.node.out} {}
+  ReluOp(OpSetup const& setup, RankDevice&)
+      : shape_{setup.node.out}, applied_{setup.node.activated_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    relu_forward(p.device.compute, o.x[0], o.y, p.elements(shape_));
+    if (!applied_) {
+      relu_forward(p.device.compute, o.x[0], o.y, p.elements(shape_));
+    }
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     relu_gradient(p.device.compute, o.y, o.dy, o.dx[0], p.elements(shape_));
@@ -31,6 +35,7 @@ class ReluOp {
 
  private:
   Shape shape_;
+  bool applied_;
 };
 
 /// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.

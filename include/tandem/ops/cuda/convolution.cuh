@@ -5,6 +5,7 @@
 /// Conv2d on Cuda with portable kernels: a matrix of patches and products of cuBLASLt.
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 
 #include <tandem/kernels/cublaslt/library.hpp>
@@ -19,6 +20,10 @@
 namespace tandem {
 
 namespace cuda {
+
+/// Whether a convolution's product adds the bias; else a kernel adds it afterwards, unrounded.
+template <class Precision>
+inline constexpr bool bias_in_product = std::same_as<typename Precision::Scalar, float>;
 
 /// Any convolution: one type for all of a precision, so that kernels are compiled once.
 template <class Precision, bool Bias>

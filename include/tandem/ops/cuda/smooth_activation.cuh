@@ -16,28 +16,37 @@ namespace tandem {
 
 namespace cuda {
 
+/// y is there already where the Linear before it applies it; then x is not, and what that one has
+/// saved takes its place.
 template <class Function, class Precision>
 class ActivationOp {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
 
  public:
-  ActivationOp(OpSetup const& setup, RankDevice&) : shape_{setup.node.out} {}
+  ActivationOp(OpSetup const& setup, RankDevice&)
+      : shape_{setup.node.out}, applied_{setup.node.activated_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const {
-    return {.input = !Function::gradient_from_output, .output = Function::gradient_from_output};
+    return {.input = !Function::gradient_from_output && !applied_,
+            .output = Function::gradient_from_output};
   }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    activation_forward<Function>(p.device.compute, o.x[0], o.y, p.elements(shape_));
+    if (!applied_) {
+      activation_forward<Function>(p.device.compute, o.x[0], o.y, p.elements(shape_));
+    }
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    T const* const kept = Function::gradient_from_output ? o.y : o.x[0];
+    T const* const kept = Function::gradient_from_output ? o.y
+                          : applied_                     ? reinterpret_cast<T const*>(o.activation)
+                                                         : o.x[0];
     activation_gradient<Function>(p.device.compute, kept, o.dy, o.dx[0], p.elements(shape_));
   }
 
  private:
   Shape shape_;
+  bool applied_;
 };
 
 }  // namespace cuda

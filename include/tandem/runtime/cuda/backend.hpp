@@ -41,8 +41,11 @@ struct BasicCuda {
   using Device = cuda::RankDevice;
   using Buffer = cuda::Buffer;
   using Stream = cuda::Stream;
-  static constexpr Rewrites rewrites{
-      .fuse_relu = true, .channels_last = true, .place_concat = true, .absorb_bias = true};
+  static constexpr Rewrites rewrites{.fuse_relu = true,
+                                     .fuse_linear = true,
+                                     .channels_last = true,
+                                     .place_concat = true,
+                                     .absorb_bias = true};
   static constexpr char const* name = "cuda";
 };
 

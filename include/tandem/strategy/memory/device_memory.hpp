@@ -100,7 +100,7 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
                                                 .element_bytes = task.scalar_bytes,
                                                 .deferred = deferred > 0,
                                                 .apart = task.reproducible},
-                                               std::max(deferred, 1));
+                                               std::max(deferred, 1), task.segment);
   PassingValues const passing{value, kept};
   memory.passing = passing.bytes;
   if (deferred == 0 && !passing.again) {  // the memory of the gradients, which comes later

@@ -55,12 +55,15 @@ struct NodeReaders {
 
 /// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
 /// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm and
-/// places concatenations; and `Host` of oneDNN, which merges convolutions as well.
-/// @param graph   as it is before rewrites
-/// @param task    in_place is not read; apart: the strategy is Reproducible
-/// @param passes  whose gradients are held at once
+/// activations with Linear, and places concatenations; and `Host` of oneDNN, which merges
+/// convolutions instead of the latter.
+/// @param graph    as it is before rewrites
+/// @param task     in_place is not read; apart: the strategy is Reproducible
+/// @param passes   whose gradients are held at once
+/// @param segment  of each node: its run that is computed again, or -1
 template <class = void>
-constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes) {
+constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes,
+                                      int const* segment = nullptr) {
   detail::Scratch<bool> in_place{graph.nodes};
   for (int n = 0; n < graph.nodes; ++n) {
     LayerKind const layer = graph.node[n].layer;
@@ -81,13 +84,20 @@ constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int pa
   detail::fuse_relu_in(copy, readers);
   detail::materialise_flatten_in(copy);
   detail::place_concat_in(copy, readers);
+  if (task.apart) {
+    place(nowhere.data());
+    return most;
+  }
+  detail::NodeCopies fused{graph};
+  bool const fuses = detail::fuse_linear_in(fused, readers, segment);
+  graph.node = fused.node;
   place(nowhere.data());
 
-  if (!task.apart) {
-    detail::absorb_bias_in(copy, readers);  // changes no gradient, but which convolutions merge
-    if (detail::merge_pointwise_in(copy, readers, most_merged)) {
-      place(nowhere.data());
-    }
+  graph.node = copy.node;
+  detail::absorb_bias_in(copy, readers);  // changes no gradient, but which convolutions merge
+  bool const merges = detail::merge_pointwise_in(copy, readers, most_merged);
+  if (fuses || merges) {
+    place(nowhere.data());
   }
   return most;
 }

@@ -219,6 +219,9 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       return;
     }
     read_for_backward(n);
+    if (node.activated_by >= 0 && needs(node.activated_by).saved_bytes > 0) {
+      read(saved(node.activated_by), names_.saved(node.activated_by));
+    }
     for (int i = 0; i < node.edges; ++i) {
       int const e = node.first_edge + i;
       if (operands(n).dx[i] != nullptr || graph_.node[graph_.source[e]].needs_gradient) {
