@@ -71,8 +71,14 @@ struct Node {
   /// activation's own, which has nothing else to do, or the next Linear's with its input gradient
   /// (a rewrite).
   int activated_by = -1;
+  /// Of a norm: the sum that it computes first, whose value it is of; the node before it. Of that
+  /// sum and of a dropout of its first summand: the norm, so that forward has nothing to do (a
+  /// rewrite).
+  int sums = -1;
+  int summed_by = -1;
   Shape in{};  ///< of the first input
   Shape out{};
+  double rate = 0.0;      ///< of a dropout
   std::int64_t macs = 0;  ///< of one sample's forward pass
   Kept kept{};            ///< of one sample's forward pass, for backward
   std::string_view name{};

@@ -84,6 +84,9 @@ struct GraphBuilder {
               .in = in};
     node.name = L::name;
     node.identity = &identity_of<L>;
+    if constexpr (kind_of<L>() == LayerKind::dropout) {
+      node.rate = L::rate;
+    }
     if constexpr (is_criterion<L>()) {
       node.limit = L::classes;
     }

@@ -116,6 +116,7 @@ enum class LayerKind : std::uint8_t {
   convolution,  ///< any other
   linear,
   gelu_tanh,
+  row_norm,  ///< of each row's elements
 };
 
 /// Of either kind; its parameters are the weights and then, unless it has none, the bias.

@@ -95,6 +95,37 @@ constexpr bool fuse_linear_in(AnyGraph& graph, AnyReaders const& readers, int co
   return any;
 }
 
+/// @param segment  as above
+template <class AnyGraph, class AnyReaders>
+constexpr bool fuse_sum_in(AnyGraph& graph, AnyReaders const& readers, int const* segment) {
+  auto const near = [&](int a, int b) {
+    return graph.node[a].stage == graph.node[b].stage &&
+           (segment == nullptr || segment[a] == segment[b]);
+  };
+  bool any = false;
+  for (int n = 1; n + 1 < graph.nodes; ++n) {
+    Node& sum = graph.node[n];
+    Node& norm = graph.node[n + 1];
+    if (sum.kind != NodeKind::add || norm.layer != LayerKind::row_norm ||
+        graph.source[norm.first_edge] != n || !near(n, n + 1)) {
+      continue;
+    }
+    any = true;
+    norm.sums = n;
+    sum.summed_by = n + 1;
+    int const first = graph.source[sum.first_edge];
+    Node& dropout = graph.node[first];
+    if (dropout.layer == LayerKind::dropout && readers.count[first] == 1 && near(first, n)) {
+      int const source = graph.source[dropout.first_edge];
+      if (!graph.node[source].is_end() && near(source, first)) {
+        dropout.home = source;
+        dropout.summed_by = n + 1;
+      }
+    }
+  }
+  return any;
+}
+
 template <class AnyGraph>
 constexpr bool materialise_flatten_in(AnyGraph& graph) {
   bool any = false;
@@ -215,6 +246,14 @@ constexpr Graph<Size> fuse_linear(Graph<Size> graph, int const* segment = nullpt
   return graph;
 }
 
+/// Lets a norm of rows behind the sum of a Residual compute that first, and the dropout that ends
+/// its body: the sum is written by the norm's op where it would be; what is dropped is nowhere.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_sum(Graph<Size> graph, int const* segment = nullptr) {
+  detail::fuse_sum_in(graph, detail::Readers<Size>{graph}, segment);
+  return graph;
+}
+
 /// Makes each Flatten a copy that would change the order of elements in memory.
 template <GraphSize Size>
 constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
@@ -259,6 +298,9 @@ constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites, int const* s
   }
   if (rewrites.fuse_linear) {
     graph = fuse_linear(graph, segment);
+  }
+  if (rewrites.fuse_sum) {
+    graph = fuse_sum(graph, segment);
   }
   if (rewrites.channels_last) {
     graph = materialise_flatten(graph);

@@ -60,6 +60,7 @@ template <LayerNormOption... Options>
 struct LayerNorm<Options...> {
   using layer = LayerNorm;
   static constexpr std::string_view name = "LayerNorm";
+  static constexpr LayerKind kind = LayerKind::row_norm;
   static constexpr double epsilon = detail::gather_options<Options...>().epsilon;
   static constexpr bool bias = detail::gather_options<Options...>().bias;
 
@@ -102,6 +103,7 @@ template <RmsNormOption... Options>
 struct RmsNorm<Options...> {
   using layer = RmsNorm;
   static constexpr std::string_view name = "RmsNorm";
+  static constexpr LayerKind kind = LayerKind::row_norm;
   static constexpr double epsilon = detail::gather_options<Options...>().epsilon;
 
   static constexpr Fault fault(Shape in) {

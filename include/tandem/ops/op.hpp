@@ -42,6 +42,10 @@ struct OpSetup {
   /// node is `absorbed`, neither adds its bias nor touches its gradient: the batch norm adds the
   /// bias to the running mean and writes its gradient, which is 0.
   int absorbed_bias = 0;
+  /// Of a norm that computes the sum before it: the rate of the dropout that it computes of the
+  /// first summand, 0 if there is none, and that one's `index`.
+  double dropout = 0.0;
+  int dropout_index = 0;
 };
 
 /// The memory that an op wants for a microbatch of OpSetup::batch samples.
@@ -68,6 +72,8 @@ struct Operands {
   P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
   std::byte* saved = nullptr;
   std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
+  T const* const* summands = nullptr;     ///< of Node::sums: its inputs
+  T* sum = nullptr;                       ///< and its output, which is x[0]
   std::byte* packed = nullptr;
   std::byte* carry = nullptr;  ///< of one sample, from call to call; null: nothing is carried
 };

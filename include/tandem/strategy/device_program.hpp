@@ -30,8 +30,8 @@ constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
 }
 
 constexpr bool rewrites_anything(Rewrites r) {
-  return r.fuse_relu || r.fuse_linear || r.channels_last || r.merge_pointwise || r.place_concat ||
-         r.absorb_bias;
+  return r.fuse_relu || r.fuse_linear || r.fuse_sum || r.channels_last || r.merge_pointwise ||
+         r.place_concat || r.absorb_bias;
 }
 
 /// A device's part of the network before rewrites; of one that has all of it, the network itself.

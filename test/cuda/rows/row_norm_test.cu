@@ -230,13 +230,48 @@ TEST_CASE_TEMPLATE("a norm of a sum is the sum, then the norm; its gradient adds
                                                     n.columns, gain.data(), saved, dx.data(), add);
       return dx.host();
     };
-    auto const alone = test::in_double(gradient(nullptr));
-    auto const together = test::in_double(gradient(also.data()));
-    for (std::size_t i = 0; i < alone.size(); ++i) {
-      double const size = std::abs(alone[i]) + std::abs(together[i]) + 1;
-      CHECK(std::abs(alone[i] + test::number(past[i]) - together[i]) <=
-            2 * size * test::stored_unit<T>);
+    auto const alone = gradient(nullptr);
+    auto const together = gradient(also.data());
+    for (std::size_t i = 0; i < past.size(); ++i) {
+      both[i] = cuda::store<T>(cuda::load(past[i]) + cuda::load(alone[i]));
     }
+    CHECK(test::same_bits(together, both));
+  }
+}
+
+TEST_CASE_TEMPLATE("a norm of a sum with a dropout: the bits of one kernel after another", T, float,
+                   double, BFloat16) {
+  using P = MasterOf<T>;
+  constexpr float rate = 0.3F;
+  DeviceArray<std::uint64_t> const seed{gpu(), std::vector<std::uint64_t>{41}};
+  DeviceArray<std::int64_t> const step{gpu(), std::vector<std::int64_t>{7}};
+  cuda::DropoutSource const source{seed.data(), step.data(), 5, 3};
+  for (int const columns : {1, 6, 8, 24, 1032}) {
+    constexpr int samples = 3;
+    constexpr int time = 5;
+    INFO(columns << " columns");
+    std::int64_t const n = std::int64_t{samples} * time * columns;
+    DeviceArray<T> const x{gpu(), test::numbers<T>(n, 1)};
+    DeviceArray<T> const residual{gpu(), test::numbers<T>(n, 2, 3)};
+    DeviceArray<P> const gain{gpu(), test::numbers<P>(columns, 3)};
+    DeviceArray<std::byte> const kept{gpu(),
+                                      RowNormSaved<P>::bytes(RowNorm::layer, samples * time)};
+    auto const saved = RowNormSaved<P>::at(RowNorm::layer, kept.data(), samples * time);
+    DeviceArray<T> const dropped{gpu(), n};
+    DeviceArray<T> const added{gpu(), n};
+    DeviceArray<T> const sum{gpu(), n};
+    DeviceArray<T> const y{gpu(), n};
+    auto const norm = [&](T const* in, T* to, cuda::RowDropout const& dropout) {
+      cuda::row_norm_forward<RowNorm::layer>(gpu().compute, in, samples * time, columns,
+                                             gain.data(), static_cast<P const*>(nullptr), epsilon,
+                                             y.data(), saved, residual.data(), to, dropout);
+      return y.host();
+    };
+    cuda::dropout_forward(gpu().compute, samples, time * columns, 1, source, rate, x.data(),
+                          dropped.data());
+    auto const expected = norm(dropped.data(), added.data(), {});
+    CHECK(test::same_bits(norm(x.data(), sum.data(), {source, rate, time}), expected));
+    CHECK(test::same_bits(sum.host(), added.host()));
   }
 }
 

@@ -77,6 +77,24 @@ TEST_CASE("nothing is wrong where a product saves what its activation is applied
   check_activations<Pipeline<OneFOneB, 4, Split<8>, Split<6>, Checkpoint<Every<3>>>>();
 }
 
+struct SumsAndNorms
+    : Network<Vector<16>,
+              Sequential<Linear<16>,
+                         Repeat<4, Residual<Sequential<LayerNorm<>, Linear<16>, Dropout<>>>>,
+                         LayerNorm<>, Linear<4>>> {};
+
+template <class S>
+void check_sums() {
+  check_devices<Program<SumsAndNorms, S, 4, Rewrites{.fuse_sum = true}>>();
+}
+
+TEST_CASE("nothing is wrong where a norm computes the sum before it") {
+  check_sums<SingleDevice<>>();
+  check_sums<Pipeline<OneFOneB, 4, Split<3>, Split<4>>>();
+  check_sums<Pipeline<ZeroBubbleH1, 4, Split<2>, Split<5>>>();
+  check_sums<Pipeline<GPipe, 4, Split<4>, Split<3>, Checkpoint<Every<2>>>>();
+}
+
 TEST_CASE("nothing is wrong where branches are placed") {
   check<DeepNet, ModelParallel<Placed<places>, Microbatches<4>>>();
   check<DeepNet, ModelParallel<Placed<places>, Microbatches<4>, Reproducible<>>>();

@@ -10,6 +10,7 @@
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
+#include <tandem/layers/layer_norm.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/smooth_activation.hpp>
@@ -108,6 +109,32 @@ constexpr auto apart = fuse_linear(graph<Products>, cut);  // runs that are comp
 static_assert(!apart.node[2].gelu && apart.node[4].activated_by == -1);
 static_assert(apart.node[4].relu && apart.node[5].activated_by == 4);
 static_assert(!apart.node[10].gelu && apart.node[11].activated_by == -1);
+
+/// A sum, of what is dropped and not, in front of a norm; one whose dropout is read twice, one in
+/// front of another layer, and one that a norm reads later.
+template <class... Parts>
+using Twice = Residual<Sequential<Linear<8>, Parts...>>;
+struct Sums
+    : Network<Vector<8>, Sequential<Twice<Dropout<Percent<20>>>, LayerNorm<>, Twice<>, RmsNorm<>,
+                                    Linear<8>, Dropout<>, Residual<Sequential<>>, LayerNorm<>,
+                                    Twice<>, Residual<Sequential<Linear<8>, LayerNorm<>>>>> {};
+constexpr auto sums = fuse_sum(graph<Sums>);
+static_assert(sums.node[2].summed_by == 4 && sums.node[2].computes() && root_of(sums, 2) == 1);
+static_assert(sums.node[3].summed_by == 4 && sums.node[4].sums == 3);
+static_assert(sums.node[2].rate == 0.2 && sums.node[3].rate == 0.0);
+static_assert(sums.node[5].summed_by == -1 && sums.node[6].summed_by == 7 &&
+              sums.node[7].sums == 6);
+static_assert(sums.node[9].summed_by == -1 && root_of(sums, 9) == 9 &&
+              sums.node[10].summed_by == 11);
+static_assert(sums.node[13].kind == NodeKind::add && sums.node[13].summed_by == -1);
+static_assert(sums.node[15].sums == -1);
+static_assert(rewrites_of<Cuda>().fuse_sum && !rewrites_of<BasicHost<OneDnn>>().fuse_sum);
+
+constexpr int sum_cut[] = {0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+static_assert(fuse_sum(graph<Sums>, sum_cut).node[3].summed_by == -1);
+constexpr int dropout_cut[] = {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+static_assert(fuse_sum(graph<Sums>, dropout_cut).node[3].summed_by == 4 &&
+              fuse_sum(graph<Sums>, dropout_cut).node[2].summed_by == -1);
 
 struct Google : models::GoogLeNet<10> {};
 

@@ -173,6 +173,9 @@ class OperandTables {
              .gradient = parameters_.gradient.data() + node.first_parameter,
              .saved = saved_of(n, s, t),
              .activation = node.activated_by >= 0 ? saved_of(node.activated_by, s, t) : nullptr,
+             .summands = node.sums >= 0 ? own.edge_value.data() + graph_.node[node.sums].first_edge
+                                        : nullptr,
+             .sum = node.sums >= 0 ? value_of(node.sums, t) : nullptr,
              .packed = packed_at(n, places_.forward(t))});
       }
     }

@@ -214,6 +214,9 @@ class ValuePlanner {
       auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
       used(n);
       each_source(n, used);
+      if (graph_.node[n].sums >= 0) {
+        each_source(graph_.node[n].sums, used);
+      }
     }
     plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
     plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);

@@ -164,7 +164,9 @@ class OpTable {
            .x_stride = node.edges > 0 ? stored_channels(Program::graph, source(node)) : 0,
            .y_stride = stored_channels(Program::graph, n),
            .merged = merged_into(n),
-           .absorbed_bias = absorbed_bias(node)});
+           .absorbed_bias = absorbed_bias(node),
+           .dropout = dropped(node).rate,
+           .dropout_index = dropped(node).origin});
     }
     return list;
   }
@@ -173,6 +175,15 @@ class OpTable {
     return node.absorbs < 0
                ? 0
                : Program::graph.node[node.absorbs].first_parameter + 1 - node.first_parameter;
+  }
+  // The dropout that a norm computes; if there is none, a node without a rate.
+  static Node const& dropped(Node const& norm) {
+    auto const& graph = Program::graph;
+    int const first = norm.sums < 0 ? 0 : graph.source[graph.node[norm.sums].first_edge];
+    bool const drops = norm.sums >= 0 && graph.node[first].layer == LayerKind::dropout &&
+                       graph.node[first].summed_by >= 0;
+    static constexpr Node none{};
+    return drops ? graph.node[first] : none;
   }
   static MergedOutputs merged_into(int leader) {
     Node const& first = Program::graph.node[leader];

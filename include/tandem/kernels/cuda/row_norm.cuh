@@ -2,18 +2,22 @@
 #pragma once
 
 /// @file
-/// Layer norm and RMS norm over the rows of a (rows, columns) matrix, also of a sum of two.
+/// Layer norm and RMS norm over the rows of a (rows, columns) matrix, also of a sum of two, with a
+/// dropout of the first.
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/column_tiles.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
+#include <tandem/kernels/cuda/dropout.cuh>
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/kernels/cuda/moments.hpp>
 #include <tandem/kernels/cuda/pack.hpp>
 #include <tandem/kernels/cuda/row_lanes.cuh>
+#include <tandem/kernels/functors/dropout_mask.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem::cuda {
@@ -36,7 +40,45 @@ struct RowNormSaved {
   }
 };
 
+/// What is dropped of the rows of a batch, each sample's elements counted in order.
+struct RowDropout {
+  DropoutSource source{};
+  float rate = 0.0F;
+  std::int64_t rows = 1;  ///< of a sample
+};
+
 namespace detail {
+
+/// The mask of one row.
+template <class T>
+struct RowMask {
+  DropoutPlace place;
+  std::int64_t sample;
+  std::int64_t element;  ///< of the sample: the row's first
+  float rate;
+
+  TANDEM_HOST_DEVICE RowMask(RowDropout const& dropout, std::int64_t row, int columns)
+      : place{*dropout.source.seed, static_cast<std::uint32_t>(*dropout.source.step),
+              dropout.source.layer, dropout.source.first_sample},
+        sample{row / dropout.rows},
+        element{row % dropout.rows * columns},
+        rate{dropout.rate} {}
+
+  /// What a dropout would have stored of the values from @p column on.
+  template <int N>
+  TANDEM_HOST_DEVICE void apply(int column, Pack<ComputeType<T>, N>& x) const {
+    auto const scale = dropout_scale<ComputeType<T>>(rate);
+    std::int64_t const first = element + column;  // a multiple of N, as the columns are
+    Random4 random{};
+    for (int v = 0; v < N; ++v) {
+      if (v % 4 == 0) {
+        random = dropout_words(place, sample, (first + v) / 4);
+      }
+      std::uint32_t const word = random.word[N % 4 == 0 ? v % 4 : (first + v) % 4];
+      x.value[v] = load(store<T>(dropped(word, rate, scale, x.value[v])));
+    }
+  }
+};
 
 /// The first values are the origin that Moments::add() wants.
 template <RowNorm Kind, int N, class Real>
@@ -78,17 +120,26 @@ struct RowStatistics {
   [[nodiscard]] TANDEM_HOST_DEVICE Real normalised(Real x) const { return (x - mean) * inverse; }
 };
 
-/// What is normalised: x, or x + residual, which is rounded as it is stored in `sum`.
-template <class T>
+/// What is normalised: x, or x + residual, which is rounded as it is stored in `sum`. Drops: x is
+/// what a dropout has left of it.
+template <bool Drops, class T>
 struct RowNormInput {
   T const* x;
   T const* residual;  ///< or null
   T* sum;             ///< x + residual; null where that is
+  RowDropout dropout;
 
-  /// The values from element @p i on, which the same thread may read again from values().
+  /// The values of @p row from @p column on, element @p i; the same thread may read them again from
+  /// values().
   template <int N>
-  [[nodiscard]] TANDEM_HOST_DEVICE Pack<ComputeType<T>, N> first_values(std::int64_t i) const {
+  [[nodiscard]] TANDEM_HOST_DEVICE Pack<ComputeType<T>, N> first_values(std::int64_t i,
+                                                                        std::int64_t row,
+                                                                        int column,
+                                                                        int columns) const {
     Pack<ComputeType<T>, N> own = loaded(load_pack<N>(x + i));
+    if constexpr (Drops) {
+      RowMask<T>{dropout, row, columns}.apply(column, own);
+    }
     if (residual != nullptr) {
       Pack<ComputeType<T>, N> const other = loaded(load_pack<N>(residual + i));
       for (int v = 0; v < N; ++v) {
@@ -106,8 +157,8 @@ struct RowNormInput {
   }
 };
 
-template <RowNorm Kind, int Lanes, int N, class T, class P>
-TANDEM_KERNEL void row_norm_kernel(RowNormInput<T> input, std::int64_t rows, int columns,
+template <RowNorm Kind, int Lanes, int N, bool Drops, class T, class P>
+TANDEM_KERNEL void row_norm_kernel(RowNormInput<Drops, T> input, std::int64_t rows, int columns,
                                    P const* gain, P const* bias, ComputeType<T> epsilon, T* y,
                                    RowNormSaved<P> saved) {
   using Real = ComputeType<T>;
@@ -117,7 +168,7 @@ TANDEM_KERNEL void row_norm_kernel(RowNormInput<T> input, std::int64_t rows, int
   std::int64_t const first = place.row * columns;
   Moments<Real, 1> own{};
   for (int c = place.lane * N; place.works && c < columns; c += Lanes * N) {
-    add_values<Kind>(own, input.template first_values<N>(first + c));
+    add_values<Kind>(own, input.template first_values<N>(first + c, place.row, c, columns));
   }
   auto const all = join_lanes<Lanes>(own, JoinMoments{});
   if (place.lane == 0) {
@@ -221,7 +272,8 @@ TANDEM_KERNEL void row_norm_input_gradient_kernel(RowNormGradientInput<N, T, P> 
     }
     for (int v = 0; v < N; ++v) {
       Real const rest = values.slope.value[v] - mean_slope;
-      result.value[v] += (rest - values.normalised.value[v] * mean_product) * row.inverse;
+      Real const own = (rest - values.normalised.value[v] * mean_product) * row.inverse;
+      result.value[v] += load(store<T>(own));
     }
     store_pack(dx + first + c, stored<T>(result));
   }
@@ -242,34 +294,41 @@ void with_row_packs(int columns, Function const& f, T const*... pointers) {
 }  // namespace detail
 
 /// y = (x - mean(x)) / sqrt(var(x) + epsilon) * gain + bias over each row; an RMS norm has the mean
-/// of squares for the variance, and 0 for the mean. With a residual, of x + residual.
+/// of squares for the variance, and 0 for the mean. With a residual, of x + residual, or of
+/// dropout(x) + residual: the bits are those of one kernel after another.
 ///
 /// Shapes: x, y (rows, columns), y may be x; gain, bias (columns), bias may be null; residual and
 ///         sum, which becomes x + residual rounded to T, (rows, columns) or null, sum may be
 ///         either.
 /// Cost:   reads x and the residual and writes y and the sum once, and reads x (the sum) again from
-///         a cache; bound by memory. One launch.
+///         a cache; bound by memory, with a dropout perhaps by its Philox blocks, one for each four
+///         elements in packs. One launch.
 /// Order:  a warp takes a row, or a block where there are more than 1024 columns: a lane's packs in
 ///         order by Moments in ComputeType<T>, then join_lanes().
 /// Source: Ba, Kiros, Hinton, arXiv:1607.06450, section 3; Zhang, Sennrich, arXiv:1910.07467
 template <RowNorm Kind, class T, class P>
 void row_norm_forward(Stream const& stream, T const* x, std::int64_t rows, int columns,
                       P const* gain, P const* bias, double epsilon, T* y,
-                      RowNormSaved<P> const& saved, T const* residual = nullptr, T* sum = nullptr) {
+                      RowNormSaved<P> const& saved, T const* residual = nullptr, T* sum = nullptr,
+                      RowDropout const& dropout = {}) {
   using Real = ComputeType<T>;
-  detail::RowNormInput<T> const input{x, residual, sum};
-  detail::with_row_packs(
-      columns,
-      [&](auto lanes, auto width) {
-        constexpr int n = decltype(lanes)::value;
-        launch(detail::row_norm_kernel<Kind, n, decltype(width)::value, T, P>,
-               blocks_for(rows, row_threads / n), row_threads, stream, input, rows, columns, gain,
-               bias, static_cast<Real>(epsilon), y, saved);
-      },
-      x, static_cast<T const*>(y), residual, static_cast<T const*>(sum));
+  auto const run = [&](auto drops) {
+    detail::RowNormInput<decltype(drops)::value, T> const input{x, residual, sum, dropout};
+    detail::with_row_packs(
+        columns,
+        [&](auto lanes, auto width) {
+          constexpr int n = decltype(lanes)::value;
+          launch(detail::row_norm_kernel<Kind, n, decltype(width)::value, decltype(drops)::value, T,
+                                         P>,
+                 blocks_for(rows, row_threads / n), row_threads, stream, input, rows, columns, gain,
+                 bias, static_cast<Real>(epsilon), y, saved);
+        },
+        x, static_cast<T const*>(y), residual, static_cast<T const*>(sum));
+  };
+  dropout.rate > 0.0F ? run(std::true_type{}) : run(std::false_type{});
 }
 
-/// dx = [also +] the gradient of row_norm_forward to x, or to x + residual:
+/// dx = [also +] the gradient, rounded to T, of row_norm_forward to x, or to x + residual:
 /// (g - mean(g) - xhat mean(g xhat)) / deviation, g = dy gain; an RMS norm lacks mean(g).
 ///
 /// Shapes: x (the sum, if there was one), dy, dx (rows, columns), dx may be dy; also (rows,

@@ -45,13 +45,16 @@ class DropoutOp {
   DropoutOp(OpSetup const& setup, double rate)
       : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
-        rate_{static_cast<float>(rate)} {}
+        rate_{static_cast<float>(rate)},
+        summed_{setup.node.summed_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    dropout_forward(p.device.compute, p.batch, channels(p), pixels(), source(p),
-                    p.training ? rate_ : 0.0F, o.x[0], o.y);
+    if (!summed_) {
+      dropout_forward(p.device.compute, p.batch, channels(p), pixels(), source(p),
+                      p.training ? rate_ : 0.0F, o.x[0], o.y);
+    }
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     dropout_gradient(p.device.compute, p.batch, channels(p), pixels(), source(p), rate_, o.dy,
@@ -72,6 +75,7 @@ class DropoutOp {
   Shape shape_;
   std::uint32_t layer_;
   float rate_;
+  bool summed_;  // y is x, which the norm behind the sum drops from
 };
 
 }  // namespace cuda

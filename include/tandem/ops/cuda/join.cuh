@@ -60,16 +60,20 @@ class Op<AddJoin, BasicCuda<Kernels, Precision>> {
   using P = typename Precision::Master;
 
  public:
-  Op(OpSetup const& setup, cuda::RankDevice&) : shape_{setup.node.out} {}
+  Op(OpSetup const& setup, cuda::RankDevice&)
+      : shape_{setup.node.out}, summed_{setup.node.summed_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
-    cuda::sum(p.device.compute, o.x, 2, o.y, p.elements(shape_));
+    if (!summed_) {
+      cuda::sum(p.device.compute, o.x, 2, o.y, p.elements(shape_));
+    }
   }
 
  private:
   Shape shape_;
+  bool summed_;  // by the norm behind it
 };
 
 }  // namespace tandem

@@ -19,7 +19,7 @@ namespace tandem {
 
 namespace cuda {
 
-/// `saved` is a RowNormSaved.
+/// `saved` is a RowNormSaved. It may compute the sum that it is of, and a dropout before that.
 template <class Precision, RowNorm Kind, bool Bias>
 class NormOp {
  public:
@@ -30,6 +30,9 @@ class NormOp {
       : shape_{setup.node.in},
         channels_{tandem::detail::row_size(shape_)},
         rows_{shape_.rows(std::max(setup.batch, 1), shape_[0])},
+        sums_{setup.node.sums >= 0},
+        rate_{static_cast<float>(setup.dropout)},
+        layer_{static_cast<std::uint32_t>(setup.dropout_index)},
         epsilon_{epsilon} {}
 
   [[nodiscard]] OpNeeds needs() const {
@@ -40,8 +43,9 @@ class NormOp {
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     P const* const bias = Bias ? o.parameter[1] : nullptr;
-    row_norm_forward<Kind>(p.device.compute, o.x[0], p.rows(shape_), channels_,
-                           static_cast<P const*>(o.parameter[0]), bias, epsilon_, o.y, saved(o));
+    row_norm_forward<Kind>(p.device.compute, sums_ ? o.summands[0] : o.x[0], p.rows(shape_),
+                           channels_, static_cast<P const*>(o.parameter[0]), bias, epsilon_, o.y,
+                           saved(o), sums_ ? o.summands[1] : nullptr, o.sum, dropout(p));
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     row_norm_input_gradient<Kind>(p.device.compute, o.x[0], o.dy, p.rows(shape_), channels_,
@@ -54,6 +58,15 @@ class NormOp {
   }
 
  private:
+  // None in evaluation.
+  [[nodiscard]] RowDropout dropout(Pass<RankDevice> const& p) const {
+    if (rate_ == 0.0F || !p.training) {
+      return {};
+    }
+    return {{&p.state->seed, &p.state->step, layer_, static_cast<std::uint32_t>(p.first_sample)},
+            rate_,
+            shape_.rows(1, p.time)};
+  }
   [[nodiscard]] RowNormSaved<P> saved(Operands<T, P> const& o) const {
     return RowNormSaved<P>::at(Kind, o.saved, rows_);
   }
@@ -61,6 +74,9 @@ class NormOp {
   Shape shape_;
   int channels_;
   std::int64_t rows_;  // at most
+  bool sums_;          // x[0] is what it computes first
+  float rate_;         // of what it drops from the first summand, as Dropout of index layer_ would
+  std::uint32_t layer_;
   double epsilon_;
 };
 

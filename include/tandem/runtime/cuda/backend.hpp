@@ -43,6 +43,7 @@ struct BasicCuda {
   using Stream = cuda::Stream;
   static constexpr Rewrites rewrites{.fuse_relu = true,
                                      .fuse_linear = true,
+                                     .fuse_sum = true,
                                      .channels_last = true,
                                      .place_concat = true,
                                      .absorb_bias = true};

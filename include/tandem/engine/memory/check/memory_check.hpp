@@ -160,6 +160,9 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       return;
     }
     read_inputs(n);
+    if (graph_.node[n].sums >= 0) {
+      read_inputs(graph_.node[n].sums);
+    }
     if (names_.is_continued_by(n)) {
       read(whole(operands(n).y, n), names_.value(n));
     }
@@ -169,6 +172,9 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
     if (!needs(n).in_place) {
       read_inputs(n);  // y overlaps no x
+    }
+    if (graph_.node[n].sums >= 0) {
+      read_inputs(graph_.node[n].sums);
     }
   }
   void read_result(int n) {
