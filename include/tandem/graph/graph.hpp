@@ -76,7 +76,8 @@ struct Node {
   /// rewrite).
   int sums = -1;
   int summed_by = -1;
-  Shape in{};  ///< of the first input
+  bool joined = false;  ///< of such a sum: the norm adds its two gradients, too
+  Shape in{};           ///< of the first input
   Shape out{};
   double rate = 0.0;      ///< of a dropout
   std::int64_t macs = 0;  ///< of one sample's forward pass

@@ -113,6 +113,8 @@ constexpr bool fuse_sum_in(AnyGraph& graph, AnyReaders const& readers, int const
     any = true;
     norm.sums = n;
     sum.summed_by = n + 1;
+    sum.joined = readers.count[n] == 2 && readers.last[n] > n + 1 &&
+                 graph.node[readers.last[n]].stage == sum.stage;
     int const first = graph.source[sum.first_edge];
     Node& dropout = graph.node[first];
     if (dropout.layer == LayerKind::dropout && readers.count[first] == 1 && near(first, n)) {
@@ -248,6 +250,7 @@ constexpr Graph<Size> fuse_linear(Graph<Size> graph, int const* segment = nullpt
 
 /// Lets a norm of rows behind the sum of a Residual compute that first, and the dropout that ends
 /// its body: the sum is written by the norm's op where it would be; what is dropped is nowhere.
+/// Where one more node reads the sum, the norm's input gradient is added to what that one gave.
 template <GraphSize Size>
 constexpr Graph<Size> fuse_sum(Graph<Size> graph, int const* segment = nullptr) {
   detail::fuse_sum_in(graph, detail::Readers<Size>{graph}, segment);

@@ -74,6 +74,7 @@ struct Operands {
   std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
   T const* const* summands = nullptr;     ///< of Node::sums: its inputs
   T* sum = nullptr;                       ///< and its output, which is x[0]
+  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
   std::byte* packed = nullptr;
   std::byte* carry = nullptr;  ///< of one sample, from call to call; null: nothing is carried
 };

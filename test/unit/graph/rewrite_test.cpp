@@ -122,6 +122,7 @@ constexpr auto sums = fuse_sum(graph<Sums>);
 static_assert(sums.node[2].summed_by == 4 && sums.node[2].computes() && root_of(sums, 2) == 1);
 static_assert(sums.node[3].summed_by == 4 && sums.node[4].sums == 3);
 static_assert(sums.node[2].rate == 0.2 && sums.node[3].rate == 0.0);
+static_assert(!sums.node[3].joined);  // nobody else has a gradient for it
 static_assert(sums.node[5].summed_by == -1 && sums.node[6].summed_by == 7 &&
               sums.node[7].sums == 6);
 static_assert(sums.node[9].summed_by == -1 && root_of(sums, 9) == 9 &&

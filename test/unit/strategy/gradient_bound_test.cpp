@@ -144,6 +144,13 @@ struct Perceptron : Network<Image<2, 4, 4>,
                                        Linear<8>, GeluTanh, Dropout<>, Linear<5>>> {};
 TEST_CASE("activations between products") { check_all<Perceptron, Split<5>, Split<6>>(16); }
 
+struct Norms
+    : Network<Vector<16>,
+              Sequential<Linear<16>, Residual<Sequential<LayerNorm<>, Linear<16>, Dropout<>>>,
+                         Residual<Sequential<RmsNorm<>, Linear<48>, GeluTanh, Linear<16>>>,
+                         Residual<Sequential<LayerNorm<>, Linear<16>>>, LayerNorm<>, Linear<5>>> {};
+TEST_CASE("sums before norms") { check_all<Norms, Split<3>, Split<3>>(16); }
+
 inline constexpr auto places = place<test::InceptionNet>({{"1.1", 1}, {"1.2", 2}, {"2", 1}});
 TEST_CASE("placed nodes") {
   check<test::InceptionNet, ModelParallel<Placed<places>, Microbatches<2>>>(16);

@@ -138,6 +138,16 @@ class OperandTables {
                                          plan_.value[root] + plan_.slice[n]);
   }
 
+  // Of a sum that a norm joins: the gradient that its other reader gives it.
+  [[nodiscard]] T* other_gradient(int norm, int table) const {
+    int const sum = graph_.node[norm].sums;
+    for (int e = 0; sum >= 0 && graph_.node[sum].joined && e < graph_.edges; ++e) {
+      if (graph_.source[e] == sum && e != graph_.node[norm].first_edge) {
+        return gradient(table, plan_.edge_gradient[static_cast<std::size_t>(e)]);
+      }
+    }
+    return nullptr;
+  }
   [[nodiscard]] std::byte* saved_of(int node, int stage, int table) const {
     MemoryRegion const region = task_.segment != nullptr && task_.segment[node] >= 0
                                     ? MemoryRegion::recomputed
@@ -176,6 +186,7 @@ class OperandTables {
              .summands = node.sums >= 0 ? own.edge_value.data() + graph_.node[node.sums].first_edge
                                         : nullptr,
              .sum = node.sums >= 0 ? value_of(node.sums, t) : nullptr,
+             .also = other_gradient(n, t),
              .packed = packed_at(n, places_.forward(t))});
       }
     }

@@ -74,6 +74,9 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
   return uses;
 }
 
+/// Whether the gradients of a node's output are added before it goes back.
+constexpr bool adds_gradients(Node const& node, int uses) { return uses > 1 && !node.joined; }
+
 /// Nodes [first, first + period), and as many more behind them as they are repeated.
 struct NodeRun {
   int first = 0;
@@ -102,7 +105,7 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
     Node const& node = Program::graph.node[n];
     int key = 128 * (groups.first[n] + 1) + node.in.clock;
     for (bool const is : {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
-                          Program::gives_input_gradient.of[n], uses.of[n] > 1}) {
+                          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n])}) {
       key = 2 * key + (is ? 1 : 0);
     }
     // What computes nothing stands alone, but for a layer that has become part of another.

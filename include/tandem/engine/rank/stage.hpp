@@ -230,7 +230,7 @@ struct Stage {
     std::int64_t const elements = pass.elements(graph.node[n].out);
     if constexpr (node.kind == NodeKind::receive) {
       host.gather_outgoing(I, forks, uses.of[I], elements);
-    } else if constexpr (uses.of[I] > 1) {
+    } else if constexpr (adds_gradients(node, uses.of[I])) {
       Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements);
     }
   }

@@ -49,7 +49,7 @@ class NormOp {
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     row_norm_input_gradient<Kind>(p.device.compute, o.x[0], o.dy, p.rows(shape_), channels_,
-                                  static_cast<P const*>(o.parameter[0]), saved(o), o.dx[0]);
+                                  static_cast<P const*>(o.parameter[0]), saved(o), o.dx[0], o.also);
   }
   void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     row_norm_weight_gradient<Kind>(p.device.compute, o.x[0], o.dy, p.rows(shape_), channels_,

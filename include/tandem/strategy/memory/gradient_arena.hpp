@@ -138,6 +138,9 @@ class GradientPlanner {
     }
     if (arena_.outgoing[n] >= 0) {
       only = arena_.outgoing[n];
+    } else if (graph_.node[n].joined) {
+      own.alone = true;
+      only = arena_.edge[graph_.node[graph_.node[n].summed_by].first_edge];
     } else if (givers != 1) {
       own.alone = true;
       only = place(sizes_.bytes(n), n, own.death);
@@ -172,6 +175,9 @@ class GradientPlanner {
     Node const& node = graph_.node[source];
     if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
       return arena_.outgoing[source];
+    }
+    if (node.joined && graph_.node[n].sums == source) {  // the norm writes the sum of both
+      return place(sizes_.bytes(source), n, own_[source].death);
     }
     int const leader = node.merged ? node.home : source;
     if (graph_.node[leader].width == 0) {

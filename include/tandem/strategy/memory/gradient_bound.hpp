@@ -54,9 +54,9 @@ struct NodeReaders {
 }  // namespace detail
 
 /// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
-/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm and
-/// activations with Linear, and places concatenations; and `Host` of oneDNN, which merges
-/// convolutions instead of the latter.
+/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm,
+/// activations with Linear and sums with norms, and places concatenations; and `Host` of oneDNN,
+/// which merges convolutions instead of the two in the middle.
 /// @param graph    as it is before rewrites
 /// @param task     in_place is not read; apart: the strategy is Reproducible
 /// @param passes   whose gradients are held at once
@@ -84,19 +84,20 @@ constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int pa
   detail::fuse_relu_in(copy, readers);
   detail::materialise_flatten_in(copy);
   detail::place_concat_in(copy, readers);
-  if (task.apart) {
-    place(nowhere.data());
-    return most;
-  }
   detail::NodeCopies fused{graph};
-  bool const fuses = detail::fuse_linear_in(fused, readers, segment);
+  bool again = detail::fuse_sum_in(fused, readers, segment);
+  if (!task.apart) {
+    again = detail::fuse_linear_in(fused, readers, segment) || again;
+  }
   graph.node = fused.node;
   place(nowhere.data());
 
   graph.node = copy.node;
-  detail::absorb_bias_in(copy, readers);  // changes no gradient, but which convolutions merge
-  bool const merges = detail::merge_pointwise_in(copy, readers, most_merged);
-  if (fuses || merges) {
+  if (!task.apart) {
+    detail::absorb_bias_in(copy, readers);  // changes no gradient, but which convolutions merge
+    again = detail::merge_pointwise_in(copy, readers, most_merged) || again;
+  }
+  if (again) {
     place(nowhere.data());
   }
   return most;

@@ -55,6 +55,11 @@ class BufferNames {
     return node.kind == NodeKind::add || node.view || node.placed;
   }
 
+  /// Whether it writes the whole gradient of its input, which another node reads as well.
+  [[nodiscard]] bool joins(Node const& node) const {
+    return node.sums >= 0 && graph_.node[node.sums].joined;
+  }
+
   /// "the value of node 3 (ReLU 0.2), microbatch 1".
   [[nodiscard]] std::string text(MarkedBuffer const& buffer) const {
     static constexpr char const* kinds[] = {"the value of ", "what was saved by ",
@@ -105,7 +110,10 @@ class BufferNames {
                                   ? edge_gradient_[at(edges.front())]
                                   : MarkedBuffer{.kind = Kind::node_gradient, .index = n};
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        edge_gradient_[at(e)] = passes_on(node) ? node_gradient_[at(n)] : written_gradient(e);
+        edge_gradient_[at(e)] = passes_on(node) ? node_gradient_[at(n)]
+                                : joins(node)
+                                    ? MarkedBuffer{.kind = Kind::node_gradient, .index = node.sums}
+                                    : written_gradient(e);
       }
     }
   }

@@ -225,6 +225,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       return;
     }
     read_for_backward(n);
+    read_other(n);
     if (node.activated_by >= 0 && needs(node.activated_by).saved_bytes > 0) {
       read(saved(node.activated_by), names_.saved(node.activated_by));
     }
@@ -236,6 +237,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
     if (!needs(n).in_place) {
       read_for_backward(n);  // dx overlaps nothing of it
+      read_other(n);
     }
   }
   void weight_gradient(int n) {
@@ -257,8 +259,21 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
 
+  // What the other reader gave the sum that node n joins.
+  void read_other(int n) {
+    Node const& node = graph_.node[n];
+    for (int const e : names_.joins(node) ? names_.readers(node.sums) : std::vector<int>{}) {
+      if (e != node.first_edge) {
+        read(whole(operands(n).also, node.sums), names_.edge_gradient(e));
+      }
+    }
+  }
+
   // The gradient of a node's output from those that its readers gave it.
   void add_gradients(int n) {
+    if (graph_.node[n].joined) {
+      return;
+    }
     std::vector<int> const& edges = names_.readers(n);
     auto const read_summand = [&](std::size_t r) {
       read(whole(table_->forks[table_->first_fork[n] + r], n), names_.edge_gradient(edges[r]));
