@@ -37,7 +37,8 @@ struct StepSlot {
     Times const time{{rows_of(0, batch.time), rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
            .time = time,
-           .lengths = batch.lengths != nullptr || batch.second.lengths != nullptr,
+           .lengths = batch.lengths != nullptr,
+           .second_lengths = batch.second.lengths != nullptr,
            .position = batch.position,
            .training = training,
            .targets = batch.targets != nullptr,

@@ -10,10 +10,11 @@ namespace tandem {
 
 /// Steps with the same key queue the same work.
 struct StepKey {
-  int samples = 0;       ///< of the global batch
-  Times time{};          ///< rows of each sample, where these are sequences
-  bool lengths = false;  ///< some rows of some samples do not count
-  int position = -1;     ///< rows before these, where a sequence comes in pieces
+  int samples = 0;              ///< of the global batch
+  Times time{};                 ///< rows of each sample, where these are sequences
+  bool lengths = false;         ///< some rows of some samples do not count
+  bool second_lengths = false;  ///< the same of the second input
+  int position = -1;            ///< rows before these, where a sequence comes in pieces
   bool training = false;
   bool targets = false;
   bool outputs = false;

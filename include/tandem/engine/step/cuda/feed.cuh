@@ -7,12 +7,11 @@
 /// A batch is copied into page-locked memory, from there by the copy stream into one of two staging
 /// buffers on the device, and from there by the step's first kernel to where the ops read it. So
 /// the next batch travels while a step runs, and a recorded step can be replayed with any batch.
-/// A device gets the samples only if it has the network's input, targets only if it has its result.
+/// A device gets the samples only if it has an input of the network, targets only if it has its
+/// result.
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <span>
 #include <thread>
 
 #include <cuda_runtime_api.h>
@@ -20,9 +19,9 @@
 #include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/engine/step/cuda/input_feed.cuh>
+#include <tandem/engine/step/cuda/output_feed.cuh>
 #include <tandem/engine/step/cuda/staging.hpp>
 #include <tandem/engine/step/feed.hpp>
-#include <tandem/kernels/cuda/layout.cuh>
 #include <tandem/kernels/cuda/take_batch.cuh>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
@@ -48,10 +47,10 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
       : sizes_{sizes},
         header_{device, sizeof(Header)},
         input_{device, sizes.samples},
-        targets_{device, target_bytes(result_samples(sizes), longest)},
-        outputs_{device, output_bytes(result_samples(sizes), longest)},
-        slots_{Slot{device, targets_.bytes(), outputs_.bytes()},
-               Slot{device, targets_.bytes(), outputs_.bytes()}} {}
+        second_{device, sizes.samples},
+        targets_{device, target_bytes(result_samples(sizes), out.timed ? out[0] : 0)},
+        output_{device, result_samples(sizes)},
+        slots_{Slot{device, targets_.bytes()}, Slot{device, targets_.bytes()}} {}
 
   Feed(Feed const&) = delete;
   Feed& operator=(Feed const&) = delete;
@@ -70,18 +69,20 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   void begin(Device& device, StepState const& state, Batch const& batch,
              RankMicrobatches const& own, Wait const& /*wait*/) {
     expects(waiting() < steps_in_flight, "Feed: collect the oldest step before you queue another");
-    FeedPart const taken = part_of(own, Program::has_input, input_copy);
     FeedPart const shard{own.begin(), own.end() - own.begin()};
+    FeedPart const taken = has_second ? FeedPart{shard.first, Program::has_input ? shard.count : 0}
+                                      : part_of(own, Program::has_input, input_copy);
     result_ = part_of(own, Program::has_result, result_copy);
     time_ = own[0].time[out];
     has_targets_ = batch.targets != nullptr;
     int const place = static_cast<int>(queued_ % 2);
     Slot& slot = slots_[place];
-    slot.outputs.bytes = batch.outputs != nullptr ? output_bytes(result_.count, time_) : 0;
-    slot.outputs.caller =
-        slot.outputs.bytes > 0 ? batch.outputs + result_.first * out.elements(time_) : nullptr;
-    make_room_for_scores(device, slot, batch.scores);
+    output_.begin(device, place, result_, time_, batch.outputs, batch.scores);
     input_.stage(device, place, {batch.x, own[0].time.of[0], batch.lengths}, taken, shard);
+    if constexpr (has_second) {
+      second_.stage(device, place, {batch.second.x, own[0].time.of[1], batch.second.lengths}, taken,
+                    shard);
+    }
     if (has_targets_ && result_.count > 0) {
       slot.targets.stage(device, batch.targets + result_.first * sizes_.targets.elements(time_),
                          target_bytes(result_.count, time_));
@@ -91,7 +92,8 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     *slot.header.template as<Header>() =
         Header{.state = state,
                .result = {},
-               .batch = input_.staged(place, slot.targets.device.template as<Target const>())};
+               .batch = input_.staged(place, slot.targets.device.template as<Target const>()),
+               .second = second_.template staged<Target>(place, nullptr)};
     cuda::check(cudaMemcpyAsync(header_.data(), slot.header.data(), sizeof(Header),
                                 cudaMemcpyHostToDevice, device.compute.get()));
   }
@@ -104,36 +106,31 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     std::int64_t const targets = has_targets_ ? result_.count * sizes_.targets.elements(time_) : 0;
     input_.take(device, &header_.template as<Header>()->batch, own.of_copy(input_copy), targets,
                 targets_.template as<Target>());
+    if constexpr (has_second) {
+      second_.template take<Target>(device, &header_.template as<Header>()->second, {}, 0, nullptr);
+    }
   }
 
   /// In the device's memory, as InputFeed's.
   [[nodiscard]] T const* input(Microbatch const& m) const { return input_.samples(m); }
+  [[nodiscard]] T const* second_input(Microbatch const& m) const { return second_.samples(m); }
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const { return input_.lengths(m); }
+  [[nodiscard]] std::int32_t const* second_lengths(Microbatch const& m) const {
+    return second_.lengths(m);
+  }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
     return targets_.template as<Target>() +
            (m.first - result_.first) * sizes_.targets.elements(time_);
   }
-  [[nodiscard]] static constexpr std::int32_t const* second_lengths(Microbatch const& /*m*/) {
-    return nullptr;
-  }
-  /// Of each of its samples, for a criterion; null where they are not wanted.
-  [[nodiscard]] float* scores(Microbatch const& m) const {
-    return wants_scores_ ? scores_.template as<float>() + (m.first - result_.first) * limit
-                         : nullptr;
-  }
+  [[nodiscard]] float* scores(Microbatch const& m) const { return output_.scores(m); }
 
-  void store(Device& device, T const* y, Microbatch const& m) {
-    std::int64_t const outputs = out.elements(time_);
-    cuda::from_channels_last(device.compute, m.size, channels(out),
-                             static_cast<int>(outputs / channels(out)), y,
-                             outputs_.template as<P>() + (m.first - result_.first) * outputs);
-  }
+  void store(Device& device, T const* y, Microbatch const& m) { output_.store(device, y, m); }
 
   void end(Device& device) {
-    Slot& slot = slots_[queued_ % 2];
+    int const place = static_cast<int>(queued_ % 2);
+    Slot& slot = slots_[place];
     slot.result.fetch(device, result());
-    slot.outputs.fetch(device, outputs_.data());
-    slot.scores.fetch(device, scores_.data());
+    output_.fetch(device, place);
     device.compute.record(slot.done);
     ++queued_;
   }
@@ -143,17 +140,17 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   template <class Wait>
   StepResult collect(Device& device, Wait const& wait) {
     expects(waiting() > 0, "Feed: no step is queued");
-    Slot& slot = slots_[collected_ % 2];
+    int const place = static_cast<int>(collected_ % 2);
+    Slot& slot = slots_[place];
     wait(device, slot.done);
     ++collected_;
-    slot.outputs.deliver();
-    slot.scores.deliver();
+    output_.deliver(place);
     return *slot.result.host.template as<StepResult>();
   }
 
   [[nodiscard]] std::int64_t bytes() const {
     std::size_t sum =
-        header_.bytes() + input_.bytes() + targets_.bytes() + outputs_.bytes() + scores_.bytes();
+        header_.bytes() + input_.bytes() + second_.bytes() + targets_.bytes() + output_.bytes();
     for (Slot const& slot : slots_) {
       sum += slot.targets.device.bytes();
     }
@@ -166,7 +163,12 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     StepState state{};
     StepResult result{};
     cuda::StagedBatch<In, Target> batch{};
+    cuda::StagedBatch<In, Target> second{};
   };
+
+  // Two inputs are indices both, and small: a device takes all of its shard, whichever of the
+  // model's copies reads which.
+  static constexpr bool has_second = InputFeed<Program, Backend, 1>::shape.valid();
 
   // Of the model's copies, which one has this node on this device.
   static constexpr int copy_of(int node) {
@@ -191,12 +193,11 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   }
 
   struct Slot {
-    Slot(Device& device, std::size_t target_bytes, std::size_t output_bytes_most)
+    Slot(Device& device, std::size_t target_bytes)
         : targets{device, target_bytes},
           header{sizeof(Header), device.device},
           result{cuda::PinnedBuffer{sizeof(StepResult), device.device}, nullptr,
                  sizeof(StepResult)},
-          outputs{cuda::PinnedBuffer{output_bytes_most, device.device}},
           staged{device.device},
           done{device.device} {}
 
@@ -212,36 +213,12 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     cuda::Staging targets;
     cuda::PinnedBuffer header;
     cuda::Fetching result;
-    cuda::Fetching outputs;
-    cuda::Fetching scores{};
     cuda::Event staged;
     cuda::Event done;
   };
 
-  static constexpr int longest = out.timed ? out[0] : 0;
-  static constexpr std::int64_t limit = Program::Program::network.output().limit;
-
-  // There is memory for scores from the first step on that wants them.
-  void make_room_for_scores(Device& device, Slot& slot, float* caller) {
-    wants_scores_ = caller != nullptr && result_.count > 0;
-    std::size_t const bytes =
-        wants_scores_ ? static_cast<std::size_t>(result_.count * limit) * sizeof(float) : 0;
-    if (bytes > scores_.bytes()) {
-      scores_ = cuda::Buffer{device, bytes};
-    }
-    if (bytes > slot.scores.host.bytes()) {
-      slot.scores.host = cuda::PinnedBuffer{bytes, device.device};
-    }
-    slot.scores.bytes = bytes;
-    slot.scores.caller = wants_scores_ ? caller + result_.first * limit : nullptr;
-  }
-
-  static constexpr int channels(Shape shape) { return shape.rank == 3 ? shape[0] : 1; }
   static std::int64_t result_samples(FeedSizes const& sizes) {
     return Program::has_result ? sizes.samples : 0;
-  }
-  [[nodiscard]] static std::size_t output_bytes(std::int64_t samples, int time) {
-    return static_cast<std::size_t>(samples * out.elements(time)) * sizeof(P);
   }
   [[nodiscard]] std::size_t target_bytes(std::int64_t samples, int time) const {
     return static_cast<std::size_t>(samples * sizes_.targets.elements(time)) * sizeof(Target);
@@ -250,14 +227,13 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   FeedSizes sizes_;
   cuda::Buffer header_;
   InputFeed<Program, Backend, 0> input_;
+  InputFeed<Program, Backend, 1> second_;
   cuda::Buffer targets_;
-  cuda::Buffer outputs_;  // (samples, output), as the caller gets them
-  cuda::Buffer scores_;
+  OutputFeed<Program, Backend> output_;
   Slot slots_[2];
   FeedPart result_;  // of the step at work: samples of which it has the network's result
   int time_ = 0;     // rows of its outputs and targets
   bool has_targets_ = false;
-  bool wants_scores_ = false;
   unsigned queued_ = 0;
   unsigned collected_ = 0;
 };
