@@ -203,6 +203,14 @@ TEST_CASE("likewise with rotary positions, grouped keys and a vocabulary in chun
   });
 }
 
+TEST_CASE("in bf16 a GPU writes as many tokens as it is asked for, the same each time") {
+  OnDevice<SingleDevice<>, SmallGpt, Bf16> half{options()};
+  std::vector<std::int32_t> const prompt{1, 4};
+  auto const written = half.generate(prompt, {.tokens = 9, .seed = 2});
+  CHECK(written.size() == 9);
+  CHECK(written == half.generate(prompt, {.tokens = 9, .seed = 2}));
+}
+
 TEST_CASE("steps recorded before generate() are replayed after it") {
   OnDevice<SingleDevice<>, SmallGpt, Fp32> one{options()};
   OnDevice<SingleDevice<>, SmallGpt, Fp32> two{options()};
