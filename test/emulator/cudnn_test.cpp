@@ -89,7 +89,7 @@ std::size_t engines(api::CuDnnLibrary const& library, BackendDescriptor const& x
   graph.set(api::detail::cudnn_graph_handle, library.get());
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
   graph.finalize();
-  return api::detail::suggestions(graph, CUDNN_HEUR_MODE_A).size();
+  return api::detail::suggestions(library, graph, CUDNN_HEUR_MODE_A).size();
 }
 
 TEST_CASE("cuDNN: no engine for another layout, nor for tensors of two types") {

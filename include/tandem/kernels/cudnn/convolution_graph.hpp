@@ -2,16 +2,22 @@
 #pragma once
 
 /// @file
-/// ConvolutionTask: one pass of a convolution as cuDNN is asked for it, and its operation graph.
+/// ConvolutionTask: one pass of a convolution as cuDNN is asked for it, its operation graph, and
+/// its engines.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <cudnn.h>
 
 #include <tandem/core/geometry.hpp>
 #include <tandem/kernels/cudnn/descriptor.hpp>
+#include <tandem/kernels/cudnn/engines.hpp>
 #include <tandem/kernels/cudnn/library.hpp>
+#include <tandem/kernels/cudnn/target.hpp>
+#include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem::cuda {
 
@@ -46,10 +52,6 @@ inline std::string to_string(ConvolutionTask const& task) {
 }
 
 namespace detail {
-
-/// The engines' handle; cuDNN before 9.14 wants it, later ones take it and call it deprecated.
-inline constexpr auto cudnn_graph_handle = static_cast<cudnnBackendAttributeName_t>(800);
-inline constexpr auto cudnn_plan_handle = static_cast<cudnnBackendAttributeName_t>(400);
 
 /// A tensor (n, c, h, w) that lies as (n, h, w, c).
 inline BackendDescriptor make_tensor(TensorName name, cudnnDataType_t type, std::int64_t n,
@@ -116,7 +118,7 @@ constexpr OperationNames operation_names(ConvolutionPass pass) {
 }
 
 /// A graph of one operation. cuDNN reads the number of groups off the channels of x and weight.
-inline BackendDescriptor make_graph(CuDnnLibrary const& library, ConvolutionTask const& task) {
+inline BackendDescriptor make_graph(CuDnnTarget const& target, ConvolutionTask const& task) {
   ConvolutionGeometry const& g = task.geometry;
   OperationNames const names = operation_names(task.pass);
   BackendDescriptor operation{names.type};
@@ -132,10 +134,30 @@ inline BackendDescriptor make_graph(CuDnnLibrary const& library, ConvolutionTask
   operation.set(names.beta, 0.0F);
   operation.finalize();
   BackendDescriptor graph{CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR};
-  graph.set(cudnn_graph_handle, library.get());
+  target.describe_graph(graph);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
   graph.finalize();
   return graph;
+}
+
+inline std::vector<Engine> find_engines(CuDnnTarget const& target, ConvolutionTask const& task,
+                                        std::int64_t workspace_limit, int most) {
+  return find_engines(target, make_graph(target, task), task.tensor_cores, workspace_limit, most);
+}
+
+/// In the order of TensorName.
+struct ConvolutionPointers {
+  void const* x;
+  void const* weight;
+  void const* y;
+};
+
+inline void execute(CuDnnLibrary& library, Engine const& engine, Stream const& stream,
+                    ConvolutionPointers const& at, std::byte* workspace) {
+  std::int64_t const ids[] = {tensor_x, tensor_weight, tensor_y};
+  void* const pointers[] = {const_cast<void*>(at.x), const_cast<void*>(at.weight),
+                            const_cast<void*>(at.y)};
+  execute(library, engine, stream, ids, pointers, workspace);
 }
 
 }  // namespace detail

@@ -37,6 +37,16 @@ template <>
 inline constexpr auto cudnn_tag<cudnnHandle_t> = CUDNN_TYPE_HANDLE;
 template <>
 inline constexpr auto cudnn_tag<cudnnBackendNumericalNote_t> = CUDNN_TYPE_NUMERICAL_NOTE;
+template <>
+inline constexpr auto cudnn_tag<bool> = CUDNN_TYPE_BOOLEAN;
+template <>
+inline constexpr auto cudnn_tag<char> = CUDNN_TYPE_CHAR;
+template <>
+inline constexpr auto cudnn_tag<double> = CUDNN_TYPE_DOUBLE;
+template <>
+inline constexpr auto cudnn_tag<cudnnPointwiseMode_t> = CUDNN_TYPE_POINTWISE_MODE;
+template <>
+inline constexpr auto cudnn_tag<cudnnReduceTensorOp_t> = CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
 
 }  // namespace detail
 
@@ -65,6 +75,15 @@ class BackendDescriptor {
   void set(cudnnBackendAttributeName_t name, BackendDescriptor const& value) {
     cudnnBackendDescriptor_t const raw = value.get();
     check(cudnnBackendSetAttribute(get(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw));
+  }
+
+  void set(cudnnBackendAttributeName_t name, std::vector<BackendDescriptor> const& values) {
+    std::vector<cudnnBackendDescriptor_t> raw;
+    for (BackendDescriptor const& value : values) {
+      raw.push_back(value.get());
+    }
+    check(cudnnBackendSetAttribute(get(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                   static_cast<std::int64_t>(raw.size()), raw.data()));
   }
 
   void finalize() { check(cudnnBackendFinalize(get())); }

@@ -2,36 +2,29 @@
 #pragma once
 
 /// @file
-/// Engines of cuDNN for one pass of a convolution: found by its heuristics, kept by what they
-/// promise.
+/// Engines of cuDNN for a graph of operations: found by its heuristics, kept by what they promise.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <cudnn.h>
 
-#include <tandem/kernels/cudnn/convolution_graph.hpp>
 #include <tandem/kernels/cudnn/descriptor.hpp>
 #include <tandem/kernels/cudnn/library.hpp>
+#include <tandem/kernels/cudnn/target.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem::cuda::detail {
 
-/// An engine that accepted a task.
+/// An engine that accepted a graph.
 struct Engine {
   BackendDescriptor configuration;
   BackendDescriptor plan;
   std::int64_t workspace_bytes;
-};
-
-/// In the order of TensorName.
-struct ConvolutionPointers {
-  void const* x;
-  void const* weight;
-  void const* y;
 };
 
 /// Whether an engine's results vary, or are rounded more than its precision says.
@@ -57,9 +50,11 @@ inline bool rejected(BackendDescriptor const& configuration, bool tensor_cores) 
 }
 
 /// What one way of guessing suggests, likely fastest first; empty if it has no suggestion.
-inline std::vector<BackendDescriptor> suggestions(BackendDescriptor const& graph,
+inline std::vector<BackendDescriptor> suggestions(CuDnnTarget const& target,
+                                                  BackendDescriptor const& graph,
                                                   cudnnBackendHeurMode_t mode) {
   BackendDescriptor heuristic{CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR};
+  target.describe_heuristic(heuristic);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) {
@@ -68,18 +63,17 @@ inline std::vector<BackendDescriptor> suggestions(BackendDescriptor const& graph
   return heuristic.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
 }
 
-/// The first @p most engines that accept the task, keep their promises and fit the workspace.
-inline std::vector<Engine> find_engines(CuDnnLibrary const& library, ConvolutionTask const& task,
-                                        std::int64_t workspace_limit, int most) {
-  BackendDescriptor const graph = make_graph(library, task);
+/// The first @p most engines that accept the graph, keep their promises and fit the workspace.
+inline std::vector<Engine> find_engines(CuDnnTarget const& target, BackendDescriptor const& graph,
+                                        bool tensor_cores, std::int64_t workspace_limit, int most) {
   std::vector<Engine> found;
   for (auto const mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-    for (BackendDescriptor& configuration : suggestions(graph, mode)) {
-      if (rejected(configuration, task.tensor_cores)) {
+    for (BackendDescriptor& configuration : suggestions(target, graph, mode)) {
+      if (rejected(configuration, tensor_cores)) {
         continue;
       }
       BackendDescriptor plan{CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR};
-      plan.set(cudnn_plan_handle, library.get());
+      target.describe_plan(plan);
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
       if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) {
         continue;
@@ -100,12 +94,13 @@ inline std::vector<Engine> find_engines(CuDnnLibrary const& library, Convolution
   return found;
 }
 
+/// Queues the engine's work on the tensors of these numbers.
 inline void execute(CuDnnLibrary& library, Engine const& engine, Stream const& stream,
-                    ConvolutionPointers const& at, std::byte* workspace) {
+                    std::span<std::int64_t const> ids, std::span<void* const> pointers,
+                    std::byte* workspace) {
   BackendDescriptor pack{CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR};
-  pack.set<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {tensor_x, tensor_weight, tensor_y});
-  pack.set<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-                  {const_cast<void*>(at.x), const_cast<void*>(at.weight), const_cast<void*>(at.y)});
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, static_cast<void*>(workspace));
   pack.finalize();
   ScopedDevice const scope{stream.device()};
