@@ -43,6 +43,7 @@
 #include <tandem/ops/cuda/vocabulary.cuh>
 #include <tandem/tandem.hpp>
 #if defined(TANDEM_CUDNN)
+#include <tandem/ops/cuda/attention_cudnn.cuh>
 #include <tandem/ops/cuda/convolution_cudnn.cuh>
 #endif
 #if defined(TANDEM_NCCL)

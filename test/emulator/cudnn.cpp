@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// cuDNN's backend API as the emulator has it: graphs of one convolution, channels-last.
+/// cuDNN's backend API as the emulator has it: graphs of one convolution, channels-last, and graphs
+/// of the operations that attention is made of.
 ///
 /// The heuristics suggest engines that must not be taken before those that may: one whose sums
 /// vary, one that rounds its inputs, one that declines when a plan is made, one that wants too much
@@ -19,6 +20,8 @@
 #include "cudnn_convolution.hpp"
 #include "cudnn_descriptor.hpp"
 #include "cudnn_engines.hpp"
+#include "cudnn_graph.hpp"
+#include "cudnn_graph_run.hpp"
 #include "stream_work.hpp"
 
 struct cudnnContext {
@@ -52,6 +55,52 @@ void* pointer_of(Descriptor const& pack, Descriptor const& tensor, int device) {
   return nullptr;
 }
 
+/// The address that the pack has for a tensor; null if it has none.
+void* address_of(Descriptor const& pack, std::int64_t id) {
+  auto const ids = pack.numbers(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] == id) {
+      return pack.value<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i);
+    }
+  }
+  return nullptr;
+}
+
+cudnnStatus_t execute_graph(cudnnHandle_t handle, Descriptor const& plan, Descriptor const& pack,
+                            int device) {
+  auto job = std::make_shared<GraphJob>();
+  job->operations = operations_of(plan);
+  for (Shared const& tensor : memory_of(job->operations)) {
+    auto const id = tensor->value<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    void* const address = address_of(pack, id);
+    if (address == nullptr) {
+      return refuse(CUDNN_STATUS_BAD_PARAM, "a tensor of the graph is missing");
+    }
+    if (is(*tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE)) {
+      job->numbers[id] = load(address, 0, type_of(*tensor));
+      continue;
+    }
+    auto const alignment = tensor->value<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+    if (reinterpret_cast<std::intptr_t>(address) % alignment != 0 ||
+        !device_can_access(address, span_bytes(*tensor), device)) {
+      return refuse(CUDNN_STATUS_BAD_PARAM, "a tensor misaligned or not on the device");
+    }
+    job->pointers[id] = address;
+  }
+  void* const workspace = pack.value<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  auto const bytes =
+      static_cast<std::size_t>(plan.value<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+  if (!device_can_access(workspace, bytes, device)) {
+    return refuse(CUDNN_STATUS_BAD_PARAM, "a workspace that is not on the device");
+  }
+  cudaError_t const queued = enqueue(handle->stream, "cudnnBackendExecute", [=] {
+    run(*job);
+    poison(workspace, bytes);
+  });
+  return queued == cudaSuccess ? CUDNN_STATUS_SUCCESS
+                               : refuse(CUDNN_STATUS_EXECUTION_FAILED, "the stream refused");
+}
+
 cudnnStatus_t execute(cudnnHandle_t handle, Descriptor const& plan, Descriptor const& pack) {
   int const device = device_of(handle->stream);
   if (device != handle->device || device != current_device()) {
@@ -59,7 +108,9 @@ cudnnStatus_t execute(cudnnHandle_t handle, Descriptor const& plan, Descriptor c
   }
   Descriptor const& operation = operation_of(plan);
   Operation names{};
-  find_operation(operation.type, names);
+  if (!find_operation(operation.type, names)) {
+    return execute_graph(handle, plan, pack, device);
+  }
   ConvolutionJob job = job_of(operation, names);
   auto const id = engine_of(plan).value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
   job.tf32 = id == tensor_core && !job.half;
@@ -97,6 +148,8 @@ cudnnStatus_t execute(cudnnHandle_t handle, Descriptor const& plan, Descriptor c
 }  // namespace
 
 extern "C" {
+
+size_t cudnnGetVersion() { return CUDNN_VERSION; }
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = new cudnnContext{current_device(), nullptr};

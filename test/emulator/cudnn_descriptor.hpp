@@ -73,13 +73,18 @@ constexpr std::size_t value_bytes(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_INT64:
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_DOUBLE:
       return 8;
     case CUDNN_TYPE_FLOAT:
     case CUDNN_TYPE_DATA_TYPE:
     case CUDNN_TYPE_CONVOLUTION_MODE:
     case CUDNN_TYPE_HEUR_MODE:
     case CUDNN_TYPE_NUMERICAL_NOTE:
+    case CUDNN_TYPE_POINTWISE_MODE:
+    case CUDNN_TYPE_REDUCTION_OPERATOR_TYPE:
       return 4;
+    case CUDNN_TYPE_BOOLEAN:
+      return 1;
     default:
       return 0;
   }

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// Which graphs the emulator's cuDNN takes, and the engines that it suggests for them.
+/// Which graphs the emulator's cuDNN takes, and the engines that it suggests for them: graphs of
+/// one convolution, and those of many operations, which are attention's.
 
 #include <cstdint>
 #include <initializer_list>
@@ -14,15 +15,9 @@
 
 #include "cudnn_convolution.hpp"
 #include "cudnn_descriptor.hpp"
+#include "cudnn_graph.hpp"
 
 namespace cuda_emulator {
-
-inline thread_local std::string last_error;
-
-inline cudnnStatus_t refuse(cudnnStatus_t status, std::string const& text) {
-  last_error = text;
-  return status;
-}
 
 inline constexpr int graph_handle = 800;  // deprecated names of the header
 inline constexpr int plan_handle = 400;
@@ -187,7 +182,14 @@ inline cudnnStatus_t suggest(Descriptor& d) {
   Shared const graph = d.attributes.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).descriptors[0];
   Descriptor const& operation = graph->descriptor(CUDNN_ATTR_OPERATIONGRAPH_OPS);
   Operation names{};
-  find_operation(operation.type, names);
+  if (!find_operation(operation.type, names)) {
+    d.put(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+          std::vector<Shared>{
+              make_configuration(graph, varying, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}),
+              make_configuration(graph, declining, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}),
+              make_configuration(graph, tensor_core, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE})});
+    return CUDNN_STATUS_SUCCESS;
+  }
   std::vector<Shared> list;
   bool supported = true;
   for (int const name : {names.x, names.weight, names.y}) {
@@ -215,10 +217,37 @@ inline Descriptor const& engine_of(Descriptor const& plan) {
       .descriptor(CUDNN_ATTR_ENGINECFG_ENGINE);
 }
 
-inline Descriptor const& operation_of(Descriptor const& plan) {
+inline std::vector<Shared> const& operations_of(Descriptor const& plan) {
   return engine_of(plan)
       .descriptor(CUDNN_ATTR_ENGINE_OPERATION_GRAPH)
-      .descriptor(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+      .attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS)
+      .descriptors;
+}
+inline Descriptor const& operation_of(Descriptor const& plan) { return *operations_of(plan)[0]; }
+
+/// As cuDNN's engines of 9.19 do, it wants whole packs of 8 numbers in a head, and for the gradient
+/// a matrix of scores in bf16.
+inline cudnnStatus_t finish_attention_plan(Descriptor& d, std::vector<Shared> const& operations) {
+  std::int64_t bytes = 256;
+  bool gradient = false;
+  for (Shared const& operation : operations) {
+    gradient = gradient || operation->type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
+  }
+  for (Shared const& operation : operations) {
+    if (operation->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) {
+      auto const a = operation->descriptor(CUDNN_ATTR_OPERATION_MATMUL_ADESC)
+                         .numbers(CUDNN_ATTR_TENSOR_DIMENSIONS);
+      auto const c = operation->descriptor(CUDNN_ATTR_OPERATION_MATMUL_CDESC)
+                         .numbers(CUDNN_ATTR_TENSOR_DIMENSIONS);
+      if (a[3] != a[2] && a[3] % 8 != 0) {
+        return refuse(CUDNN_STATUS_NOT_SUPPORTED, "heads that are no whole packs");
+      }
+      bytes += gradient && c[2] == c[3] ? c[0] * c[1] * c[2] * c[3] : 0;
+    }
+  }
+  d.put(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+        std::vector<std::int64_t>{bytes});
+  return CUDNN_STATUS_SUCCESS;
 }
 
 inline cudnnStatus_t finish_plan(Descriptor& d) {
@@ -227,7 +256,9 @@ inline cudnnStatus_t finish_plan(Descriptor& d) {
     return refuse(CUDNN_STATUS_NOT_SUPPORTED, "this engine declines");
   }
   Operation names{};
-  find_operation(operation_of(d).type, names);
+  if (!find_operation(operation_of(d).type, names)) {
+    return finish_attention_plan(d, operations_of(d));
+  }
   Descriptor const& first =
       operation_of(d).descriptor(names.kind == ConvolutionKind::backward_data ? names.y : names.x);
   std::int64_t const bytes = id == greedy  ? std::int64_t{1} << 40
@@ -257,6 +288,17 @@ inline cudnnStatus_t finish(Descriptor& d) {
       return check_tensor(d);
     case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
       return check_window(d);
+    case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+      return needs({CUDNN_ATTR_POINTWISE_MODE, CUDNN_ATTR_POINTWISE_MATH_PREC});
+    case CUDNN_BACKEND_MATMUL_DESCRIPTOR:
+      return needs({CUDNN_ATTR_MATMUL_COMP_TYPE});
+    case CUDNN_BACKEND_REDUCTION_DESCRIPTOR:
+      return needs({CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_ATTR_REDUCTION_COMP_TYPE});
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+    case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
+    case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
+    case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+      return check_graph_operation(d);
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
       return needs({graph_handle, CUDNN_ATTR_OPERATIONGRAPH_OPS});
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:

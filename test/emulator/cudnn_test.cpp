@@ -16,6 +16,7 @@
 
 #include <tandem/kernels/cudnn/convolution_graph.hpp>
 #include <tandem/kernels/cudnn/engines.hpp>
+#include <tandem/kernels/cudnn/operation_graph.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
@@ -130,6 +131,49 @@ TEST_CASE("cuDNN: tensors that are misaligned or the host's, a workspace that is
   CHECK_THROWS_WITH_AS(run(host, workspace), doctest::Contains("not on the device"), CuDnnError);
   CHECK_THROWS_WITH_AS(run(x, nullptr), doctest::Contains("workspace"), CuDnnError);
   device.compute.synchronize();
+}
+
+TEST_CASE("cuDNN: graphs of operations whose tensors do not fit, are missing or misaligned") {
+  using api::detail::OperationGraph;
+  constexpr std::int64_t x_id = 1;
+  constexpr std::int64_t y_id = 2;
+  constexpr auto type = CUDNN_DATA_FLOAT;
+  OperationGraph wrong;
+  auto const a = wrong.memory(x_id, type, {1, 2, 3, 4});
+  auto const b = wrong.memory(y_id, type, {1, 2, 3, 5});
+  CHECK_THROWS_WITH_AS(wrong.product(a, a, b, {}), doctest::Contains("do not fit"), CuDnnError);
+  CHECK_THROWS_WITH_AS(wrong.transpose(a, b), doctest::Contains("do not fit"), CuDnnError);
+  CHECK_THROWS_WITH_AS(wrong.reduce(CUDNN_REDUCE_TENSOR_ADD, b, a), doctest::Contains("do not fit"),
+                       CuDnnError);
+  CHECK_THROWS_WITH_AS(wrong.pointwise(CUDNN_POINTWISE_EXP, a, nullptr, b),
+                       doctest::Contains("do not fit"), CuDnnError);
+
+  api::RankDevice device{api::Device{0}};
+  auto& library = device.library<api::CuDnnLibrary>();
+  OperationGraph sums;
+  auto const x = sums.memory(x_id, type, {1, 4, 2, 2});
+  auto const y = sums.memory(y_id, type, {1, 2, 2, 1});
+  sums.reduce(CUDNN_REDUCE_TENSOR_ADD, x, y);
+  auto const found = api::detail::find_engines(library, sums.finish(library), true, 1 << 20, 1);
+  REQUIRE(found.size() == 1);
+  api::Buffer const memory{device, 4096};
+  float* const at = memory.as<float>();
+  device.compute.synchronize();  // a buffer begins with zeros
+  for (int i = 0; i < 16; ++i) {
+    at[i] = static_cast<float>(i);  // the emulator's devices let the host write
+  }
+  auto const run = [&](std::vector<std::int64_t> const& ids, std::vector<void*> const& pointers) {
+    api::detail::execute(library, found[0], device.compute, ids, pointers, memory.data() + 2048);
+  };
+  CHECK_THROWS_WITH_AS(run({x_id}, {at}), doctest::Contains("missing"), CuDnnError);
+  CHECK_THROWS_WITH_AS(run({x_id, y_id}, {at, at + 17}), doctest::Contains("misaligned"),
+                       CuDnnError);
+  run({x_id, y_id}, {at, at + 16});
+  device.compute.synchronize();
+  CHECK(at[16] == 10.0F);
+  CHECK(at[17] == 18.0F);
+  CHECK(at[18] == 42.0F);
+  CHECK(at[19] == 50.0F);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention by products and softmax against Host's, row by row, in double.
+// Attention by products and softmax, and by cuDNN, against Host's, row by row, in double.
 #include <tandem/kernels/cuda/attention.cuh>
 #include <tandem/kernels/cuda/attention_step.cuh>
+#if defined(TANDEM_CUDNN)
+#include <tandem/ops/cuda/attention_cudnn.cuh>
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -59,6 +62,30 @@ Expected on_host(Case const& c, std::vector<double> const& x, std::vector<double
   return e;
 }
 
+/// A score is at most 2.25 sqrt(D), a probability as exact as its score; what is rounded to T is
+/// each probability, each ds and the result. Sums of up to `time` terms of size 1.5 / (1 - rate).
+template <class T>
+double sums_of(Case const& c) {
+  double const width = c.shape.width;
+  double const u = test::unit<MasterOf<T>>;
+  return 2 * u * (c.time + 8) + 2.25 * std::sqrt(width) * (width + 4) * u;
+}
+
+template <class T>
+void check_results(Case const& c, Expected const& expected, std::vector<T> const& y,
+                   std::vector<T> const& dx) {
+  double const stored = test::stored_unit<T>;
+  double const sums = sums_of<T>(c);
+  double const kept = 1.5 / (1 - static_cast<double>(c.rate));
+  test::check_within(y, expected.y, [&](std::size_t i) {
+    return kept * (2 * stored + 4 * sums) + stored * std::abs(expected.y[i]);
+  });
+  double const slopes = kept * kept * c.shape.width * c.shape.group();
+  test::check_within(dx, expected.dx, [&](std::size_t i) {
+    return slopes * (8 * stored + 16 * sums) + stored * std::abs(expected.dx[i]);
+  });
+}
+
 template <class T>
 void check_attention(Case const& c) {
   using P = MasterOf<T>;
@@ -91,24 +118,10 @@ void check_attention(Case const& c) {
                                      dx.data()};
   attention.forward(gpu().compute, step_rows, mask, o, scratch.data());
   attention.input_gradient(gpu().compute, step_rows, mask, o, scratch.data());
-  // A score is at most 2.25 sqrt(D), a probability as exact as its score; what is rounded to T is
-  // each probability, each ds and the result. Sums of up to `time` terms of size 1.5 / (1 - rate).
-  double const width = c.shape.width;
-  double const u = test::unit<P>;
-  double const stored = test::stored_unit<T>;
-  double const scores = 2.25 * std::sqrt(width) * (width + 4) * u;
-  double const kept = 1.5 / (1 - static_cast<double>(c.rate));
-  double const sums = 2 * u * (c.time + 8) + scores;
-  test::check_within(y.host(), expected.y, [&](std::size_t i) {
-    return kept * (2 * stored + 4 * sums) + stored * std::abs(expected.y[i]);
-  });
+  check_results<T>(c, expected, y.host(), dx.host());
+  double const sums = sums_of<T>(c);
   test::check_within(normalisers.host(), expected.normalisers,
                      [&](std::size_t) { return 4 * sums; });
-  double const heads = c.shape.group();
-  double const slopes = kept * kept * width * heads;
-  test::check_within(dx.host(), expected.dx, [&](std::size_t i) {
-    return slopes * (8 * stored + 16 * sums) + stored * std::abs(expected.dx[i]);
-  });
   static_cast<void>(scratch.host());
 }
 
@@ -256,6 +269,118 @@ TEST_CASE("attention_chunks: whole samples while they fit, then an equal part of
           chunks(limit).elements());
   }
 }
+
+#if defined(TANDEM_CUDNN)
+
+Pass<cuda::RankDevice> pass_of(Case const& c, std::int32_t const* lengths) {
+  return {.device = gpu(), .batch = c.batch, .time = c.time, .lengths = lengths};
+}
+
+/// Both passes of an op of bf16, against Host's; its largest batch may be more than the case's.
+void check_op(cuda::CuDnnAttentionOp& op, Case const& c) {
+  CAPTURE(c.batch);
+  CAPTURE(c.time);
+  std::int64_t const rows = std::int64_t{c.batch} * c.time;
+  auto const x = test::numbers<BFloat16>(rows * c.shape.row(), 1, 1.5);
+  auto const dy = test::numbers<BFloat16>(rows * c.shape.out(), 2);
+  Expected const expected = on_host(c, test::in_double(x), test::in_double(dy));
+  DeviceArray<std::int32_t> const lengths{gpu(), c.lengths};
+  DeviceArray<std::byte> const scratch{gpu(), op.needs().scratch_bytes};
+  DeviceArray<std::byte> const saved{gpu(), op.needs().saved_bytes};
+  DeviceArray<BFloat16> const in{gpu(), x};
+  DeviceArray<BFloat16> const slope{gpu(), dy};
+  DeviceArray<BFloat16> const y{gpu(), rows * c.shape.out()};
+  DeviceArray<BFloat16> const seen{gpu(), rows * c.shape.out()};
+  DeviceArray<BFloat16> const dx{gpu(), rows * c.shape.row()};
+  BFloat16 const* const xs[] = {in.data()};
+  BFloat16* const dxs[] = {dx.data()};
+  Operands<BFloat16, float> o{
+      .x = xs, .y = y.data(), .dy = slope.data(), .dx = dxs, .saved = saved.data()};
+  gpu().scratch = scratch.data();
+  auto pass = pass_of(c, c.lengths.empty() ? nullptr : lengths.data());
+  op.forward(o, pass);
+  op.input_gradient(o, pass);
+  check_results<BFloat16>(c, expected, y.host(), dx.host());
+  pass.training = false;
+  o.y = seen.data();
+  o.saved = nullptr;
+  op.forward(o, pass);
+  check_results<BFloat16>(c, expected, seen.host(), dx.host());
+  static_cast<void>(scratch.host());
+  static_cast<void>(saved.host());
+}
+
+OpSetup setup_of(int batch) { return {.batch = batch}; }
+
+TEST_CASE("attention by cuDNN: as Host's, causal or not, with lengths and shared keys") {
+  for (bool const causal : {false, true}) {
+    for (AttentionShape const& shape :
+         {AttentionShape{2, 2, 8, 19, causal}, AttentionShape{6, 2, 16, 19, causal}}) {
+      cuda::CuDnnAttentionOp op{setup_of(3), gpu(), shape};
+#if defined(TANDEM_CUDA_EMULATED)
+      CHECK(op.by_cudnn(cuda::AttentionPass::forward));
+      CHECK(op.by_cudnn(cuda::AttentionPass::gradient));
+#endif
+      check_op(op, {shape, 3, 19, {}});
+      check_op(op, {shape, 3, 19, {19, 5, 0}});
+      check_op(op, {shape, 2, 12, {12, 1}});
+      check_op(op, {shape, 2, 1, {}});  // which cuDNN does not take
+      check_op(op, {shape, 0, 19, {}});
+    }
+  }
+}
+
+TEST_CASE("attention by cuDNN: heads that are no whole packs are left to the products") {
+  AttentionShape const shape{2, 2, 5, 9, true};
+  cuda::CuDnnAttentionOp op{setup_of(2), gpu(), shape};
+  CHECK(!op.by_cudnn(cuda::AttentionPass::forward));
+  CHECK(!op.by_cudnn(cuda::AttentionPass::gradient));
+  check_op(op, {shape, 2, 9, {4, 9}});
+  using Layer = Attention<2, Causal>;
+  Op<Layer, BasicCuda<CuDnn, Bf16>> whole{{.node = {.in = timed_shape(9, 48)}, .batch = 2}, gpu()};
+#if defined(TANDEM_CUDA_EMULATED)
+  CHECK(whole.by_cudnn(cuda::AttentionPass::forward));
+#endif
+  check_op(whole, {{2, 2, 8, 9, true}, 2, 9, {4, 9}});
+}
+
+TEST_CASE("attention by cuDNN: the gradient in pieces, or by products where memory is short") {
+  AttentionShape const shape{4, 2, 8, 12, true};
+  constexpr std::int64_t sample = cuda::attention_sample_bytes({4, 2, 8, 12}, 12);
+  CHECK(sample == 4 * (2 * 128 * 128 + 4 * 12 * 8) + 4096);
+  CHECK(cuda::attention_piece(shape, 7, 12, 3 * sample) == 3);
+  CHECK(cuda::attention_piece(shape, 7, 12, 4 * sample) == 4);
+  CHECK(cuda::attention_piece(shape, 8, 12, 3 * sample) == 3);
+  CHECK(cuda::attention_piece(shape, 7, 12, 1) == 1);
+  CHECK(cuda::attention_piece(shape, 0, 0, 1) == 0);
+  for (std::int64_t const limit : {std::int64_t{512}, 2 * sample, 3 * sample, 100 * sample}) {
+    CAPTURE(limit);
+    cuda::CuDnnAttentionOp op{setup_of(7), gpu(), shape, limit};
+#if defined(TANDEM_CUDA_EMULATED)
+    CHECK(op.by_cudnn(cuda::AttentionPass::forward));
+    CHECK(op.by_cudnn(cuda::AttentionPass::gradient) == (limit >= sample));
+#endif
+    check_op(op, {shape, 7, 12, {12, 3, 7, 1, 12, 9, 2}});
+    check_op(op, {shape, 5, 10, {}});
+  }
+}
+
+TEST_CASE(
+    "attention by cuDNN: layers of one shape share their engines, rows in pieces are refused") {
+  AttentionShape const shape{2, 2, 8, 9, true};
+  cuda::AttentionPlans plans{gpu().device};
+  auto const& library = gpu().library<cuda::CuDnnLibrary>();
+  cuda::AttentionTask const task{cuda::AttentionPass::gradient, shape, 2, 9, false};
+  auto const* const engine = plans.find(library, task, cuda::attention_workspace_limit);
+  CHECK(plans.find(library, task, cuda::attention_workspace_limit) == engine);
+  CHECK(plans.find(library, task, -1) == nullptr);
+  cuda::CuDnnAttentionOp op{setup_of(2), gpu(), shape};
+  Pass<cuda::RankDevice> pass = pass_of({shape, 1, 3, {}}, nullptr);
+  pass.position = 4;
+  CHECK_THROWS_WITH_AS(op.forward({}, pass), doctest::Contains("generate on Host"), ContractError);
+}
+
+#endif
 
 }  // namespace
 }  // namespace attention_test

@@ -45,6 +45,8 @@ struct AttentionShape {
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int keys(int i, int length) const {
     return causal && i + 1 < length ? i + 1 : length;
   }
+
+  constexpr bool operator==(AttentionShape const&) const = default;
 };
 
 /// Samples of `time` rows each, of which the first lengths[s] count; null: all of them.

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Attention on Cuda, by cuBLASLt's products and a softmax.
+/// Attention on Cuda, by cuBLASLt's products and a softmax; attention_cudnn.cuh has cuDNN's.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,12 +30,14 @@ class AttentionOp {
   using P = typename Precision::Master;
 
   /// @throws ContractError  a dropout's mask has more elements than its random numbers
-  AttentionOp(OpSetup const& setup, RankDevice& device, AttentionShape const& shape, double rate)
+  AttentionOp(OpSetup const& setup, RankDevice& device, AttentionShape const& shape, double rate,
+              std::int64_t scores_limit = attention_scores_limit)
       : layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
         saved_{Attention<T>::normaliser_bytes(shape, setup.batch)},
         step_{shape},
-        kernels_{device.library<CublasLt>(), shape, setup.batch, matmul_math<Precision>} {
+        kernels_{device.library<CublasLt>(), shape, setup.batch, matmul_math<Precision>,
+                 scores_limit} {
     std::int64_t const words = std::int64_t{shape.heads} * shape.longest * (shape.longest + 63);
     expects(rate == 0.0 || words < (std::int64_t{1} << 34),
             "Attention<Heads, Percent<…>>: a dropout's mask has too many elements for one sample; "
@@ -93,6 +95,12 @@ class AttentionOp {
   Attention<T> kernels_;
 };
 
+/// Of an Attention layer that reads a value of shape @p in.
+template <class L>
+constexpr AttentionShape attention_shape(Shape in) {
+  return {L::heads, L::key_heads, L::width(in), in[0], L::causal};
+}
+
 }  // namespace cuda
 
 template <int Heads, class... Options, class Kernels, class Precision>
@@ -100,12 +108,8 @@ struct Op<Attention<Heads, Options...>, BasicCuda<Kernels, Precision>>
     : cuda::AttentionOp<Precision> {
   using L = Attention<Heads, Options...>;
   Op(OpSetup const& setup, cuda::RankDevice& device)
-      : cuda::AttentionOp<Precision>{setup, device, shape(setup.node.in), L::dropout} {}
-
- private:
-  static constexpr AttentionShape shape(Shape in) {
-    return {L::heads, L::key_heads, L::width(in), in[0], L::causal};
-  }
+      : cuda::AttentionOp<Precision>{setup, device, cuda::attention_shape<L>(setup.node.in),
+                                     L::dropout} {}
 };
 
 }  // namespace tandem

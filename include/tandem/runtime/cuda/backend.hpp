@@ -24,7 +24,7 @@ class Event;
 
 }  // namespace cuda
 
-/// Convolutions by cuDNN 9; everything else as in the portable backend.
+/// Convolutions, and attention in bf16, by cuDNN 9; everything else as in the portable backend.
 struct CuDnn {
   static constexpr char const* name = "cudnn";
 };
