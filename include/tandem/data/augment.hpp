@@ -18,20 +18,6 @@
 
 namespace tandem {
 
-namespace detail {
-
-/// Draws that the transforms below have taken, so that transforms around them take others.
-template <class D>
-constexpr std::uint32_t draws_of() {
-  if constexpr (requires { D::draws; }) {
-    return D::draws;
-  } else {
-    return 0;
-  }
-}
-
-}  // namespace detail
-
 /// The primary template is the error path: something is no Dataset, or no Transform.
 template <class D, class... Ts>
 class Augmented {

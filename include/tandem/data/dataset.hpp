@@ -116,6 +116,20 @@ concept ClassifiedDataset = Dataset<D> && requires(D const& data) {
   { data.classes() } -> std::same_as<int>;
 };
 
+namespace detail {
+
+/// Draws of Randomness that a dataset's own transforms take, so that those around them take others.
+template <class D>
+constexpr std::uint32_t draws_of() {
+  if constexpr (requires { D::draws; }) {
+    return D::draws;
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace detail
+
 /// Reads a sample for training: by the random form of read if @p data has it, else by the plain
 /// one.
 template <PlainDataset D>

@@ -7,43 +7,60 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include <tandem/data/dataset.hpp>
 
 namespace tandem {
 
-/// A view: the dataset must live as long as it.
-template <PlainDataset D>
+/// @tparam D  a dataset, which is kept, or `T const&`, which must live as long as this
+template <class D>
+  requires PlainDataset<std::remove_cvref_t<D>>
 class First {
  public:
-  using Input = DataInput<D>;
-  using Target = typename D::Target;
+  using Base = std::remove_cvref_t<D>;
+  using Input = DataInput<Base>;
+  using Target = typename Base::Target;
 
-  First(D const& data, std::int64_t count)
-      : data_{&data}, count_{std::clamp<std::int64_t>(count, 0, data.size())} {}
+  static constexpr std::uint32_t draws = detail::draws_of<Base>();
+
+  First(D&& data, std::int64_t count)
+      : data_{std::forward<D>(data)}, count_{std::clamp<std::int64_t>(count, 0, base().size())} {}
 
   [[nodiscard]] std::int64_t size() const { return count_; }
-  [[nodiscard]] Shape shape() const { return data_->shape(); }
-  [[nodiscard]] int targets() const { return data_->targets(); }
-  [[nodiscard]] int classes() const requires ClassifiedDataset<D> { return data_->classes(); }
+  [[nodiscard]] Shape shape() const { return base().shape(); }
+  [[nodiscard]] int targets() const { return base().targets(); }
+  [[nodiscard]] int classes() const requires ClassifiedDataset<Base> { return base().classes(); }
+  [[nodiscard]] int length(std::int64_t index) const requires SequenceDataset<Base> {
+    return base().length(index);
+  }
 
   void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {
-    data_->read(index, x, y);
+    base().read(index, x, y);
   }
   void read(std::int64_t index, std::span<Input> x, std::span<Target> y,
             Randomness const& randomness) const {
-    read_sample(*data_, index, x, y, randomness);
+    read_sample(base(), index, x, y, randomness);
   }
 
  private:
-  D const* data_;
+  [[nodiscard]] Base const& base() const noexcept { return data_; }
+
+  D data_;
   std::int64_t count_;
 };
 
-/// The first @p count samples of @p data, or all if it has fewer. No copy.
-template <PlainDataset D>
-First<D> first(D const& data, std::int64_t count) {
-  return {data, count};
+/// The first @p count samples of @p data, or all if it has fewer.
+///
+/// A dataset that is an lvalue is referred to and must outlive the result; one that is an rvalue,
+/// such as the result of augment(), moves into it.
+template <class D>
+  requires PlainDataset<std::remove_cvref_t<D>>
+[[nodiscard]] auto first(D&& data, std::int64_t count) {
+  using Held = std::conditional_t<std::is_lvalue_reference_v<D>, std::remove_cvref_t<D> const&,
+                                  std::remove_cvref_t<D>>;
+  return First<Held>{static_cast<Held&&>(data), count};
 }
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
@@ -27,6 +28,9 @@ class TokenSpan {
       : narrow_{tokens.data()}, size_{tokens.size()}, vocabulary_{vocabulary} {
     expects(vocabulary >= 1, "TokenSpan: the vocabulary must have a token");
   }
+  // The vector owns them: give it a name.
+  TokenSpan(std::vector<std::int32_t> const&&, int) = delete;
+  TokenSpan(std::vector<std::uint16_t> const&&, int) = delete;
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(size_); }
   [[nodiscard]] int vocabulary() const noexcept { return vocabulary_; }

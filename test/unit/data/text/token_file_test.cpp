@@ -4,6 +4,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -138,7 +139,9 @@ TEST_CASE("a TokenSpan is split and cut where it is asked to be") {
   CHECK(span.part(11, 0).size() == 0);
   std::vector<std::uint16_t> const narrow{65535, 7, 9};
   CHECK(all(TokenSpan{narrow, 65536}.part(1, 2)) == Tokens{7, 9});
-  CHECK(TokenSpan(Tokens{}, 3).size() == 0);
+  static_assert(!std::is_constructible_v<TokenSpan, Tokens, int>, "it would dangle");
+  Tokens const none;
+  CHECK(TokenSpan(none, 3).size() == 0);
 }
 
 TEST_CASE("a TokenSpan keeps to its tokens") {
