@@ -6,7 +6,10 @@
 
 Each SOURCE must compile as it is. With TANDEM_COMPILE_FAIL defined it must not, and the first error must
 hold the text of its `// expect-error: ` line, so that no other error can pass for the expected one; where
-the line is `// expect-only-error: `, it must be the only one.
+the line is `// expect-only-error: `, it must be the only one. Of a misuse that the compiler finds by itself, a number
+where a type stands, `// expect-beside-error: ` has what the first error or its notes must quote of the library.
+
+No misuse may take more lines than LINES says: a sentence that has to be looked for is none.
 With --misuse-only the first is left out: one compiler that shows it is enough.
 
 Many sources share the work: as they are they compile as one, each in a namespace of its own, and what many of them
@@ -24,6 +27,7 @@ import sys
 import tempfile
 
 UMBRELLA = "#include <tandem/tandem.hpp>"
+LINES = {"g++": 25, "clang++": 60}
 MANY = 5  # sources that make a header worth precompiling
 
 
@@ -33,11 +37,12 @@ class Misuse:
     def __init__(self, path):
         self.path = pathlib.Path(path).resolve()
         text = self.path.read_text(encoding="utf-8")
-        found = re.search(r"^// expect-(only-)?error: (.*\S)", text, re.M)
+        found = re.search(r"^// expect-(only-|beside-)?error: (.*\S)", text, re.M)
         if not found:
             sys.exit(f"{path}: no line `// expect-error: the sentence`")
         self.expected = found[2]
-        self.alone = found[1] is not None
+        self.alone = found[1] == "only-"
+        self.beside = found[1] == "beside-"
         self.includes = re.findall(r"^#include <.*>", text, re.M)
         first_condition = text.find("\n#if")
         self.stands_alone = "#include" in text[first_condition:] if first_condition >= 0 else False
@@ -77,12 +82,18 @@ class Compiler:
             return f"{misuse.path} compiles with TANDEM_COMPILE_FAIL"
         messages = bad.stderr.replace('\\"', '"')  # clang escapes the quotes in a sentence
         errors = re.findall(r"\berror: .*", messages)
-        if not errors or misuse.expected not in errors[0]:
+        until = r"(?:(?!\berror: )[^\n]*\n)*" if misuse.beside else ""
+        first = re.search(rf"\berror: .*\n{until}", messages)
+        if not errors or misuse.expected not in first[0]:
             where = "no error" if misuse.expected not in messages else "not the first error, but a later line"
             return f"{misuse.path}: {where} says: {misuse.expected}\n{bad.stderr}"
         if misuse.alone and len(errors) > 1:
             return f"{misuse.path}: there are {len(errors)} errors, not only: {misuse.expected}\n{bad.stderr}"
-        print(f"{misuse.path.stem}: {errors[0]} ({len(errors)} errors)", flush=True)
+        lines, name = messages.count("\n"), pathlib.Path(self.command[0]).name
+        most = next((most for known, most in LINES.items() if re.match(rf"{re.escape(known)}(-[\d.]+)?$", name)), None)
+        print(f"{misuse.path.stem}: {errors[0]} ({len(errors)} errors, {lines} lines)", flush=True)
+        if most and lines > most:
+            return f"{misuse.path}: {lines} lines, more than {most}:\n{bad.stderr}"
         return ""
 
     def compile_uses(self, misuses):

@@ -28,13 +28,14 @@ struct Conv2dIsSound {
 ///         y (B, Out, H', W') with H' = floor((H + 2 padding - kernel) / stride) + 1.
 /// Cost:   Out H' W' (In / Groups) kernel area multiply-accumulates a sample, each of three passes.
 /// Init:   uniform in ±1/sqrt(fan-in), as PyTorch.
-/// The primary template is the error path.
-template <int Out, class... Options>
+/// The primary template is the error path. Its pack's name is what a compiler has to say of a
+/// number among types, as in Conv2d<16, 3>.
+template <int Out, class... KernelAndOtherOptions>
 struct Conv2d {
   static constexpr std::string_view name = "Conv2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::Conv2dIsSound<Out, Options...>::value);
+  static_assert(detail::Conv2dIsSound<Out, KernelAndOtherOptions...>::value);
 };
 
 template <int Out, class... Options>

@@ -32,12 +32,12 @@ struct LinearIsSound {
 /// Cost:   In Out multiply-accumulates a row, each of three passes.
 /// Init:   uniform in ±1/sqrt(In), as PyTorch; with a law of the weight's the bias is 0.
 /// The primary template is the error path.
-template <int Out, class... Options>
+template <int OutputsAlone, class... Options>
 struct Linear {
   static constexpr std::string_view name = "Linear";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::LinearIsSound<Out, Options...>::value);
+  static_assert(detail::LinearIsSound<OutputsAlone, Options...>::value);
 };
 
 template <int Out, class... Options>

@@ -33,6 +33,7 @@
 #include <tandem/train/options/default_transport.hpp>
 #include <tandem/train/options/loader_options.hpp>
 #include <tandem/train/options/options.hpp>
+#include <tandem/train/options/refused_trainer.hpp>
 #include <tandem/train/parameters.hpp>
 #include <tandem/train/progress.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
@@ -53,13 +54,26 @@ namespace tandem {
 ///   trainer.evaluate(data.test()).accuracy;
 ///
 /// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
-/// movable; does one thing at a time. Another strategy, same microbatches: same numbers.
+/// movable (a trait may say otherwise: the move constructor is there for its sentence); does one
+/// thing at a time. Another strategy, same microbatches: same numbers.
 /// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
 /// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
-template <class Net, Strategy S, class Backend, Loss LossType = DefaultLoss<Net>,
-          Metric MetricType = DefaultMetric<LossType>,
+/// The primary template is the error path.
+template <class Net, class S, class Backend, class LossType = DefaultLoss<Net>,
+          class MetricType = DefaultMetric<LossType>,
           template <int> class Transport = DefaultTransport<Backend>::template type>
-class Trainer {
+class Trainer : public detail::RefusedTrainer {
+  static_assert(detail::TrainerArguments<detail::IsNetwork<Net>, Strategy<S>, Loss<LossType>,
+                                         Metric<MetricType>>::value);
+
+ public:
+  using detail::RefusedTrainer::RefusedTrainer;
+};
+
+template <class Net, class S, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+  requires(detail::IsNetwork<Net>&& Strategy<S>&& Loss<LossType>&& Metric<MetricType>)
+class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::LossFits<Net, LossType>::value);
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
   using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Backend>;
@@ -98,6 +112,11 @@ class Trainer {
   }
 
   Trainer(Trainer const&) = delete;
+  Trainer(Trainer&& other) : Trainer{other.options_} {
+    static_assert(sizeof(Trainer) == 0,
+                  "Trainer is not movable, since its ranks hold on to it: keep "
+                  "std::unique_ptr<Trainer<...>> in a container, or a std::list with emplace_back");
+  }
   Trainer& operator=(Trainer const&) = delete;
 
   /// One epoch over @p data. Each call trains, also where a second loop counts from 0 again: the

@@ -8,6 +8,7 @@
 
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/loss.hpp>
+#include <tandem/layers/smooth_activation.hpp>
 #include <tandem/ops/host/user_layer.hpp>
 
 namespace tandem {
@@ -25,6 +26,20 @@ struct LossOfNetwork<Net> {
   using type = typename Leaf<Net, unchecked_graph<Net>.output().leaf>::Divisor;
 };
 
+template <class LossType>
+inline constexpr bool takes_softmax = false;
+template <class Smoothing>
+inline constexpr bool takes_softmax<SoftmaxCrossEntropy<Smoothing>> = true;
+
+template <class Net>
+constexpr bool ends_in_softmax() {
+  if constexpr (unchecked_graph<Net>.output().leaf >= 0) {
+    return std::is_same_v<Leaf<Net, unchecked_graph<Net>.output().leaf>, Softmax>;
+  } else {
+    return false;
+  }
+}
+
 /// Asked for where a trainer is named, so that its sentence stands before what follows of it.
 template <class Net, class LossType>
 struct LossFits {
@@ -32,6 +47,10 @@ struct LossFits {
   static_assert(unchecked_graph<Net>.output().criterion || !is_of_criterion<LossType>,
                 "Trainer<Net, ..., Loss>: PerToken and PerSample are for networks that end with a "
                 "layer that gives the loss, such as Vocabulary; take SoftmaxCrossEntropy<>");
+  static_assert(
+      !takes_softmax<LossType> || !ends_in_softmax<Net>(),
+      "Trainer<Net, ...>: SoftmaxCrossEntropy takes the softmax itself, so Softmax at the "
+      "network's end would do it twice; leave Softmax out");
   static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
                 "Trainer<Net, ..., Loss>: the network's last layer gives the loss itself; leave "
                 "Loss out, or take PerToken or PerSample");

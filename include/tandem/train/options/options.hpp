@@ -23,11 +23,35 @@
 
 namespace tandem {
 
+namespace detail {
+
+/// Names that other libraries have for options: a value says what is written here.
+struct BatchSizeIsBatch {
+  constexpr BatchSizeIsBatch() = default;
+  template <class T>
+  constexpr BatchSizeIsBatch(T const& /*value*/) {
+    static_assert(sizeof(T) == 0, "TrainerOptions: the global batch is .batch, not .batch_size");
+  }
+};
+struct RateIsTheOptimizers {
+  constexpr RateIsTheOptimizers() = default;
+  template <class T>
+  constexpr RateIsTheOptimizers(T const& /*value*/) {
+    static_assert(sizeof(T) == 0,
+                  "TrainerOptions: the learning rate is the optimizer's: write .optimizer = "
+                  "Sgd{.learning_rate = 0.1F}");
+  }
+};
+
+}  // namespace detail
+
 /// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
 struct TrainerOptions {
   int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
+  detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
   Optimizer optimizer = Sgd{};
-  Schedule schedule{};  ///< factor of the learning rate by step
+  detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
+  Schedule schedule{};                          ///< factor of the learning rate by step
   /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
   double clip_norm = 0.0;
   std::vector<ParameterGroup> groups{};

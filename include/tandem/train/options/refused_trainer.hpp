@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The sentences for arguments that no Trainer can have, and what is compiled in its place, so that
+/// such a sentence is the only error.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tandem/layers/loss.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
+#include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/options/options.hpp>
+#include <tandem/train/parameters.hpp>
+
+namespace tandem::detail {
+
+template <class N>
+concept IsNetwork = requires {
+  typename N::input;
+  typename N::body;
+};
+
+/// What each argument is comes as a bool, which compilers explain in one line, as they do not a
+/// concept.
+template <bool IsNetwork, bool IsStrategy, bool IsLoss, bool IsMetric>
+struct TrainerArguments {
+  static constexpr bool value = true;
+  static_assert(IsNetwork,
+                "Trainer<Net, Strategy, Backend>: the first is a network, such as struct Net : "
+                "Network<Image<3, 32, 32>, Sequential<...>> {}; the strategy comes second");
+  static_assert(!IsNetwork || IsStrategy,
+                "Trainer<Net, Strategy, Backend>: the second is a strategy, such as SingleDevice<> "
+                "or DataParallel<2>; the backend, Host or Cuda, comes third");
+  static_assert(!IsNetwork || !IsStrategy || IsLoss,
+                "Trainer<Net, Strategy, Backend, Loss>: the fourth is a loss, such as "
+                "SoftmaxCrossEntropy<> or MeanSquaredError; see Loss of tandem/layers/loss.hpp");
+  static_assert(!IsNetwork || !IsStrategy || !IsLoss || IsMetric,
+                "Trainer<Net, Strategy, Backend, Loss, Metric>: the fifth is a metric, such as "
+                "Accuracy or TopK<5>; see Metric of tandem/layers/loss.hpp");
+};
+
+/// Has the verbs of a Trainer, and does nothing.
+struct RefusedTrainer {
+  explicit RefusedTrainer(TrainerOptions const& /*options*/ = {}) {}
+  EpochResult train(auto const&...) { return {}; }
+  Evaluation evaluate(auto const&...) { return {}; }
+  std::vector<float> predict(auto const&...) { return {}; }
+  std::vector<std::int32_t> generate(auto const&...) { return {}; }
+  StepResult step(auto const&...) { return {}; }
+  void save(auto const&...) const {}
+  void export_model(auto const&...) const {}
+  void load(auto const&...) {}
+  void load_weights(auto const&...) {}
+  std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
+  TrainingPosition position() const { return {}; }
+};
+
+}  // namespace tandem::detail

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-beside-error: OutputsAlone
+#include <tandem/tandem.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+struct Net : Network<Image<1, 8, 8>, Sequential<Linear<64, 3>, Flatten, Linear<3>>> {};
+#else
+struct Net : Network<Image<1, 8, 8>, Sequential<Flatten, Linear<3>, Flatten, Linear<3>>> {};
+#endif
+
+int main() {
+  Trainer<Net, SingleDevice<>, Host> trainer{{.batch = 8}};
+  return trainer.parameters().size() >= 2 ? 0 : 1;
+}
