@@ -100,10 +100,8 @@ MUTATIONS = {
         "batch_.second.lengths + (m.first - first_) : nullptr"),
     "input_of_another_stage": (  # of two stages of a device the later one sets both inputs
         "engine/memory/rank_memory.hpp", "inputs.of[i] == input && inputs.stage[i] == stage", "inputs.of[i] == input"),
-    "mean_over_padding": (
-        "kernels/host/time_pool.hpp",
-        "      int const rows = lengths != nullptr ? lengths[sample] : time;\n      T const* const from = x",
-        "      int const rows = time;\n      T const* const from = x"),
+    "padding_pooled": (
+        "kernels/functors/time_pool.hpp", "return lengths != nullptr ? lengths[sample] : time;", "return time;"),
     "carried_over_first": (  # keys of the rows before are lost
         "ops/host/attention.hpp", "p.position + static_cast<int>(row)", "static_cast<int>(row)"),
     "position_not_loaded": (  # the steps of a checkpoint count anew
@@ -114,7 +112,7 @@ MUTATIONS = {
 # Those that only networks of tokens show are looked for in such networks alone.
 OF_TOKENS = ("tied_not_summed", "tied_not_added", "divisor_of_shard", "lengths_ignored", "dropout_of_time",
              "carried_over_first", "second_input_of_shard", "second_lengths_of_shard", "input_of_another_stage",
-             "mean_over_padding")
+             "padding_pooled")
 
 
 def stale():
