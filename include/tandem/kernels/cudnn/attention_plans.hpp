@@ -124,7 +124,7 @@ inline void execute(CuDnnLibrary& library, Engine const& engine, Stream const& s
 /// Engines by task. RankDevice::library<AttentionPlans>() makes it, so that twelve equal layers
 /// wait for one.
 ///
-/// Cost: at the first request for a task a second or so of the CPU, in which cuDNN compiles.
+/// Cost: at the first request for a task half a second of the CPU, in which cuDNN compiles.
 class AttentionPlans {
  public:
   explicit AttentionPlans(Device device) : device_{device} {}
