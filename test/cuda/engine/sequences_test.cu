@@ -274,4 +274,33 @@ TEST_CASE("a block of a GPT: kernels beside products, without their epilogues an
 
 #endif
 
+#if defined(TANDEM_CUDNN)
+
+// Heads of 8, which cuDNN takes.
+struct Looks : Sequential<LayerNorm<>, Linear<48>, Attention<2, Causal>, Linear<16>> {};
+struct Reader : Network<Tokens<longest, words>, Sequential<Embedding<words, 16>, Residual<Looks>,
+                                                           Residual<Looks>, Vocabulary<words>>> {};
+
+TEST_CASE("attention by cuDNN in a network: near double, recorded steps have walked ones' bits") {
+  using ByCuDnn = Trainer<Reader, SingleDevice<Microbatches<3>>, BasicCuda<CuDnn, Bf16>,
+                          DefaultLoss<Reader>, Accuracy, VirtualTransport>;
+  AsOnHost<SingleDevice<Microbatches<3>>, Reader> host{options()};
+  TrainerOptions walking = options();
+  walking.record = false;
+  ByCuDnn recorded{options()};
+  ByCuDnn walked{walking};
+  for (int s = 0; s < 8; ++s) {
+    StepResult const a = step_of(host, s);
+    StepResult const b = step_of(recorded, s);
+    StepResult const c = step_of(walked, s);
+    CHECK(std::fabs(a.loss - b.loss) <= 0.02 * a.loss);
+    CHECK(std::fabs(a.gradient_norm - b.gradient_norm) <= 0.1 * a.gradient_norm);
+    CHECK(b.loss == c.loss);
+    CHECK(b.gradient_norm == c.gradient_norm);
+  }
+  CHECK(first_difference(recorded.parameters(), walked.parameters()) == "");
+}
+
+#endif
+
 }  // namespace sequences_test
