@@ -111,10 +111,10 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
             return program
 
 
-def random_network(r, backend, largest, tokens):
+def random_network(r, largest, tokens):
     if r.random() >= tokens:
         return networks.random_network(r, largest)
-    if backend == "emulated" or r.random() < 0.6:
+    if r.random() < 0.6:
         return sequences.random_network(r, largest)
     return classifiers.random_network(r, largest, r.random() < 0.5)
 
@@ -122,7 +122,7 @@ def random_network(r, backend, largest, tokens):
 def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
     if backend == "emulated":  # a minute a strategy to compile, and kernels a thread at a time
         kinds, pairs_each = 2, 6
-    network = random_network(r, backend, largest, tokens)
+    network = random_network(r, largest, tokens)
     of_tokens = networks.is_of_tokens(network)
     program = {"seed": str(seed), "backend": backend, "network": network, "repeats": of_tokens or r.random() < 0.5,
                "strategies": [], "pairs": []}
@@ -190,8 +190,7 @@ def pair_cpp(pair, one):
 
 def writes(program):
     """Whether its network writes text."""
-    return (networks.is_of_tokens(program["network"]) and program["backend"] != "emulated" and
-            sequences.generates(program["network"]))
+    return networks.is_of_tokens(program["network"]) and sequences.generates(program["network"])
 
 
 def task_cpp(program):
