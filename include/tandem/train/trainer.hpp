@@ -75,6 +75,7 @@ template <class Net, class S, class Backend, class LossType, class MetricType,
   requires(detail::IsNetwork<Net>&& Strategy<S>&& Loss<LossType>&& Metric<MetricType>)
 class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::LossFits<Net, LossType>::value);
+  static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
   using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Backend>;
   static_assert(detail::BackendFits<Asked>::value);

@@ -56,6 +56,64 @@ struct LossFits {
                 "Loss out, or take PerToken or PerSample");
 };
 
+/// The extents of an output behind its channels, where each number is to be a class's score.
+template <int Height, int Width>
+struct EndsInScores {
+  static constexpr bool value = true;
+  static_assert(Height * Width == 1,
+                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
+                "score of a class, but this network ends in an image; end it with GlobalAvgPool "
+                "and Linear<classes>, or with Flatten and Linear<classes>");
+};
+template <int Rows>
+struct EndsInOneRow {
+  static constexpr bool value = true;
+  static_assert(Rows == 0,
+                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
+                "score of a class, but this network ends in rows of a sequence; end it with "
+                "LastRow or MeanOverTime and Linear<classes>, or, for a class a row, with "
+                "Vocabulary<classes>");
+};
+
+template <int K, int Outputs>
+struct TopKIsOfMore {
+  static constexpr bool value = true;
+  static_assert(K <= Outputs,
+                "TopK<K>: the network has fewer outputs than K, so that every label counts as "
+                "right; give a smaller K");
+};
+
+/// How many outputs a metric takes to be right; 0: it counts otherwise.
+template <class MetricType>
+constexpr int k_of() {
+  if constexpr (requires { MetricType::k; }) {
+    return MetricType::k;
+  } else {
+    return 0;
+  }
+}
+
+/// The output where each of its numbers is to be a class's score; nothing where it is not, nor
+/// where it is not valid, which is said elsewhere.
+template <class Net, class LossType>
+struct Scores {
+  static constexpr Shape output = unchecked_graph<Net>.output().out;
+  static constexpr bool any = takes_softmax<LossType> && output.valid();
+  static constexpr bool image = any && output.rank == 3;
+  static constexpr int height = image ? output[1] : 1;
+  static constexpr int width = image ? output[2] : 1;
+  static constexpr int rows = any && output.timed ? output[0] : 0;
+  static constexpr int count = any ? static_cast<int>(output.elements()) : 0;
+};
+
+/// Asked for where a trainer is named, too. Bases, so that a sentence is the only error.
+template <class Net, class LossType, class MetricType, class S = Scores<Net, LossType>>
+struct OutputFits : EndsInScores<S::height, S::width>,
+                    EndsInOneRow<S::rows>,
+                    TopKIsOfMore<S::any ? k_of<MetricType>() : 0, S::count> {
+  static constexpr bool value = true;
+};
+
 /// Whether a layer looks at rows that are not written yet, as an Attention that is not Causal.
 template <class L>
 inline constexpr bool looks_ahead = requires {
