@@ -30,6 +30,8 @@ template <class... Parts>
 concept AllParts = (NetworkPart<Parts> && ...);
 template <class... Parts>
 concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
+template <class... Parts>
+inline constexpr bool too_many_or_all_parts = TooManyOrAllParts<Parts...>;  // said in one line
 
 // The sentences stand in types of their own: a composite at fault remains a part, so that what
 // holds it does not complain too.
@@ -38,7 +40,7 @@ struct SequentialIsSound {
   static constexpr bool value = true;
   static_assert(FewParts<Parts...>,
                 "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
-  static_assert(TooManyOrAllParts<Parts...>,
+  static_assert(too_many_or_all_parts<Parts...>,
                 "Sequential<Parts...>: every part must be a layer (a type with `name` and "
                 "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
 };

@@ -135,16 +135,52 @@ struct Pass {
 namespace detail {
 
 template <class L, class Backend>
-inline constexpr bool has_op = false;  // what the primary template's assert depends on
+inline constexpr bool has_op = false;  // what the sentences depend on
+
+// The sentences stand in types of their own: clang gives up a class with a failed assert in it, and
+// says so of all that is built on it.
+template <class L, class Backend>
+struct OpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<L, Backend>,
+                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
+                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+};
+template <class L, class Backend>
+struct LossOpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<L, Backend>,
+                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
+                "value(output, target) and gradient(output, target, dy), both of one sample");
+};
+template <class M, class Backend>
+struct MetricOpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<M, Backend>,
+                "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+                "has no kernels for this backend; give it static value(output, target) of one "
+                "sample");
+};
+
+/// In place of an op that there is not: takes what an op takes.
+struct NoOp {
+  explicit NoOp(auto const&... /*arguments*/) {}
+  [[nodiscard]] static OpNeeds needs() { return {}; }
+  [[nodiscard]] static std::int64_t scratch_bytes() { return 0; }
+  static void forward(auto const&... /*arguments*/) {}
+  static void input_gradient(auto const&... /*arguments*/) {}
+  static void weight_gradient(auto const&... /*arguments*/) {}
+  static void gradient(auto const&... /*arguments*/) {}
+  static void count(auto const&... /*arguments*/) {}
+};
 
 }  // namespace detail
 
 /// The primary template is the error path.
 template <class L, class Backend>
-struct Op {
-  static_assert(detail::has_op<L, Backend>,
-                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
-                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+struct Op : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::OpIsThere<L, Backend>::value);
 };
 
 /// The joins of a graph, which are no layers of the user's.
@@ -157,19 +193,16 @@ struct Border;
 
 /// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
 template <class L, class Backend>
-struct LossOp {
-  static_assert(detail::has_op<L, Backend>,
-                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
-                "value(output, target) and gradient(output, target, dy), both of one sample");
+struct LossOp : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::LossOpIsThere<L, Backend>::value);
 };
 
 /// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
 template <class M, class L, class Backend>
-struct MetricOp {
-  static_assert(
-      detail::has_op<M, Backend>,
-      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
-      "has no kernels for this backend; give it static value(output, target) of one sample");
+struct MetricOp : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::MetricOpIsThere<M, Backend>::value);
 };
 
 }  // namespace tandem

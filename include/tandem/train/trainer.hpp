@@ -213,17 +213,21 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     static_assert(detail::Generates<reads_and_writes_tokens,
                                     detail::looks_back_only(Leaves<typename Net::body>{})>::value);
     auto const call = one_call_.begin("generate()");
-    check_indices(prompt, 0, graph.node[0].limit, 0, "token");
-    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-    return generate_tokens(
-        prompt, generate_options, input[0], graph.output().limit,
-        [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
-          forward({.x = tokens.data(),
-                   .size = 1,
-                   .time = static_cast<int>(tokens.size()),
-                   .position = position,
-                   .scores = logits.data()});
-        });
+    if constexpr (!reads_and_writes_tokens) {
+      return {};
+    } else {
+      check_indices(prompt, 0, graph.node[0].limit, 0, "token");
+      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+      return generate_tokens(
+          prompt, generate_options, input[0], graph.output().limit,
+          [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
+            forward({.x = tokens.data(),
+                     .size = 1,
+                     .time = static_cast<int>(tokens.size()),
+                     .position = position,
+                     .scores = logits.data()});
+          });
+    }
   }
 
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for

@@ -122,6 +122,10 @@ concept BatchingOption = requires {
 
 namespace detail {
 
+// For sentences: of a variable compilers do not go on to say what each requirement lacks.
+template <class... Options>
+inline constexpr bool are_batching_options = (BatchingOption<Options> && ...);
+
 template <class Option>
 constexpr void apply_batching_option(Batching& batching, int& leaves) {
   if constexpr (requires { Option::microbatches; }) {

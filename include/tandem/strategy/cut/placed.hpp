@@ -148,10 +148,10 @@ struct PlacementIsSound {
                 "gap, and leave something on 0 (PlacementIsSound names the device)");
 };
 
-template <class Table>
+template <class Table, bool Is = IsPlacementTable<Table>>
 struct PlacedIsATable {
   static constexpr bool value = true;
-  static_assert(IsPlacementTable<Table>,
+  static_assert(Is,
                 "Placed<table>: make the table with `inline constexpr auto table = "
                 "place<Net>({{\"3.1\", 1}, ...});`");
 };
@@ -165,6 +165,7 @@ concept TableReference = IsPlacementTable<std::remove_cvref_t<decltype(Table)>>;
 /// The primary template is the error path.
 template <auto const& Table>
 struct Placed {
+  using Network = void;
   static constexpr bool is_placement = true;
   static constexpr int devices = 1;
   static_assert(detail::PlacedIsATable<std::remove_cvref_t<decltype(Table)>>::value);
@@ -213,7 +214,7 @@ constexpr int most_stages(StageMapView const& map) {
 template <class Net, class TableNet>
 struct PlacedForThisNetwork {
   static constexpr bool value = true;
-  static_assert(std::same_as<Net, TableNet>,
+  static_assert(std::same_as<Net, TableNet> || std::is_void_v<TableNet>,  // which has been said
                 "Placed<table>: the table is of another network; make it with place<Net> of the "
                 "network that is trained");
 };

@@ -37,7 +37,7 @@ template <class... Options>
 struct SingleDevice : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert((BatchingOption<Options> && ...),
+  static_assert(detail::are_batching_options<Options...>,
                 "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
                 "BucketBytes");
 };
@@ -99,7 +99,7 @@ struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
   static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
-  static_assert((BatchingOption<Options> && ...),
+  static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
                 "Wire and BucketBytes");
 };
