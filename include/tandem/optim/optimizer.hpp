@@ -142,7 +142,7 @@ struct SgdUpdate {
         nesterov{o.nesterov} {}
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V p, V gradient, V (&state)[2]) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& gradient, V (&state)[2]) const {
     V g = gradient * V{scale} + V{weight_decay} * p;
     if (run.state[0] != nullptr) {
       V const v = V{momentum} * state[0] + g;
@@ -177,7 +177,7 @@ struct AdamUpdate {
         scale{static_cast<T>(s.gradient_scale)} {}
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V before, V gradient, V (&state)[2]) const {
+  TANDEM_HOST_DEVICE V next(V const& before, V const& gradient, V (&state)[2]) const {
     V const p = before * V{shrink};
     V const g = gradient * V{scale} + V{l2} * p;
     V const m = V{beta1} * state[0] + V{T{1} - beta1} * g;
@@ -199,7 +199,7 @@ struct AverageUpdate {
   T rate;
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V p, V average, V (&/*state*/)[2]) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& average, V (&/*state*/)[2]) const {
     return V{T{1} - rate} * p + V{rate} * average;
   }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
