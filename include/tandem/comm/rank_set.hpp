@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
@@ -43,7 +44,7 @@ std::string name_of_group(std::vector<RankSet> const& groups, int group) {
 
 /// @throws ContractError  a group is empty, or names a rank twice or one that there is not
 template <class = void>
-void check_groups(std::vector<RankSet> const& groups, int ranks) {
+TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     std::string const name = name_of_group(groups, static_cast<int>(g));
     if (groups[g].ranks.empty()) {
@@ -69,7 +70,7 @@ void check_groups(std::vector<RankSet> const& groups, int ranks) {
 ///
 /// @pre check_groups() has passed
 template <class = void>
-std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
+TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
   std::vector<std::vector<int>> rounds;
   std::vector<std::vector<bool>> busy(static_cast<std::size_t>(ranks));  // of each rank, by round
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -100,7 +101,7 @@ std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int 
 /// The number that @p rank has in @p group.
 /// @throws ContractError  there is no such group, or the rank is no member of it
 template <class = void>
-int member_of(std::vector<RankSet> const& groups, int rank, int group) {
+TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int group) {
   if (group < 0 || group >= static_cast<int>(groups.size())) {
     throw ContractError{"communicator: there is no group " + std::to_string(group) +
                         "; the transport was made with " + std::to_string(groups.size()) +

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem {
@@ -40,7 +41,7 @@ void each_line(std::string const& path, F const& f) {
 
 /// The number behind @p key at the beginning of a line of a file, "" for any; -1 if there is none.
 template <class = void>  // compiled where it is called, not by every include
-std::int64_t number_in(std::string const& path, char const* key) {
+TANDEM_COLD std::int64_t number_in(std::string const& path, char const* key) {
   long long found = -1;
   each_line(path, [&](char const* line) {
     std::size_t const length = std::strlen(key);
@@ -56,8 +57,8 @@ std::int64_t number_in(std::string const& path, char const* key) {
 /// since they can be dropped.
 /// @param names  of its limit, its use, and the files' pages in memory.stat
 template <class = void>
-std::int64_t left_in_group(std::string const& folder, char const* limit, char const* use,
-                           char const* inactive, char const* active) {
+TANDEM_COLD std::int64_t left_in_group(std::string const& folder, char const* limit,
+                                       char const* use, char const* inactive, char const* active) {
   std::int64_t const most = number_in(folder + limit, "");
   std::int64_t const used = number_in(folder + use, "");
   if (most < 0 || used < 0) {  // "max", or no such file
@@ -78,7 +79,7 @@ std::int64_t left_in_group(std::string const& folder, char const* limit, char co
 /// Cost: reads four small files.
 /// @param root  stands before the paths, for tests
 template <class = void>
-std::int64_t available_memory(std::string const& root = {}) {
+TANDEM_COLD std::int64_t available_memory(std::string const& root = {}) {
   std::int64_t least = -1;
   auto const at_most = [&](std::int64_t bytes) {
     least = bytes >= 0 && (least < 0 || bytes < least) ? bytes : least;
@@ -118,7 +119,7 @@ class [[nodiscard]] MemoryClaim {
   /// @param who  "a host device"
   /// @throws Error  there is not so much
   template <class = void>
-  MemoryClaim(std::int64_t bytes, char const* who) : left_{bytes >= large ? bytes : 0} {
+  TANDEM_COLD MemoryClaim(std::int64_t bytes, char const* who) : left_{bytes >= large ? bytes : 0} {
     if (left_ == 0) {
       return;
     }

@@ -56,3 +56,12 @@
 #define TANDEM_NOINLINE
 #define TANDEM_INLINE inline
 #endif
+
+/// Code that runs once a program, as plans, checks and sentences: compiled for size, which takes
+/// g++ a quarter less time. Nothing that a step comes to on all its ways, nor what users call: what
+/// must come to a cold call is compiled for size, too.
+#if defined(__GNUC__) || defined(__clang__)
+#define TANDEM_COLD __attribute__((cold))
+#else
+#define TANDEM_COLD
+#endif

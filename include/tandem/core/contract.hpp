@@ -6,15 +6,19 @@
 
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem {
 
 namespace detail {
 
-[[noreturn]] inline void fail_contract(char const* message) { throw ContractError{message}; }
+[[noreturn]] TANDEM_COLD inline void fail_contract(char const* message) {
+  throw ContractError{message};
+}
 
-[[noreturn]] inline void fail_internal_check(char const* condition, char const* file, int line) {
+[[noreturn]] TANDEM_COLD inline void fail_internal_check(char const* condition, char const* file,
+                                                         int line) {
   throw ContractError{std::string{"internal check: "} + condition + " (" + file + ":" +
                       std::to_string(line) + ")"};
 }

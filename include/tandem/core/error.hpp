@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <string>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem {
 
 /// Base of every exception that tandem throws.
@@ -28,7 +30,7 @@ class ContractError : public Error {
 /// A file is missing, unreadable, truncated or not what it claims to be.
 class FileError : public Error {
  public:
-  FileError(std::string const& path, std::string const& what)
+  TANDEM_COLD FileError(std::string const& path, std::string const& what)
       : Error{"'" + path + "': " + what}, path_{path} {}
 
   [[nodiscard]] std::string const& path() const noexcept { return path_; }
@@ -60,7 +62,7 @@ class AbortedError : public Error {
 class RankError : public Error {
  public:
   /// @param at  ", at 1F2 (microbatch 2)", or "" outside of all actions
-  RankError(int rank, std::string const& what, std::string const& at = {})
+  TANDEM_COLD RankError(int rank, std::string const& what, std::string const& at = {})
       : Error{"rank " + std::to_string(rank) + at + ": " + what}, rank_{rank} {}
 
   [[nodiscard]] int rank() const noexcept { return rank_; }

@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 
 namespace tandem {
 
@@ -74,7 +75,7 @@ namespace detail {
 
 /// Not by a FILE, whose lock the thread that stalls may have.
 template <class = void>  // compiled where it is called, not by every include
-void write_to_stderr(char const* text) noexcept {
+TANDEM_COLD void write_to_stderr(char const* text) noexcept {
   std::size_t left = std::strlen(text);
   while (left > 0) {
     ::ssize_t const wrote = ::write(2, text, left);
@@ -88,7 +89,7 @@ void write_to_stderr(char const* text) noexcept {
 
 /// The sentence, the hook, and the end of the process; returns where the hook wants to wait.
 template <class = void>
-void report_stall(OnStall const& hook, Stall const& stall) noexcept {
+TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall) noexcept {
   write_to_stderr("tandem: ");
   write_to_stderr(stall.message);
   write_to_stderr("\n");

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/stall.hpp>
 
 namespace tandem {
@@ -45,8 +46,8 @@ class ReadWatch {
   using Clock = std::chrono::steady_clock;
 
   template <class = void>  // compiled where it is called, not by every include
-  static void report(StallLimit const& limit, std::span<std::int64_t const> order,
-                     std::int64_t position, Clock::duration without_progress) noexcept {
+  TANDEM_COLD static void report(StallLimit const& limit, std::span<std::int64_t const> order,
+                                 std::int64_t position, Clock::duration without_progress) noexcept {
     auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(without_progress);
     std::string text;
     char const* message = "the dataset does not return from read(), and there is no memory left";

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/optim/parameter_group.hpp>
 
@@ -31,7 +32,7 @@ struct ClipSets {
 
 /// Whether some group is clipped apart.
 template <class = void>  // compiled where it is called, not by every include
-bool clips_apart(std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     if (group.clip_norm > 0.0) {
       return true;
@@ -42,7 +43,7 @@ bool clips_apart(std::vector<ParameterGroup> const& groups) {
 
 /// Of a whole network.
 template <class = void>
-ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups) {
   ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
   for (ParameterGroup const& group : groups) {
     if (group.clip_norm > 0.0) {

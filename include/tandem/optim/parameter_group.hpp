@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
@@ -61,7 +62,7 @@ struct UpdateRun {
 namespace detail {
 
 /// Whether @p name matches @p pattern, '*' standing for any run of characters.
-constexpr bool matches(std::string_view pattern, std::string_view name) {
+TANDEM_COLD constexpr bool matches(std::string_view pattern, std::string_view name) {
   std::size_t p = 0;
   std::size_t n = 0;
   std::size_t star = std::string_view::npos;
@@ -96,7 +97,7 @@ bool in_group(ParameterGroup const& group, Parameter const& parameter, std::stri
 
 /// The index of the group that counts for parameter @p p of @p graph; -1: none.
 template <class = void>
-int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
   std::string const name = parameter_name(graph, p);
   int last = -1;
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -109,7 +110,7 @@ int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) 
 /// A pattern that matches nothing is a mistake.
 /// @throws ContractError  a pattern matches no parameter of the network
 template <class = void>
-void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     bool used = false;
     for (int p = 0; p < graph.parameters && !used; ++p) {
@@ -141,8 +142,9 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
 /// @param parts  of the model: stages from there on are copies of others
 /// @param offset  of each parameter, in elements
 template <class = void>
-std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
-                                      std::vector<ParameterGroup> const& groups, int parts) {
+TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
+                                                  std::vector<ParameterGroup> const& groups,
+                                                  int parts) {
   std::vector<UpdateRun> runs;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
     Node const& node = graph.node[n];
@@ -174,7 +176,7 @@ std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offse
 
 /// Neighbours with like settings become one.
 template <class = void>  // compiled where it is called, not by every include
-std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
+TANDEM_COLD std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
   std::vector<UpdateRun> runs;
   for (UpdateRun const& run : parameters) {
     if (!runs.empty() && runs.back().alike(run)) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/optim/parameter_group.hpp>
@@ -29,8 +30,9 @@ struct WeightAverage {
 
 /// Which parameters of @p graph have an average: trained weights that no group freezes.
 template <class = void>  // compiled where it is called, not by every include
-std::vector<bool> averaged_parameters(GraphView graph, std::vector<ParameterGroup> const& groups,
-                                      WeightAverage const& average) {
+TANDEM_COLD std::vector<bool> averaged_parameters(GraphView graph,
+                                                  std::vector<ParameterGroup> const& groups,
+                                                  WeightAverage const& average) {
   std::vector<bool> averaged;
   for (int p = 0; p < graph.parameters; ++p) {
     GraphParameter const& own = graph.parameter[p];
@@ -44,8 +46,8 @@ std::vector<bool> averaged_parameters(GraphView graph, std::vector<ParameterGrou
 
 /// @throws ContractError  the pattern matches no trained weight of the network
 template <class = void>
-void check_average(GraphView network, std::vector<ParameterGroup> const& groups,
-                   WeightAverage const& average) {
+TANDEM_COLD void check_average(GraphView network, std::vector<ParameterGroup> const& groups,
+                               WeightAverage const& average) {
   bool any = !average.on();
   for (bool const averaged : averaged_parameters(network, groups, average)) {
     any = any || averaged;

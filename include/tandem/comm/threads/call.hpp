@@ -11,6 +11,7 @@
 #include <string>
 
 #include <tandem/comm/operation.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/runtime/host/queue.hpp>
 
 namespace tandem::detail {
@@ -50,7 +51,7 @@ inline std::string numbered(Call const& call, std::uint64_t number) {
 }
 
 /// "all-reduce (bucket 2) of 10 elements"
-inline std::string to_string(Call const& call) {
+TANDEM_COLD inline std::string to_string(Call const& call) {
   std::string text = name(call.operation) + in_brackets(call.label);
   if (call.operation != Operation::barrier) {
     text.append(" of ").append(std::to_string(call.count)).append(" elements");

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem::detail {
 
 /// A rank that waits for others.
@@ -37,7 +39,7 @@ class WaitChain {
   /// for each other, whom @p first waits for.
   /// @throws std::bad_alloc
   template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string sentence_for(WaitingRank const& first) {
+  [[nodiscard]] TANDEM_COLD std::string sentence_for(WaitingRank const& first) {
     follow(first);
     if (text_.empty()) {
       for (auto const& missing : first.missing) {
@@ -54,7 +56,7 @@ class WaitChain {
 
  private:
   template <class = void>
-  void follow(WaitingRank const& wait) {
+  TANDEM_COLD void follow(WaitingRank const& wait) {
     for (auto const& missing : wait.missing) {
       if (std::find(seen_.begin(), seen_.end(), missing.rank) != seen_.end()) {
         continue;
@@ -76,7 +78,7 @@ class WaitChain {
   }
 
   template <class = void>
-  void add(WaitingRank const& wait, WaitingRank::Missing const& missing) {
+  TANDEM_COLD void add(WaitingRank const& wait, WaitingRank::Missing const& missing) {
     if (text_.empty() && path_.size() > 1) {
       between_ = path_;
     }

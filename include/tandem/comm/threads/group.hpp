@@ -31,6 +31,7 @@
 #include <tandem/comm/threads/wait.hpp>
 #include <tandem/comm/threads/words.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
@@ -79,7 +80,7 @@ class ThreadsGroup {
   /// AbortedError with @p reason, at once. The first failure of a group counts, later ones change
   /// nothing.
   template <class = void>
-  void abort(int rank, std::string_view reason) noexcept {
+  TANDEM_COLD void abort(int rank, std::string_view reason) noexcept {
     std::string text;
     try {
       text = words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason};
@@ -207,16 +208,21 @@ class ThreadsGroup {
     for (int rank = ranks_ - 1; rank >= 0; --rank) {
       slot(rank).waiting = false;
       if (!slot(rank).call.matches(slot(0).call)) {
-        mismatch_ = words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
-                    std::to_string(words_.number_of(rank)) + " disagree on collective #" +
-                    std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
-                    words_.in_words(slot(rank).call) +
-                    "; all ranks must make the same calls in the same order";
+        mismatch_ = disagreement(rank);
       }
     }
     waiting_ = 0;
     ++meetings_;
     wait_.notify();
+  }
+
+  template <class = void>
+  [[nodiscard]] TANDEM_COLD std::string disagreement(int rank) const {
+    return words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
+           std::to_string(words_.number_of(rank)) + " disagree on collective #" +
+           std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
+           words_.in_words(slot(rank).call) +
+           "; all ranks must make the same calls in the same order";
   }
 
   template <class = void>
@@ -232,7 +238,7 @@ class ThreadsGroup {
   }
 
   template <class = void>
-  void missing_ranks(detail::WaitingRank& wait, Slot const& mine) const {
+  TANDEM_COLD void missing_ranks(detail::WaitingRank& wait, Slot const& mine) const {
     Where{*this}.waits(wait, static_cast<int>(&mine - slots_.get()), mine.call);
     for (int rank = 0; rank < ranks_; ++rank) {
       if (!slot(rank).waiting) {

@@ -21,6 +21,7 @@
 
 #include <tandem/comm/threads/chain.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {
@@ -69,7 +70,7 @@ class SharedFailure {
 
   /// Tells nobody: wake() does. Allocates nothing.
   /// @param message  "" where there was no memory for one
-  void set(Kind kind, std::string message) noexcept {
+  TANDEM_COLD void set(Kind kind, std::string message) noexcept {
     std::lock_guard const lock{mutex_};
     if (kind_ == Kind::none) {
       kind_ = kind;
@@ -88,7 +89,7 @@ class SharedFailure {
 
   /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
-  [[noreturn]] void raise(bool as_aborted) const {
+  [[noreturn]] TANDEM_COLD void raise(bool as_aborted) const {
     std::lock_guard const lock{mutex_};
     if (kind_ == Kind::timed_out && !as_aborted) {
       throw TimeoutError{text()};
@@ -239,7 +240,7 @@ void SharedFailure::wake() const {
 }
 
 template <class>
-std::string SharedFailure::blame(AwaitedBase const& first) const noexcept {
+TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first) const noexcept {
   try {
     std::vector<WaitingRank> waits;
     std::size_t own = 0;

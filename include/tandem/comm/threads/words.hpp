@@ -15,6 +15,7 @@
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/threads/call.hpp>
 #include <tandem/comm/threads/options.hpp>
+#include <tandem/core/config.hpp>
 
 namespace tandem::detail {
 
@@ -70,8 +71,9 @@ class ThreadsWords {
 
   /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
   /// @param collectives  of the group so far
-  [[nodiscard]] std::string last_seen(int rank, ThreadsSlot const& slot, std::uint64_t collectives,
-                                      std::uint64_t progress) const {
+  [[nodiscard]] TANDEM_COLD std::string last_seen(int rank, ThreadsSlot const& slot,
+                                                  std::uint64_t collectives,
+                                                  std::uint64_t progress) const {
     std::string text = "; it was last in ";
     if (slot.message_number > 0) {
       text += numbered(slot.message, slot.message_number);

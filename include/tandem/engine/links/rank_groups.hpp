@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tandem/comm/rank_set.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
@@ -25,7 +26,7 @@ class RankGroups {
   static constexpr int all = -1;
 
   template <class = void>  // compiled where it is called, not by every include
-  static std::vector<RankSet> list() {
+  TANDEM_COLD static std::vector<RankSet> list() {
     std::vector<RankSet> groups;
     for (int stage = 0; stage < reduced(); ++stage) {
       RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
@@ -77,7 +78,7 @@ class RankGroups {
 
   /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
   /// for none.
-  static int of_tie(int rank, int copy, int tie) {
+  TANDEM_COLD static int of_tie(int rank, int copy, int tie) {
     return !Program::ties.of[copy][tie].crosses()
                ? all
                : reduced() + 2 * lines() * map().links + lines() * pairs() +
@@ -91,7 +92,7 @@ class RankGroups {
   }
   /// The ends of these groups for a device's stages, by connect(group).
   template <int Count, class Connect>
-  static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
+  TANDEM_COLD static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
     std::vector<decltype(connect(all))> ends;
     for (LocalStage const& stage : stages.stage) {
       ends.push_back(connect(of_stage(stage.id)));

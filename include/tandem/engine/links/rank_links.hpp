@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
+#include <tandem/core/insertion_sort.hpp>
 #include <tandem/engine/links/link.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
 #include <tandem/engine/step/microbatches.hpp>
@@ -56,8 +58,8 @@ class RankLinks {
   /// @param connect  connect(link, forward): this rank's end of the link's group
   /// @param largest  samples of a microbatch at most
   template <class Connect>
-  RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
-            Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
+  TANDEM_COLD RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
+                        Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
       : task_{task}, largest_{largest} {
     std::vector<Transfer> const all = find_transfers();
     for (Transfer const& t : all) {
@@ -83,7 +85,7 @@ class RankLinks {
 
   /// What holds the messages that this rank sends until they are received, where threads send them:
   /// the largest of each link and direction.
-  [[nodiscard]] std::int64_t bytes() const {
+  [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
     std::int64_t sum = 0;
     for (int link = 0;
          std::same_as<typename Communicator::Stream, host::Queue> && link < task_.map.links;
@@ -189,7 +191,7 @@ class RankLinks {
   }
 
   // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
-  std::vector<Transfer> find_transfers() {
+  TANDEM_COLD std::vector<Transfer> find_transfers() {
     ends_.resize(2 * static_cast<std::size_t>(task_.map.links));
     std::vector<Transfer> all;
     for (LocalStage const& stage : task_.stages) {
@@ -209,10 +211,9 @@ class RankLinks {
     }
     // Their gradients come in the order in which later stages go backward.
     gradients_ = sends_;
-    std::stable_sort(gradients_.begin(), gradients_.end(),
-                     [&](Transfer const& a, Transfer const& b) {
-                       return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
-                     });
+    insertion_sort(gradients_, [&](Transfer const& a, Transfer const& b) {
+      return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
+    });
     return all;
   }
 
@@ -233,8 +234,8 @@ class RankLinks {
     return own.size * shape.elements(own.time[shape]);
   }
   // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
-  [[nodiscard]] std::int64_t largest_of(std::vector<Transfer> const& list, int link,
-                                        bool gradients) const {
+  [[nodiscard]] TANDEM_COLD std::int64_t largest_of(std::vector<Transfer> const& list, int link,
+                                                    bool gradients) const {
     std::int64_t most = 0;
     for (Transfer const& t : list) {
       if (Node const& node = task_.graph.node[t.node];

@@ -11,6 +11,7 @@
 
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/reduction.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/step/tracer.hpp>
@@ -44,7 +45,7 @@ class TiedSums {
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
-  TiedSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
+  TANDEM_COLD TiedSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
       : tracer_{&tracer}, summed_{device.make_mark()} {
     for (int copy = 0; copy < Whole::map.copies; ++copy) {
       for (int tie = 0; tie < Whole::ties.count; ++tie) {

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
+#include <tandem/core/insertion_sort.hpp>
 #include <tandem/engine/prepare/arenas.hpp>
 #include <tandem/engine/prepare/gradient_plan.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -45,9 +47,9 @@ class OperandTables {
   using Table = OperandTable<T, P>;
 
   /// @param plan, task  outlive this
-  OperandTables(GraphView graph, MemoryPlan const& plan, PlanTask const& task,
-                WeightPlaces const& places, ArenaBases const& bases,
-                ParameterPointers<T, P> parameters)
+  TANDEM_COLD OperandTables(GraphView graph, MemoryPlan const& plan, PlanTask const& task,
+                            WeightPlaces const& places, ArenaBases const& bases,
+                            ParameterPointers<T, P> parameters)
       : graph_{graph},
         plan_{plan},
         task_{task},
@@ -156,7 +158,7 @@ class OperandTables {
         place(region, stage, table, plan_.saved[static_cast<std::size_t>(node)]));
   }
 
-  void point_activations(int t, Storage& own) const {
+  TANDEM_COLD void point_activations(int t, Storage& own) const {
     for (int e = 0; e < graph_.edges; ++e) {
       own.edge_value.push_back(value_of(graph_.source[e], t));
       own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
@@ -203,7 +205,7 @@ class OperandTables {
   }
 
   // The same, but for the weights.
-  void point_backward(int place, Storage& own) const {
+  TANDEM_COLD void point_backward(int place, Storage& own) const {
     own.backward_operands = own.operands;
     for (int n = 0; n < graph_.nodes; ++n) {
       Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
@@ -221,7 +223,7 @@ class OperandTables {
   }
 
   // The gradients of the edges that carry a node's output, in the order of the network's edges.
-  void point_forks(int n, Storage& own) const {
+  TANDEM_COLD void point_forks(int n, Storage& own) const {
     own.first_fork.push_back(own.forks.size());
     std::vector<std::pair<int, T const*>> forks;
     for (int m = n + 1; m < graph_.nodes; ++m) {
@@ -231,8 +233,7 @@ class OperandTables {
         }
       }
     }
-    std::stable_sort(forks.begin(), forks.end(),
-                     [](auto const& a, auto const& b) { return a.first < b.first; });
+    insertion_sort(forks, [](auto const& a, auto const& b) { return a.first < b.first; });
     for (auto const& fork : forks) {
       own.forks.push_back(fork.second);
     }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/memory/check/memory_check.hpp>
 #include <tandem/engine/memory/operand_tables.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
@@ -41,7 +42,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   /// @param task    what is planned for
   /// @param leaves  of one replica
   template <class Ops>
-  RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task, int leaves)
+  TANDEM_COLD RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task,
+                         int leaves)
       : Base{device, states, leaves},
         task_{task},
         plan_{plan_memory(graph, ops.needs(), task)},
@@ -56,10 +58,11 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                 places,
                 {kept_.data(), recomputed_.data(), transient_.data()},
                 pointers(ops.needs())} {}
+  TANDEM_COLD ~RankMemory() = default;
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
   /// Plays rows of actions on the tables; refers to this and to @p needs.
-  [[nodiscard]] MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
+  [[nodiscard]] TANDEM_COLD MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
     return {{graph, needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
             tables_};
   }
@@ -113,7 +116,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     return tables_.outgoing(node, reader);
   }
 
-  [[nodiscard]] MemoryReport report() const {
+  [[nodiscard]] TANDEM_COLD MemoryReport report() const {
     return {.parameters = Base::parameter_bytes(),
             .gradients = Base::gradient_bytes(),
             .optimizer_state = Base::state_bytes(),
@@ -158,7 +161,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   }();
   static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
 
-  [[nodiscard]] ParameterPointers<T, P> pointers(std::vector<OpNeeds> const& needs) const {
+  [[nodiscard]] TANDEM_COLD ParameterPointers<T, P> pointers(
+      std::vector<OpNeeds> const& needs) const {
     ParameterPointers<T, P> all;
     for (int place = 0; place < places.count(); ++place) {
       for (int p = 0; p < graph.parameters; ++p) {
@@ -175,7 +179,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
     return all;
   }
-  static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
+  TANDEM_COLD static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
     std::int64_t sum = 0;
     for (OpNeeds const& need : needs) {
       sum += detail::aligned(need.packed_bytes);

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
@@ -23,7 +24,8 @@ namespace detail {
 template <class = void>
 class GradientLives {
  public:
-  GradientLives(StageMapView const& map, std::span<LocalStage const> stages, int microbatches)
+  TANDEM_COLD GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
+                            int microbatches)
       : stages_{stages} {
     for (LocalStage const& stage : stages) {
       group_.push_back(group_.size());
@@ -41,7 +43,7 @@ class GradientLives {
     }
   }
 
-  void follow(Action action) {
+  TANDEM_COLD void follow(Action action) {
     std::size_t const stage = local(action.stage);
     switch (action.kind) {
       case ActionKind::forward:
@@ -91,7 +93,7 @@ class GradientLives {
     });
   }
 
-  void begin(std::size_t stage, int microbatch) {
+  TANDEM_COLD void begin(std::size_t stage, int microbatch) {
     std::size_t const own = group_[stage];
     bool const again = begun_[own] == microbatch;
     meet_ = meet_ || any_but(own) || oldest(own) < microbatch || begun_[own] > microbatch ||
@@ -115,8 +117,8 @@ class GradientLives {
 /// More than deferred_microbatches() only of rows that a program brings: where another pass stands
 /// between a gradient's arrival and its own, or between those of two stages of the device.
 template <class = void>
-int held_gradients(ActionSpan row, StageMapView const& map, std::span<LocalStage const> stages,
-                   int microbatches) {
+TANDEM_COLD int held_gradients(ActionSpan row, StageMapView const& map,
+                               std::span<LocalStage const> stages, int microbatches) {
   detail::GradientLives<> lives{map, stages, microbatches};
   for (int i = 0; i < row.size; ++i) {
     lives.follow(row[i]);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/scratch.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
 #include <tandem/engine/prepare/send_waits.hpp>
@@ -18,8 +19,8 @@ namespace detail {
 
 /// Places the gradients of a MemoryPlan.
 template <class = void>
-void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
-                     MemoryPlan& plan) {
+TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs,
+                                 PlanTask const& task, MemoryPlan& plan) {
   Scratch<bool> in_place{graph.nodes};
   for (int n = 0; n < graph.nodes; ++n) {
     in_place[n] = needs[static_cast<std::size_t>(n)].in_place;
@@ -49,7 +50,8 @@ void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs, PlanTas
 
 /// Plans the memory of a device's graph. @p needs are those of each node's op.
 template <class = void>
-MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task) {
+TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
+                                   PlanTask const& task) {
   MemoryPlan plan;
   detail::ValuePlanner<>{graph, needs, task, plan}.place();
   detail::place_gradients(graph, needs, task, plan);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/schedule/table/action.hpp>
@@ -119,7 +120,7 @@ class ValuePlanner {
     }
   }
 
-  void find_roots() {
+  TANDEM_COLD void find_roots() {
     for (int n = 0; n < graph_.nodes; ++n) {
       plan_.bytes.push_back(sizes_.bytes(n));
       plan_.root.push_back(root_of(graph_, n));
@@ -147,7 +148,7 @@ class ValuePlanner {
   }
 
   // Whether memory that is of root @p r is read by nobody but node @p n from then on.
-  [[nodiscard]] bool is_over(int r, int n) const {
+  [[nodiscard]] TANDEM_COLD bool is_over(int r, int n) const {
     if (crosses(r, n)) {
       return false;
     }
@@ -175,7 +176,7 @@ class ValuePlanner {
     return task_.segment != nullptr ? task_.segment[node] : -1;
   }
 
-  void find_regions() {
+  TANDEM_COLD void find_regions() {
     plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
     for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
       Node const& node = graph_.node[n];
@@ -207,7 +208,7 @@ class ValuePlanner {
     }
   }
 
-  void place_values() {
+  TANDEM_COLD void place_values() {
     std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
                           0);  // of a root: when it is read or written last in forward
     for (int n = 0; n < graph_.nodes; ++n) {
@@ -259,7 +260,7 @@ class ValuePlanner {
 
   // Whether a backward pass computes a transient value again: a run's output has its gradient then.
   // Backward need not read anything of such a run, so recomputed_bytes does not tell.
-  [[nodiscard]] bool writes_between_gradients() {
+  [[nodiscard]] TANDEM_COLD bool writes_between_gradients() {
     for (StageLife const& stage : task_.stages) {
       bool again = false;
       bool goes_back = false;

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/prepare/gradient_lives.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
@@ -80,7 +81,7 @@ RankPlanTask rank_plan_task() {
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
 template <class Whole>
-Batching batching_with(int microbatches) {
+TANDEM_COLD Batching batching_with(int microbatches) {
   Batching batching = Whole::batching;
   if (microbatches > 0) {
     if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
@@ -93,7 +94,8 @@ Batching batching_with(int microbatches) {
 
 /// The rules of its step; of buckets only those of device @p task.device, which @p buckets keeps.
 template <class = void>
-StepRules step_rules(RankPlanTask const& task, std::vector<std::span<int const>>& buckets) {
+TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
+                                 std::vector<std::span<int const>>& buckets) {
   buckets.assign(static_cast<std::size_t>(task.map.devices), {});
   buckets[static_cast<std::size_t>(task.device)] = task.bucket_stage;
   return {.replicas = task.replicas,
@@ -106,8 +108,8 @@ StepRules step_rules(RankPlanTask const& task, std::vector<std::span<int const>>
 /// @param table     lowered
 /// @param batching  with as many microbatches as @p table has
 template <class = void>
-RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
-                        Batching const& batching) {
+TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+                                    Batching const& batching) {
   std::vector<std::span<int const>> buckets;
   StepRules const rules = step_rules(task, buckets);
   RowOrder const order = task.order != nullptr ? task.order(table, task.map, rules) : RowOrder{};
@@ -136,7 +138,7 @@ RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
 /// The same of device @p Program::device.
 /// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
 template <class Program>
-RankPlan make_rank_plan(ActionRows const* imported, int microbatches) {
+TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches) {
   using Whole = typename Program::Program;
   return make_rank_plan(rank_plan_task<Program>(),
                         imported != nullptr ? *imported : rows_of(Whole::table),

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/memory/buffer_sizes.hpp>
@@ -42,7 +43,7 @@ class SendWaits {
 
  private:
   // Memory is written when it is received, computed, and computed again.
-  void find_writers_of_value(int send) {
+  TANDEM_COLD void find_writers_of_value(int send) {
     int const sent = root(graph_.source[graph_.node[send].first_edge]);
     bool const answered = graph_.node[send].needs_gradient;
     for (int n = 0; n < graph_.nodes; ++n) {
@@ -59,7 +60,7 @@ class SendWaits {
   }
 
   // It is gathered by the pass of the stage that received, or written by its only reader.
-  void find_writers_of_gradient(int received) {
+  TANDEM_COLD void find_writers_of_gradient(int received) {
     add(ActionKind::backward, received, received, false);
     std::int64_t const begin = plan_.outgoing[static_cast<std::size_t>(received)];
     std::int64_t const end = begin + plan_.bytes[static_cast<std::size_t>(received)];
@@ -73,7 +74,7 @@ class SendWaits {
     }
   }
 
-  void add(ActionKind before, int writer, int message, bool answered) {
+  TANDEM_COLD void add(ActionKind before, int writer, int message, bool answered) {
     SendWait const wait{.before = before,
                         .stage = graph_.node[writer].stage,
                         .node = message,

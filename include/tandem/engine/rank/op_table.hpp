@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/rank/node_runs.hpp>
 #include <tandem/graph/leaves.hpp>
 #include <tandem/ops/op.hpp>
@@ -71,7 +72,7 @@ class OpArray {
 
   // Some ops need no device to be prepared.
   template <class Device>
-  void make(OpSetup const& setup, Device& device) {
+  TANDEM_COLD void make(OpSetup const& setup, Device& device) {
     void* const place = memory_ + static_cast<std::size_t>(made_) * sizeof(O);
     if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
       ::new (place) O{setup, device};
@@ -91,7 +92,7 @@ struct OpSlot {
   OpSlot(std::vector<OpSetup> const& setup, int const* first, Device& device)
       : ops{setup, first, First, device} {}
 
-  void add_needs(int const* first, std::vector<OpNeeds>& needs) {
+  TANDEM_COLD void add_needs(int const* first, std::vector<OpNeeds>& needs) {
     int place = 0;
     for (std::size_t n = 0; n < needs.size(); ++n) {
       if (first[n] == First) {
@@ -116,11 +117,11 @@ struct OpSlots<Program, Backend, std::integer_sequence<int, G...>>
     : OpSlot<op_groups<Program>.list[G], OpAt<Program, Backend, op_groups<Program>.list[G]>,
              op_groups<Program>.size[G]>... {
   template <class Device>
-  OpSlots(std::vector<OpSetup> const& setup, Device& device)
+  TANDEM_COLD OpSlots(std::vector<OpSetup> const& setup, Device& device)
       : OpSlot<op_groups<Program>.list[G], OpAt<Program, Backend, op_groups<Program>.list[G]>,
                op_groups<Program>.size[G]>{setup, op_groups<Program>.first, device}... {}
 
-  [[nodiscard]] std::vector<OpNeeds> needs() {
+  [[nodiscard]] TANDEM_COLD std::vector<OpNeeds> needs() {
     std::vector<OpNeeds> needs(static_cast<std::size_t>(Program::graph.nodes));
     (slot<op_groups<Program>.list[G]>(*this).add_needs(op_groups<Program>.first, needs), ...);
     return needs;
@@ -145,10 +146,10 @@ class OpTable {
     return detail::slot<groups.first[I]>(slots_).ops[groups.place[n]];
   }
 
-  [[nodiscard]] std::vector<OpNeeds> needs() { return slots_.needs(); }
+  [[nodiscard]] TANDEM_COLD std::vector<OpNeeds> needs() { return slots_.needs(); }
 
  private:
-  static std::vector<OpSetup> setups(int batch, int threads) {
+  TANDEM_COLD static std::vector<OpSetup> setups(int batch, int threads) {
     static std::vector<Shape> const inputs = input_shapes();
     std::vector<OpSetup> list;
     for (int n = 0; n < Program::graph.nodes; ++n) {
@@ -197,7 +198,7 @@ class OpTable {
     }
     return merged;
   }
-  static std::vector<Shape> input_shapes() {
+  TANDEM_COLD static std::vector<Shape> input_shapes() {
     std::vector<Shape> shapes;
     for (int e = 0; e < Program::graph.edges; ++e) {
       shapes.push_back(Program::graph.node[Program::graph.source[e]].out);

@@ -48,7 +48,7 @@ class Rank final
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
-  Rank(RankOptions const& options, Connect const& connect)
+  TANDEM_COLD Rank(RankOptions const& options, Connect const& connect)
       : Base{options, make_rank_plan<Program>(options.rows, options.microbatches), connect},
         slot_{parts_, options},
         updates_{parts_, options, connect},
@@ -58,6 +58,7 @@ class Rank final
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
   }
+  TANDEM_COLD ~Rank() override = default;
 
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, Batch const& batch) {
@@ -158,7 +159,7 @@ class Rank final
     walk(row, *progress_, *this);
   }
 
-  TANDEM_NOINLINE void run_watched(Action const* row) {
+  TANDEM_COLD void run_watched(Action const* row) {
     walk_each(row, *progress_, [this](Action action) {
       auto const act = [&] { tandem::act(action, *this); };
       if (parts_.tracer.on()) {

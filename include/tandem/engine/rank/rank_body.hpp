@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/memory/mirror.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
@@ -59,7 +60,7 @@ class RankBody : public Interface {
 
  protected:
   template <class Connect>
-  RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
+  TANDEM_COLD RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
       : parts_{options, std::move(plan), connect},
         mirror_{arrays_of(options)},
         states_{states_of(options.optimizer)},

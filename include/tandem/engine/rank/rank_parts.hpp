@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/gradient_reduction.hpp>
 #include <tandem/engine/links/no_links.hpp>
@@ -56,7 +57,7 @@ struct RankParts {
   /// @param rank_plan  what it does in a step
   /// @param connect    connect(group): the rank's end of a group of RankGroups
   template <class Connect>
-  RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
+  TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
       : plan{std::move(rank_plan)},
         device{options.device},
         ops{options.largest_microbatch, options.device.threads, device},
@@ -78,6 +79,7 @@ struct RankParts {
 
   RankParts(RankParts const&) = delete;
   RankParts& operator=(RankParts const&) = delete;
+  TANDEM_COLD ~RankParts() = default;
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {

@@ -4,6 +4,7 @@
 /// @file
 /// StepSlot: what a rank has of one step that is at work: its data, its microbatches, its key.
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/step/feed.hpp>
 #include <tandem/engine/step/key.hpp>
@@ -26,7 +27,7 @@ struct StepSlot {
   using Batch = StepBatchOf<typename Parts::Program, Backend, Loss>;
   using FeedType = Feed<typename Parts::Program, Backend, Target>;
 
-  StepSlot(Parts& parts, RankOptions const& options)
+  TANDEM_COLD StepSlot(Parts& parts, RankOptions const& options)
       : feed{parts.device, parts.feed_sizes(options)},
         microbatches{parts.microbatches(options)},
         groups_clip{clips_apart(options.groups)} {}

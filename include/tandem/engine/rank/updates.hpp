@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/model_exchange.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
@@ -34,7 +35,7 @@ class DeviceUpdate {
   using Whole = typename Parts::Whole;
   using Slot = StepSlot<Parts>;
 
-  DeviceUpdate(Parts& parts, RankOptions const& options)
+  TANDEM_COLD DeviceUpdate(Parts& parts, RankOptions const& options)
       : update_{parts.device,
                 parts.memory,
                 options.optimizer,

@@ -88,8 +88,9 @@ class StepAverage {
 
   /// @param offset  of each parameter of @p graph, in elements
   /// @param states  of the optimizer: the averages are the array behind them
-  StepAverage(GraphView graph, std::int64_t const* offset,
-              std::vector<ParameterGroup> const& groups, WeightAverage const& average, int states)
+  TANDEM_COLD StepAverage(GraphView graph, std::int64_t const* offset,
+                          std::vector<ParameterGroup> const& groups, WeightAverage const& average,
+                          int states)
       : runs_{detail::averaged_runs(graph, offset, averaged_parameters(graph, groups, average))},
         decay_{average.decay},
         state_{states} {}

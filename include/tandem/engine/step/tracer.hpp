@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tandem/comm/operation.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/table/action.hpp>
 
 namespace tandem {
@@ -73,7 +74,7 @@ class Tracer {
   void end() { on_ = false; }
 
   /// @pre everything that was queued is done
-  std::vector<TraceEvent> events(Device& device, int rank) {
+  TANDEM_COLD std::vector<TraceEvent> events(Device& device, int rank) {
     std::vector<TraceEvent> events;
     for (Entry const& entry : entries_) {
       events.push_back({.name = entry.name,

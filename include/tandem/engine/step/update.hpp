@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/step/key.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/engine/step/sums.hpp>
@@ -35,8 +36,8 @@ class Update {
   ///                    parameters only one's does
   /// @param clips       of the whole network
   template <class Memory>
-  Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-         std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
+  TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
+                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
         runs_{merged(parameters_)},

@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <string>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem {
 
 enum class ActionKind : std::uint8_t {
@@ -63,7 +65,7 @@ constexpr ActionName name_of(ActionKind kind) {
 }
 
 /// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
-inline std::string to_string(Action const& action) {
+TANDEM_COLD inline std::string to_string(Action const& action) {
   ActionName const name = name_of(action.kind);
   return std::to_string(action.stage) + name.text +
          (name.numbered ? std::to_string(action.index) : std::string{}) +
@@ -72,7 +74,7 @@ inline std::string to_string(Action const& action) {
 
 /// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
 /// at when it is at none.
-inline std::string in_words(Action const& action) {
+TANDEM_COLD inline std::string in_words(Action const& action) {
   if (action.kind == ActionKind::end) {
     return {};
   }

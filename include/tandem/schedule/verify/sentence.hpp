@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/verify/verdict.hpp>
 
 namespace tandem {
@@ -14,7 +15,7 @@ namespace tandem {
 namespace detail {
 
 /// What a flaw is called; what stands in braces is a number or an action of the verdict.
-constexpr std::string_view sentence_of(Flaw flaw) {
+TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
   switch (flaw) {
     case Flaw::none:
       return "the action table is valid";
@@ -91,7 +92,7 @@ inline std::string counted(int count, char const* what) {
 
 /// What stands for @p name in a sentence.
 template <class = void>  // compiled where it is called, not by every include
-std::string value_of(std::string_view name, Verdict const& v) {
+TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
   if (name == "action" || name == "other" || name == "waiting") {
     return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
   }
@@ -115,7 +116,7 @@ std::string value_of(std::string_view name, Verdict const& v) {
 
 /// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
 template <class = void>  // compiled where it is called, not by every include
-std::string to_string(Verdict const& v) {
+TANDEM_COLD std::string to_string(Verdict const& v) {
   std::string_view rest = detail::sentence_of(v.flaw);
   std::string sentence;
   if (rest.substr(0, 8) == "{action}") {

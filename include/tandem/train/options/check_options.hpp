@@ -4,6 +4,7 @@
 /// @file
 /// checked(): TrainerOptions that are within their bounds.
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/parameter_group.hpp>
@@ -17,7 +18,7 @@ namespace tandem {
 /// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
 /// group matches nothing
 template <class Program>
-TrainerOptions checked(TrainerOptions options) {
+TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
   expects(options.threads_per_device >= 0,
           "TrainerOptions: threads_per_device must be 0 (shared out) or more");

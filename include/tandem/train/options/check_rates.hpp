@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <variant>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/finite.hpp>
@@ -39,7 +40,7 @@ std::string shown(double value) {
 
 /// @throws ContractError  names the option and its value
 template <class = void>
-void check_rate(double value, std::string const& option) {
+TANDEM_COLD void check_rate(double value, std::string const& option) {
   if (!is_rate(value)) {
     throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
                         "; give a finite number of 0 or more"};
@@ -47,7 +48,7 @@ void check_rate(double value, std::string const& option) {
 }
 
 template <class = void>
-void check_beta(double value, std::string const& option) {
+TANDEM_COLD void check_beta(double value, std::string const& option) {
   if (!is_finite(value) || value < 0.0 || value >= 1.0) {
     throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
                         "; give a number from 0 to less than 1"};
@@ -59,7 +60,7 @@ void check_beta(double value, std::string const& option) {
 /// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
 ///                        of its range
 template <class = void>
-void check_rates(TrainerOptions const& options) {
+TANDEM_COLD void check_rates(TrainerOptions const& options) {
   detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
   std::visit(
       [](auto const& o) {

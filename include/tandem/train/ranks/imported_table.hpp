@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/lower.hpp>
@@ -29,7 +30,7 @@ struct ImportedTable {
 namespace detail {
 
 template <class = void>  // compiled once, and where it is called
-void check_leaves(Batching const& batching, int microbatches) {
+TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
   if (batching.reproducible && batching.leaves == batching.microbatches &&
       (microbatches & (microbatches - 1)) != 0) {
     throw ContractError{
@@ -46,7 +47,7 @@ void check_leaves(Batching const& batching, int microbatches) {
 
 /// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
 template <class = void>
-ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+TANDEM_COLD ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
   std::size_t const passes = rows.front().size();
   bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
   for (std::size_t i = 0; fits && i < passes; ++i) {
@@ -64,7 +65,7 @@ ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
 
 /// The gradients that stages send have one memory each, for all microbatches.
 template <class = void>
-void check_sends(std::vector<Action> const& row) {
+TANDEM_COLD void check_sends(std::vector<Action> const& row) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
       Action const pass = row[before];
@@ -82,8 +83,8 @@ void check_sends(std::vector<Action> const& row) {
 /// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
 /// step that it passes too, so that only the passes and messages are looked at.
 template <class = void>  // compiled once, and where it is called
-ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
-                          bool splits_backward) {
+TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+                                      Batching const& batching, bool splits_backward) {
   ImportedTable table;
   if (devices_of(rows) != map.devices) {
     throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
@@ -132,7 +133,7 @@ ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batch
 /// @p Program.
 /// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
 template <class Program>
-ImportedTable import_table(ActionRows const& rows) {
+TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
   if (rows.empty()) {
     return {};
   }

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/stall.hpp>
@@ -59,8 +60,9 @@ class RankThreads {
   /// @throws ContractError  ranks < 1
   /// @throws Error          the system has no more threads
   template <class = void>  // compiled where it is called, not by every include
-  explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
-                       StallLimit const& limit = {.timeout = {}}, RankWords const& words = {})
+  TANDEM_COLD explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
+                                   StallLimit const& limit = {.timeout = {}},
+                                   RankWords const& words = {})
       : on_error_{on_error},
         first_rank_{first_rank},
         watch_{limit, words, first_rank, ranks < 1 ? 1 : ranks},
@@ -135,7 +137,7 @@ class RankThreads {
   /// Sees whether the ranks make progress. Called now and then by the thread that calls start(),
   /// while it waits for what they do.
   template <class = void>
-  void look() noexcept {
+  TANDEM_COLD void look() noexcept {
     watch_.look(
         [this](int rank) {
           std::lock_guard const lock{mutex_};
@@ -188,7 +190,7 @@ class RankThreads {
   /// Called while the rank's exception is being handled. Allocates nothing, since there may be no
   /// memory.
   template <class = void>
-  void failed(int rank, char const* what, bool aborted) noexcept {
+  TANDEM_COLD void failed(int rank, char const* what, bool aborted) noexcept {
     std::uint64_t const word = watch_.words().of(rank);
     bool tell = false;
     {
@@ -208,8 +210,8 @@ class RankThreads {
 
   /// @param at  ", at 1F2", or ""
   template <class = void>
-  [[noreturn]] static void rethrow(int rank, std::string const& at,
-                                   std::exception_ptr const& error) {
+  [[noreturn]] TANDEM_COLD static void rethrow(int rank, std::string const& at,
+                                               std::exception_ptr const& error) {
     try {
       std::rethrow_exception(error);
     } catch (std::bad_alloc const&) {
@@ -223,7 +225,7 @@ class RankThreads {
   }
 
   template <class = void>
-  static std::string what_of(std::exception_ptr const& error) {
+  TANDEM_COLD static std::string what_of(std::exception_ptr const& error) {
     try {
       std::rethrow_exception(error);
     } catch (std::exception const& original) {

@@ -16,6 +16,7 @@
 
 #include <tandem/comm/patience.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/stall.hpp>
 
 namespace tandem {
@@ -65,7 +66,7 @@ class RankWatch {
   /// @param at_work  at_work(local): whether the rank has not returned
   /// @param failure  failure(): what another rank has thrown meanwhile, or ""
   template <class AtWork, class Failure>
-  void look(AtWork const& at_work, Failure const& failure) noexcept {
+  TANDEM_COLD void look(AtWork const& at_work, Failure const& failure) noexcept {
     Clock::time_point const now = Clock::now();
     fresh_ = fresh_ || detail::stood_still(limit_, now - last_look_);
     last_look_ = now;
@@ -96,7 +97,7 @@ class RankWatch {
   Seen& at(int local) { return seen_[static_cast<std::size_t>(local)]; }
 
   template <class Failure>
-  void report(int local, Clock::time_point now, Failure const& failure) noexcept {
+  TANDEM_COLD void report(int local, Clock::time_point now, Failure const& failure) noexcept {
     auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - at(local).since);
     std::string text;
     char const* message = "a rank does not return, and there is no memory left to say which";
@@ -110,7 +111,7 @@ class RankWatch {
   }
 
   template <class = void>
-  [[nodiscard]] std::string sentence(int local, std::chrono::milliseconds idle) {
+  [[nodiscard]] TANDEM_COLD std::string sentence(int local, std::chrono::milliseconds idle) {
     std::string const action =
         words_.describe != nullptr ? words_.describe(at(local).word) : std::string{};
     return "rank " + std::to_string(first_rank_ + local) + " does not return from " + doing_ +

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <tandem/comm/transport.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/core/stall.hpp>
@@ -59,7 +60,8 @@ class WorkerGroup {
   /// @param options    of every rank but for the field `rank`, and of its device the ordinal
   /// @param transport  but for describe_progress; its time-out 0 is for no limit
   /// @param on_stall   what to do about a rank that makes no progress for longer than the time-out
-  WorkerGroup(RankOptions const& options, TransportOptions transport, OnStall on_stall = {})
+  TANDEM_COLD WorkerGroup(RankOptions const& options, TransportOptions transport,
+                          OnStall on_stall = {})
       : limit_{transport.timeout, on_stall},
         batching_{batching_with<Program>(options.microbatches)},
         transport_{described<Program>(std::move(transport))},
@@ -101,7 +103,7 @@ class WorkerGroup {
   WorkerGroup(WorkerGroup const&) = delete;
   WorkerGroup& operator=(WorkerGroup const&) = delete;
 
-  ~WorkerGroup() { try_drain(); }
+  TANDEM_COLD ~WorkerGroup() { try_drain(); }
 
   /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
   /// @param traced  walked, and stamped: not in a pipeline that stays filled
@@ -260,7 +262,7 @@ class WorkerGroup {
   }
 
   // Its type depends on which device of its replica it is.
-  std::unique_ptr<RankType> make_rank(RankOptions const& options) {
+  TANDEM_COLD std::unique_ptr<RankType> make_rank(RankOptions const& options) {
     auto const connect = [&](int group) {
       return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
                                                : transport_.communicator(options.rank, group);
@@ -275,7 +277,7 @@ class WorkerGroup {
   }
 
   // A rank has failed: nobody waits for it, or for a step.
-  OnError on_error() {
+  TANDEM_COLD OnError on_error() {
     return {[](void* group, int rank, char const* what) {
               static_cast<WorkerGroup*>(group)->stream_.abort();
               try {

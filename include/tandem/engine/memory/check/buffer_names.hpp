@@ -5,12 +5,13 @@
 /// BufferNames: which buffers a device's graph has, one name for all nodes and edges that share one
 /// by what they are (views, sums, slices) and not by where a plan has put them.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
+#include <tandem/core/insertion_sort.hpp>
 #include <tandem/engine/memory/check/marked_memory.hpp>
 #include <tandem/graph/graph_view.hpp>
 
@@ -21,7 +22,7 @@ class BufferNames {
  public:
   using Kind = MarkedBuffer::Kind;
 
-  explicit BufferNames(GraphView graph)
+  TANDEM_COLD explicit BufferNames(GraphView graph)
       : graph_{graph},
         readers_(at(graph.nodes)),
         reader_of_edge_(at(graph.edges)),
@@ -61,7 +62,7 @@ class BufferNames {
   }
 
   /// "the value of node 3 (ReLU 0.2), microbatch 1".
-  [[nodiscard]] std::string text(MarkedBuffer const& buffer) const {
+  [[nodiscard]] TANDEM_COLD std::string text(MarkedBuffer const& buffer) const {
     static constexpr char const* kinds[] = {"the value of ", "what was saved by ",
                                             "the gradient of ", "the gradient for ",
                                             "the gradient to be sent of "};
@@ -77,14 +78,14 @@ class BufferNames {
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-  [[nodiscard]] std::string of_node(int n) const {
+  [[nodiscard]] TANDEM_COLD std::string of_node(int n) const {
     Node const& node = graph_.node[n];
     std::string const path = to_string(node.path);
     return "node " + std::to_string(n) + " (" + std::string{node.name} +
            (path.empty() || node.name.empty() ? "" : " ") + path + ")";
   }
 
-  void find_readers() {
+  TANDEM_COLD void find_readers() {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
@@ -97,12 +98,12 @@ class BufferNames {
       first = first < 0 && node.computes() ? n : first;
     }
     for (std::vector<int>& edges : readers_) {
-      std::stable_sort(edges.begin(), edges.end(),
-                       [&](int a, int b) { return graph_.edge_origin[a] < graph_.edge_origin[b]; });
+      insertion_sort(edges,
+                     [&](int a, int b) { return graph_.edge_origin[a] < graph_.edge_origin[b]; });
     }
   }
 
-  void name_gradients() {
+  TANDEM_COLD void name_gradients() {
     for (int n = graph_.nodes - 1; n >= 0; --n) {
       Node const& node = graph_.node[n];
       std::vector<int> const& edges = readers_[at(n)];
@@ -118,7 +119,7 @@ class BufferNames {
     }
   }
   // Those of merged nodes are slices of one.
-  [[nodiscard]] MarkedBuffer written_gradient(int e) const {
+  [[nodiscard]] TANDEM_COLD MarkedBuffer written_gradient(int e) const {
     Node const& source = graph_.node[graph_.source[e]];
     int const leader = source.merged ? source.home : graph_.source[e];
     return graph_.node[leader].width > 0

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/memory/check/buffer_names.hpp>
 #include <tandem/engine/memory/check/marked_memory.hpp>
 #include <tandem/engine/memory/operand_tables.hpp>
@@ -38,7 +39,7 @@ class CheckedMemory {
  protected:
   using Buffer = MarkedBuffer;
 
-  CheckedMemory(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
+  TANDEM_COLD CheckedMemory(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
       : graph_{task.graph},
         needs_{task.needs},
         task_{task.task},
@@ -63,7 +64,7 @@ class CheckedMemory {
   }
 
   // Messages from memory that the action is to write have left, as the plan says.
-  void await(ActionKind before) {
+  TANDEM_COLD void await(ActionKind before) {
     for (SendWait const& wait : plan_.waits) {
       if (wait.before == before && wait.stage == action_.stage && !(training_ && wait.answered)) {
         memory_.sent(wait.node, std::numeric_limits<int>::max());
@@ -105,7 +106,7 @@ class CheckedMemory {
     }
   }
 
-  void read(Stretch where, Buffer const& buffer) {
+  TANDEM_COLD void read(Stretch where, Buffer const& buffer) {
     Content const* other = nullptr;
     if (in_arena(where, buffer) && !memory_.has(where, now(buffer), other)) {
       fail("reads " + names_.text(now(buffer)) + ", where " +
@@ -114,7 +115,7 @@ class CheckedMemory {
                 : to_string(other->writer) + " has written " + names_.text(other->buffer)));
     }
   }
-  void write(Stretch where, Buffer const& buffer) {
+  TANDEM_COLD void write(Stretch where, Buffer const& buffer) {
     if (!in_arena(where, buffer)) {
       return;
     }
@@ -142,7 +143,7 @@ class CheckedMemory {
   void add_arena(std::byte const* base, std::int64_t bytes) {
     arenas_.push_back({address(base), address(base) + static_cast<std::uintptr_t>(bytes)});
   }
-  bool in_arena(Stretch where, Buffer const& buffer) {
+  TANDEM_COLD bool in_arena(Stretch where, Buffer const& buffer) {
     for (Stretch const& arena : arenas_) {
       if (where.begin >= arena.begin && where.end <= arena.end) {
         return true;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/table/action.hpp>
 
 namespace tandem::detail {
@@ -55,7 +56,7 @@ struct MarkedMessage {
 template <class = void>
 class MarkedMemory {
  public:
-  void write(Stretch where, MarkedBuffer const& buffer, Action writer) {
+  TANDEM_COLD void write(Stretch where, MarkedBuffer const& buffer, Action writer) {
     auto const first = first_behind(where.begin);
     auto const last = std::partition_point(
         first, contents_.end(), [&](Content const& c) { return c.where.begin < where.end; });
@@ -77,7 +78,7 @@ class MarkedMemory {
 
   /// Whether all of it has @p buffer; else @p other is what the first byte that has not has, or
   /// null.
-  bool has(Stretch where, MarkedBuffer const& buffer, Content const*& other) const {
+  TANDEM_COLD bool has(Stretch where, MarkedBuffer const& buffer, Content const*& other) const {
     other = nullptr;
     auto at = first_behind(where.begin);
     for (std::uintptr_t next = where.begin; next < where.end; next = at++->where.end) {
@@ -102,7 +103,7 @@ class MarkedMemory {
   }
 
   /// A message that is sent from there, or null.
-  [[nodiscard]] MarkedMessage const* leaving(Stretch where) const {
+  [[nodiscard]] TANDEM_COLD MarkedMessage const* leaving(Stretch where) const {
     for (MarkedMessage const& message : messages_) {
       if (message.from.meets(where)) {
         return &message;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/memory/check/checked_memory.hpp>
 #include <tandem/schedule/table/action.hpp>
 
@@ -33,8 +34,8 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   /// @param stride    microbatches that it does not divide have no samples: nothing is done for
   ///                  them, nor waited for
   template <class TableOf>
-  std::string play(std::vector<Action> const& row, bool training, TableOf const& table_of,
-                   int stride = 1) {
+  TANDEM_COLD std::string play(std::vector<Action> const& row, bool training,
+                               TableOf const& table_of, int stride = 1) {
     this->begin(training);
     for (Action const& action : row) {
       if (action.kind <= ActionKind::receive_backward && action.index % stride == 0 &&
@@ -66,7 +67,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   using Base::whole;
   using Base::write;
 
-  void play() {
+  TANDEM_COLD void play() {
     switch (action_.kind) {
       case ActionKind::forward:
         await(ActionKind::forward);
@@ -98,7 +99,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
 
   // The nodes of the action's stage.
   template <class F>
-  void each(F const& f) {
+  TANDEM_COLD void each(F const& f) {
     for (StageLife const& stage : task_.stages) {
       for (int n = stage.first; n < stage.last; ++n) {
         if (graph_.node[n].stage == action_.stage) {
@@ -108,7 +109,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
   template <class F>
-  void each_back(F const& f) {
+  TANDEM_COLD void each_back(F const& f) {
     std::vector<int> nodes;
     each([&](int n) { nodes.push_back(n); });
     for (std::size_t i = nodes.size(); i-- > 0;) {
@@ -116,7 +117,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
 
-  void send_value(int n) {
+  TANDEM_COLD void send_value(int n) {
     if (graph_.node[n].kind != NodeKind::send) {
       return;
     }
@@ -131,14 +132,14 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       write(whole(operands(n).y, n), names_.value(n));
     }
   }
-  void send_gradients(int n) {
+  TANDEM_COLD void send_gradients(int n) {
     for (int r = 0; r < outgoing(n); ++r) {
       read(whole(tables_.outgoing(n, r), n), names_.outgoing(n, r));
       send(tables_.outgoing(n, r), n, n, names_.outgoing(n, r));
     }
   }
   // What was sent has arrived, or there were no gradient of it.
-  void receive_gradients(int n) {
+  TANDEM_COLD void receive_gradients(int n) {
     Node const& node = graph_.node[n];
     if (node.kind == NodeKind::send && node.needs_gradient) {
       memory_.sent(n, action_.index);
@@ -155,7 +156,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     return !sends ? 0 : task_.apart ? static_cast<int>(names_.readers(n).size()) : 1;
   }
 
-  void forward(int n) {
+  TANDEM_COLD void forward(int n) {
     if (!graph_.node[n].computes()) {
       return;
     }
@@ -182,7 +183,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       read_value(table_->output, n);
     }
   }
-  void write_loss_gradient(int n) {
+  TANDEM_COLD void write_loss_gradient(int n) {
     if (n == graph_.result && graph_.node[n].needs_gradient) {
       read_result(n);
       write(whole(table_->loss_gradient, n), names_.node_gradient(n));
@@ -190,7 +191,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   }
 
   // What is computed again runs forward before it goes back.
-  void backward() {
+  TANDEM_COLD void backward() {
     bool goes_back = false;
     each([&](int n) { goes_back = goes_back || graph_.node[n].needs_gradient; });
     int again = -1;
@@ -211,7 +212,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     });
   }
 
-  void input_gradient(int n) {
+  TANDEM_COLD void input_gradient(int n) {
     Node const& node = graph_.node[n];
     if (!node.needs_gradient) {
       return;
@@ -240,13 +241,13 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       read_other(n);
     }
   }
-  void weight_gradient(int n) {
+  TANDEM_COLD void weight_gradient(int n) {
     Node const& node = graph_.node[n];
     if (node.needs_gradient && node.computes() && node.parameters > 0 && !node.frozen) {
       read_for_backward(n);
     }
   }
-  void read_for_backward(int n) {
+  TANDEM_COLD void read_for_backward(int n) {
     read(whole(operands(n).dy, n), names_.node_gradient(n));
     if (needs(n).input) {
       read_inputs(n);
@@ -270,7 +271,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   }
 
   // The gradient of a node's output from those that its readers gave it.
-  void add_gradients(int n) {
+  TANDEM_COLD void add_gradients(int n) {
     if (graph_.node[n].joined) {
       return;
     }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/engine/memory/check/memory_check.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
@@ -21,8 +22,8 @@ namespace tandem {
 /// @return true
 /// @throws ContractError  the first fault
 template <class T, class P, class TableOf>
-bool plays_row(MemoryCheck<T, P>& check, std::vector<Action> const& row, bool training,
-               TableOf const& table_of) {
+TANDEM_COLD bool plays_row(MemoryCheck<T, P>& check, std::vector<Action> const& row, bool training,
+                           TableOf const& table_of) {
   for (int const stride : {1, 2}) {
     if (std::string const fault = check.play(row, training, table_of, stride); !fault.empty()) {
       throw ContractError{fault};
@@ -41,7 +42,7 @@ bool plays_rows(MemoryCheck<T, P> check, RankPlan const& plan) {
 /// Of a device of an asynchronous pipeline: some rounds, and an evaluation, all of which has one
 /// table.
 template <class Program, class T, class P>
-bool plays_rounds(MemoryCheck<T, P> check) {
+TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
   std::vector<Action> const row =
       rows_of(Program::Program::table)[static_cast<std::size_t>(Program::device)];
   std::vector<Action> forward;
