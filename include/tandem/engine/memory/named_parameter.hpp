@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 
 namespace tandem {
@@ -29,33 +30,49 @@ struct NamedParameter {
   std::span<T> average{};              ///< empty where TrainerOptions::average has none
 };
 
-/// All parameters of a rank's mirror, in the order of its device's graph.
-template <class Program, class Mirror>
-auto named_parameters(Mirror& mirror, int states) {
-  using T = typename Mirror::T;
+namespace detail {
+
+/// Of a graph laid out by @p offset, each of @p parts stages a model, from where its arrays begin.
+template <class T>
+TANDEM_COLD std::vector<NamedParameter<T>> named_parameters(GraphView graph,
+                                                            std::int64_t const* offset, int parts,
+                                                            T* values, T* gradients,
+                                                            std::vector<T*> const& states) {
   std::vector<NamedParameter<T>> list;
-  for (int p = 0; p < Program::graph.parameters; ++p) {
-    GraphParameter const& own = Program::graph.parameter[p];
+  for (int p = 0; p < graph.parameters; ++p) {
+    GraphParameter const& own = graph.parameter[p];
     auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
-    std::int64_t const at = Program::layout.offset[p];
-    NamedParameter<T> named{
-        .name = parameter_name(Program::graph, p),
-        .index = own.origin,
-        .copy = Program::graph.node[own.node].stage / Program::Program::map.parts(),
-        .shape = own.parameter.shape,
-        .role = own.parameter.role,
-        .frozen = own.frozen,
-        .owner = own.owner(),
-        .value = {mirror.parameters() + at, count}};
+    NamedParameter<T> named{.name = parameter_name(graph, p),
+                            .index = own.origin,
+                            .copy = graph.node[own.node].stage / parts,
+                            .shape = own.parameter.shape,
+                            .role = own.parameter.role,
+                            .frozen = own.frozen,
+                            .owner = own.owner(),
+                            .value = {values + offset[p], count}};
     if (!own.frozen) {
-      named.gradient = {mirror.gradients() + at, count};
-      for (int s = 0; named.role == Role::weight && s < states; ++s) {
-        named.states.emplace_back(mirror.state(s) + at, count);
+      named.gradient = {gradients + offset[p], count};
+      for (std::size_t s = 0; named.role == Role::weight && s < states.size(); ++s) {
+        named.states.emplace_back(states[s] + offset[p], count);
       }
     }
     list.push_back(std::move(named));
   }
   return list;
+}
+
+}  // namespace detail
+
+/// All parameters of a rank's mirror, in the order of its device's graph.
+template <class Program, class Mirror>
+auto named_parameters(Mirror& mirror, int states) {
+  std::vector<typename Mirror::T*> of_states;
+  for (int s = 0; s < states; ++s) {
+    of_states.push_back(mirror.state(s));
+  }
+  return detail::named_parameters<typename Mirror::T>(
+      Program::graph, Program::layout.offset, Program::Program::map.parts(), mirror.parameters(),
+      mirror.gradients(), of_states);
 }
 
 }  // namespace tandem

@@ -9,10 +9,12 @@
 #include <string>
 #include <type_traits>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 
@@ -32,12 +34,12 @@ void check_microbatches(int batch, Batching const& batching) {
 
 /// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
 ///                        batch norm with one value a channel
-template <class Program>
-void check_training_batch(int batch, Batching const& batching) {
+template <class = void>
+void check_training_batch(GraphView network, int batch, Batching const& batching) {
   check_microbatches(batch, batching);
   int const all = batching.all_microbatches();
-  for (int n = 0; n < Program::network.nodes; ++n) {
-    Node const& node = Program::network.node[n];
+  for (int n = 0; n < network.nodes; ++n) {
+    Node const& node = network.node[n];
     if (!node.normalizes || node.out[1] * node.out[2] > 1) {
       continue;
     }
@@ -95,7 +97,7 @@ void check_labels(std::span<typename LossType::Target const> labels, std::int64_
 template <class Program>
 void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const& batching) {
   if (samples >= batch) {
-    check_training_batch<Program>(batch, batching);
+    check_training_batch(Program::network, batch, batching);
   } else if (samples == 0 || drop_last) {
     throw ContractError{"an epoch of " + std::to_string(samples) +
                         " samples has no batch to train on: .batch is " + std::to_string(batch) +
@@ -103,7 +105,7 @@ void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const
   }
   auto const last = static_cast<int>(samples % batch);
   if (last != 0 && !drop_last) {
-    check_training_batch<Program>(last, batching);
+    check_training_batch(Program::network, last, batching);
   }
 }
 
@@ -192,7 +194,7 @@ int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences
           "step(x, targets): x must be whole samples, with targets for each");
   expects(samples <= most,
           "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-  check_training_batch<Program>(static_cast<int>(samples), batching);
+  check_training_batch(Program::network, static_cast<int>(samples), batching);
   return static_cast<int>(samples);
 }
 
@@ -208,8 +210,8 @@ int rank_of_result(int microbatch, Batching const& batching) {
 /// What train() and step() throw when a loss is not finite.
 /// @param bad_sample  which one is not finite itself, or ""
 template <class = void>  // compiled where it is called, not by every include
-NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
-                              std::string const& bad_sample) {
+TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
+                                          std::string const& bad_sample) {
   return NonFiniteLoss{"step " + std::to_string(step) + ": the loss of microbatch " +
                        std::to_string(microbatch) + " on rank " + std::to_string(rank) +
                        " is not finite" + (bad_sample.empty() ? "" : ", since " + bad_sample) +
