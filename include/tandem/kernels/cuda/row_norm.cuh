@@ -74,9 +74,17 @@ struct RowMask {
       if (v % 4 == 0) {
         random = dropout_words(place, sample, (first + v) / 4);
       }
-      std::uint32_t const word = random.word[N % 4 == 0 ? v % 4 : (first + v) % 4];
+      std::uint32_t const word = N % 4 == 0 ? random.word[v % 4] : chosen(random, first + v);
       x.value[v] = load(store<T>(dropped(word, rate, scale, x.value[v])));
     }
+  }
+
+ private:
+  // Word i mod 4, of registers: an index that only the device knows would want a stack.
+  static TANDEM_HOST_DEVICE std::uint32_t chosen(Random4 const& random, std::int64_t i) {
+    std::uint32_t const low = i % 2 == 0 ? random.word[0] : random.word[1];
+    std::uint32_t const high = i % 2 == 0 ? random.word[2] : random.word[3];
+    return i % 4 < 2 ? low : high;
   }
 };
 
@@ -272,8 +280,8 @@ TANDEM_KERNEL void row_norm_input_gradient_kernel(RowNormGradientInput<N, T, P> 
     }
     for (int v = 0; v < N; ++v) {
       Real const rest = values.slope.value[v] - mean_slope;
-      Real const own = (rest - values.normalised.value[v] * mean_product) * row.inverse;
-      result.value[v] += load(store<T>(own));
+      Real const slope = (rest - values.normalised.value[v] * mean_product) * row.inverse;
+      result.value[v] += load(store<T>(slope));
     }
     store_pack(dx + first + c, stored<T>(result));
   }
