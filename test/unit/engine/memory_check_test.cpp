@@ -78,10 +78,11 @@ TEST_CASE("nothing is wrong where a product saves what its activation is applied
 }
 
 struct SumsAndNorms
-    : Network<Vector<16>,
-              Sequential<Linear<16>,
-                         Repeat<4, Residual<Sequential<LayerNorm<>, Linear<16>, Dropout<>>>>,
-                         LayerNorm<>, Linear<4>>> {};
+    : Network<
+          Vector<16>,
+          Sequential<Linear<16>,
+                     Repeat<4, Residual<Sequential<LayerNorm<>, GeluTanh, Linear<16>, Dropout<>>>>,
+                     LayerNorm<>, Linear<4>>> {};
 
 template <class S>
 void check_sums() {
