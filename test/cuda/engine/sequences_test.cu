@@ -121,6 +121,11 @@ TEST_CASE("recorded steps of a GPT have the bits of walked ones") {
     CHECK(a.gradient_norm == b.gradient_norm);
   }
   CHECK(first_difference(one.parameters(), two.parameters()) == "");
+
+  DeviceMemory const most = device_memory<SmallGpt, SingleDevice<>, Sgd, Fp32>(options().batch, 0);
+  MemoryReport const has = one.memory(0);  // of a rewritten graph
+  CHECK(has.kept <= most.kept);
+  CHECK(has.transient <= most.passing + most.activation_gradients);
 }
 
 /// One sequence, of whose last row one target is asked for.
