@@ -27,6 +27,7 @@
 #include <numbers>
 #include <numeric>
 #include <optional>
+#include <ratio>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -41,6 +42,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -50,29 +52,276 @@
 /// @file
 /// The whole library for plain C++: networks, strategies, the Host backend, data and training.
 
-// ---- tandem/comm/threads/transport.hpp
+// ---- tandem/core/letters_aside.hpp
 
 /// @file
-/// Transports: the communicators of the ranks of one process, chosen by type.
+/// Sets a program's macros of one capital letter aside, until letters_back.hpp: -DN=1024,
+/// <complex.h>'s I.
 ///
-/// What a transport is says RankTransport, comm/transport.hpp.
+/// A third of the headers have such names: T is an element's type, N a number of ranks. The first
+/// include of each door, and no other's. No #pragma once, since every door does it.
 
-// ---- tandem/comm/one_rank_transport.hpp
+#pragma push_macro("A")
+#pragma push_macro("B")
+#pragma push_macro("C")
+#pragma push_macro("D")
+#pragma push_macro("E")
+#pragma push_macro("F")
+#pragma push_macro("G")
+#pragma push_macro("H")
+#pragma push_macro("I")
+#pragma push_macro("J")
+#pragma push_macro("K")
+#pragma push_macro("L")
+#pragma push_macro("M")
+#pragma push_macro("N")
+#pragma push_macro("O")
+#pragma push_macro("P")
+#pragma push_macro("Q")
+#pragma push_macro("R")
+#pragma push_macro("S")
+#pragma push_macro("T")
+#pragma push_macro("U")
+#pragma push_macro("V")
+#pragma push_macro("W")
+#pragma push_macro("X")
+#pragma push_macro("Y")
+#pragma push_macro("Z")
+
+#undef A
+#undef B
+#undef C
+#undef D
+#undef E
+#undef F
+#undef G
+#undef H
+#undef I
+#undef J
+#undef K
+#undef L
+#undef M
+#undef N
+#undef O
+#undef P
+#undef Q
+#undef R
+#undef S
+#undef T
+#undef U
+#undef V
+#undef W
+#undef X
+#undef Y
+#undef Z
+
+// ---- tandem/core/config.hpp
 
 /// @file
-/// OneRankTransport: the transport of a strategy of one device, on whatever kind of stream.
+/// What a compiler must be told, version, and the attributes that the library spells as macros.
 ///
-/// There is nobody to wait for and no group has more than the one rank, so that such a strategy
-/// makes no communication call at all.
+/// Macros are defined here and in contract.hpp only. None of them changes the body of a type or of
+/// a function, so that two translation units of one program may be compiled by different compilers.
 
-// ---- tandem/comm/rank_set.hpp
+// The include that there is not ends the compilation, so that no other error hides the sentence.
+#if __cplusplus < 202002L
+#error "tandem is C++20: compile with -std=c++20"
+#include <see the error above>
+#elif !defined(__cpp_exceptions) && !defined(__CUDA_ARCH__)
+#error "tandem throws exceptions: compile without -fno-exceptions"
+#include <see the error above>
+#elif defined(A) || defined(B) || defined(C) || defined(D) || defined(E) || defined(F) || \
+    defined(G) || defined(H) || defined(I) || defined(K) || defined(L) || defined(M) ||   \
+    defined(N) || defined(O) || defined(P) || defined(R) || defined(S) || defined(T) ||   \
+    defined(U) || defined(V) || defined(W) || defined(X) || defined(Y)
+#error \
+    "a macro has the name of one capital letter, as names in this header have: include <tandem/tandem.hpp>, which sets such macros aside, or define it behind the includes"
+#include <see the error above>
+#endif
+
+#define TANDEM_VERSION_MAJOR 0
+#define TANDEM_VERSION_MINOR 1
+#define TANDEM_VERSION_PATCH 0
+
+/// Marks what device code may call: nothing to a plain C++ compiler.
+#if defined(__CUDACC__)
+#define TANDEM_HOST_DEVICE __host__ __device__
+#else
+#define TANDEM_HOST_DEVICE
+#endif
+
+/// Marks a kernel: `template <class T> TANDEM_KERNEL void scale_kernel(...)`. Hidden, so that two
+/// shared libraries that instantiate one kernel each launch their own. Nothing to plain C++. Not
+/// for kernels in unnamed namespaces, which are hidden anyway.
+#if defined(__CUDACC__)
+#define TANDEM_KERNEL __attribute__((visibility("hidden"))) __global__
+#else
+#define TANDEM_KERNEL
+#endif
+
+/// A function of its own even where the optimiser would inline it: one for each stage and pass, and
+/// kernels whose bits must not depend on their caller. TANDEM_INLINE is the opposite: a rank's
+/// switch over its actions.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define TANDEM_NOINLINE __attribute__((noinline, noclone))  // a clone's calls would cost more
+#define TANDEM_INLINE __attribute__((always_inline)) inline
+#elif defined(__GNUC__) || defined(__clang__)
+#define TANDEM_NOINLINE __attribute__((noinline))
+#define TANDEM_INLINE __attribute__((always_inline)) inline
+#else
+#define TANDEM_NOINLINE
+#define TANDEM_INLINE inline
+#endif
+
+/// Code that runs once a program, as plans, checks and sentences: compiled for size, which takes
+/// g++ a quarter less time. Nothing that a step comes to on all its ways, nor what users call: what
+/// must come to a cold call is compiled for size, too.
+#if defined(__GNUC__) || defined(__clang__)
+#define TANDEM_COLD __attribute__((cold))
+#else
+#define TANDEM_COLD
+#endif
+
+// ---- tandem/ops/op.hpp
 
 /// @file
-/// RankSet: some of the ranks of a program, which a transport makes a group of their own for.
+/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
 ///
-/// A list of them is known when the transport is made and is the same, in the same order, on every
-/// rank and process: groups between processes are made by all, in rounds of groups that have no
-/// rank in common.
+/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
+/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
+/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
+/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
+
+// ---- tandem/graph/graph.hpp
+
+/// @file
+/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
+///
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
+/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
+/// limits.
+
+// ---- tandem/core/shape.hpp
+
+/// @file
+/// Shape: the extents of one sample, known to the compiler; and Image, Vector, Tokens, the network
+/// inputs.
+///
+/// The batch is never part of a Shape: it is a run-time number. Of a sequence neither is its time:
+/// axis 0 of a timed shape is the longest that a step may have, and memory is planned for it. A
+/// Shape of rank 0 is "no shape".
+
+namespace tandem {
+
+/// Extents of one sample, outermost first: (C, H, W) for an image, (N) for a vector, (T, C) for a
+/// sequence of T rows, (T) for one of T indices.
+struct Shape {
+  int rank = 0;
+  int extent[4] = {};
+  bool timed = false;     ///< axis 0 is time: a step may have fewer rows
+  std::int8_t clock = 0;  ///< whose time that is: the input's, where a network has several
+
+  [[nodiscard]] constexpr int operator[](int axis) const { return extent[axis]; }
+
+  /// 0 for a shape of rank 0.
+  [[nodiscard]] constexpr std::int64_t elements() const {
+    std::int64_t product = rank > 0 ? 1 : 0;
+    for (int axis = 0; axis < rank && axis < 4; ++axis) {
+      product *= extent[axis];
+    }
+    return product;
+  }
+
+  /// Of a sample of @p time rows; the same as elements() where the shape is not timed.
+  [[nodiscard]] constexpr std::int64_t elements(int time) const {
+    return timed ? row_elements() * time : elements();
+  }
+
+  /// Rows of a batch that an op sees which treats each alike: the samples, or their rows of time.
+  [[nodiscard]] constexpr std::int64_t rows(int batch, int time) const {
+    return timed ? std::int64_t{batch} * time : batch;
+  }
+
+  /// Elements of one such row.
+  [[nodiscard]] constexpr std::int64_t row_elements() const {
+    return timed && rank > 0 ? elements() / extent[0] : elements();
+  }
+
+  [[nodiscard]] constexpr bool valid() const { return elements() > 0; }
+
+  friend constexpr bool operator==(Shape const&, Shape const&) = default;
+};
+
+/// The shape of an image: @p channels maps of @p height rows and @p width columns.
+constexpr Shape image_shape(int channels, int height, int width) {
+  return {3, {channels, height, width, 0}};
+}
+
+/// The shape of a vector of @p elements.
+constexpr Shape vector_shape(int elements) { return {1, {elements, 0, 0, 0}}; }
+
+/// The shape of a sequence: at most @p time rows of @p channels.
+constexpr Shape timed_shape(int time, int channels) { return {2, {time, channels, 0, 0}, true}; }
+
+/// The shape of a sequence of at most @p time indices.
+constexpr Shape tokens_shape(int time) { return {1, {time, 0, 0, 0}, true}; }
+
+/// A network's input: an image of C channels, H rows, W columns.
+template <int C, int H, int W>
+struct Image {
+  static constexpr Shape shape = image_shape(C, H, W);
+};
+
+/// A network's input: a vector of N numbers.
+template <int N>
+struct Vector {
+  static constexpr Shape shape = vector_shape(N);
+};
+
+/// A network's input: a sequence of at most T indices, each a std::int32_t in [0, V).
+template <int T, int V>
+struct Tokens {
+  static constexpr Shape shape = tokens_shape(T);
+  static constexpr int limit = V;
+};
+
+/// Two inputs of a network, tokens both, each with a time and lengths of its own. The parts begin
+/// with the first, and Input<1> stands for the second.
+template <class A, class B>
+struct Inputs {
+  static constexpr Shape shape = A::shape;
+  static constexpr int limit = A::limit;
+  using second = B;
+};
+
+/// How many rows the samples of a step have: of each clock.
+struct Times {
+  static constexpr int most = 2;
+  int of[most] = {};
+
+  [[nodiscard]] constexpr int operator[](Shape const& shape) const { return of[shape.clock]; }
+  friend constexpr bool operator==(Times const&, Times const&) = default;
+};
+
+/// "3x32x32", "10", or "none" for a shape of rank 0.
+inline std::string to_string(Shape const& shape) {
+  std::string text;
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    text += axis > 0 ? "x" : "";
+    text += std::to_string(shape[axis]);
+  }
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace tandem
+
+// ---- tandem/graph/layer.hpp
+
+/// @file
+/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
+///
+/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
+/// (ops/ has them), so that planners and tables need no machine.
 
 // ---- tandem/core/contract.hpp
 
@@ -105,7 +354,7 @@ class ContractError : public Error {
 /// A file is missing, unreadable, truncated or not what it claims to be.
 class FileError : public Error {
  public:
-  FileError(std::string const& path, std::string const& what)
+  TANDEM_COLD FileError(std::string const& path, std::string const& what)
       : Error{"'" + path + "': " + what}, path_{path} {}
 
   [[nodiscard]] std::string const& path() const noexcept { return path_; }
@@ -137,7 +386,7 @@ class AbortedError : public Error {
 class RankError : public Error {
  public:
   /// @param at  ", at 1F2 (microbatch 2)", or "" outside of all actions
-  RankError(int rank, std::string const& what, std::string const& at = {})
+  TANDEM_COLD RankError(int rank, std::string const& what, std::string const& at = {})
       : Error{"rank " + std::to_string(rank) + at + ": " + what}, rank_{rank} {}
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
@@ -152,9 +401,12 @@ namespace tandem {
 
 namespace detail {
 
-[[noreturn]] inline void fail_contract(char const* message) { throw ContractError{message}; }
+[[noreturn]] TANDEM_COLD inline void fail_contract(char const* message) {
+  throw ContractError{message};
+}
 
-[[noreturn]] inline void fail_internal_check(char const* condition, char const* file, int line) {
+[[noreturn]] TANDEM_COLD inline void fail_internal_check(char const* condition, char const* file,
+                                                         int line) {
   throw ContractError{std::string{"internal check: "} + condition + " (" + file + ":" +
                       std::to_string(line) + ")"};
 }
@@ -181,6 +433,783 @@ constexpr void expects(bool condition, char const* message) {
   ((condition) ? static_cast<void>(0) \
                : ::tandem::detail::fail_internal_check(#condition, __FILE__, __LINE__))
 #endif
+
+namespace tandem {
+
+/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
+enum class Role : std::uint8_t { weight, statistic };
+
+/// Initial values of one parameter.
+struct Init {
+  enum class Law : std::uint8_t { constant, uniform_fan_in, uniform, normal };
+  Law law = Law::constant;
+  float value = 0.0F;       ///< constant: every element; uniform: the bound; normal: the deviation
+  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
+  float middle = 0.0F;      ///< uniform: what the bound is on both sides of
+
+  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
+  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
+    return {Law::uniform_fan_in, 0.0F, fan_in};
+  }
+  /// Uniform in ±@p bound.
+  static constexpr Init uniform(float bound) { return {Law::uniform, bound, 1}; }
+  static constexpr Init uniform(float low, float high) {
+    return {Law::uniform, 0.5F * (high - low), 1, 0.5F * (high + low)};
+  }
+  /// Mean 0 and standard deviation @p deviation.
+  static constexpr Init normal(float deviation) { return {Law::normal, deviation, 1}; }
+};
+
+/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
+struct Parameter {
+  char const* name = "";
+  Shape shape{};
+  Init init{};
+  Role role = Role::weight;
+  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
+};
+
+/// What backward reads of a layer's forward pass of one sample, for whoever plans memory before
+/// there are ops. A layer that does not say is taken to keep all.
+struct Kept {
+  bool known = false;
+  bool input = true;         ///< its input
+  bool output = true;        ///< its output
+  std::int64_t scalars = 0;  ///< elements of its own, of the type of activations
+  std::int64_t numbers = 0;  ///< the same, of the type of parameters
+  std::int64_t sums = 0;     ///< likewise, once whatever the number of samples
+
+  /// Of a layer that reads its input, its output, or neither, and saves nothing but what is said.
+  static constexpr Kept of(bool input, bool output, std::int64_t scalars = 0,
+                           std::int64_t numbers = 0, std::int64_t sums = 0) {
+    return {true, input, output, scalars, numbers, sums};
+  }
+};
+
+/// The parameters of a layer, in the order in which its op sees them; at most six.
+struct Parameters {
+  int count = 0;
+  Parameter item[6] = {};
+
+  constexpr Parameters() = default;
+
+  template <std::same_as<Parameter>... Items>
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 6)
+  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
+};
+
+/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
+enum class Fault : std::uint8_t {
+  none,
+  reported,          ///< its sentence stands where the type is
+  no_input,          ///< the network's input has no elements
+  rejected,          ///< the layer's output(shape) is no shape
+  not_an_image,      ///< wants (C, H, W)
+  not_a_vector,      ///< wants (N)
+  window_too_large,  ///< kernel larger than the padded input
+  groups,            ///< channels are no multiple of the groups
+  padding,           ///< a pool's padding exceeds half of its kernel
+  concat_shapes,     ///< branches differ in height or width
+  residual_shapes,   ///< body and shortcut differ in shape
+  channels,          ///< a shortcut that would drop channels
+  not_tokens,        ///< wants indices, (T)
+  indices,           ///< a layer of numbers has indices as its input
+  not_timed,         ///< wants a sequence, (T, C)
+  heads,             ///< a row is no multiple of the heads
+  no_second_input,   ///< Input<1> of a network that has one
+  unread,            ///< a value that no layer reads
+  not_last,          ///< a criterion that is not the network's last layer
+  no_owner,          ///< Shares<W>: no W stands before it
+  shared_shapes,     ///< Shares<W>: the parameter of W has another shape
+  shared_frozen,     ///< Shares<W>: one of both is frozen and the other is trained
+};
+
+/// What a rewrite of a graph must know a layer to be.
+enum class LayerKind : std::uint8_t {
+  other,
+  batch_norm,
+  relu,
+  dropout,
+  flatten,
+  pool,
+  pointwise,    ///< a convolution of one group, 1x1, that visits every pixel
+  convolution,  ///< any other
+  linear,
+  gelu_tanh,
+  row_norm,  ///< of each row's elements
+};
+
+/// Of either kind; its parameters are the weights and then, unless it has none, the bias.
+constexpr bool is_convolution(LayerKind kind) {
+  return kind == LayerKind::pointwise || kind == LayerKind::convolution;
+}
+
+/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
+/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
+/// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
+/// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
+/// `Divisor` is the loss), and `shares` (see Shares).
+template <class L>
+concept Layer = requires(Shape in) {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(in) } -> std::same_as<Shape>;
+};
+
+template <class L>
+constexpr Parameters parameters_of(Shape in) {
+  if constexpr (requires { L::parameters(in); }) {
+    return L::parameters(in);
+  } else {
+    return {};
+  }
+}
+
+/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
+template <class L>
+constexpr std::int64_t macs_of(Shape in) {
+  if constexpr (requires { L::macs(in); }) {
+    return L::macs(in);
+  } else {
+    return 0;
+  }
+}
+
+template <class L>
+constexpr Kept kept_of(Shape in) {
+  if constexpr (requires { L::kept(in); }) {
+    return L::kept(in);
+  } else {
+    return {};
+  }
+}
+
+template <class L>
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
+    }
+  }
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
+}
+
+template <class L>
+constexpr LayerKind kind_of() {
+  if constexpr (requires { L::kind; }) {
+    return L::kind;
+  } else {
+    return LayerKind::other;
+  }
+}
+
+/// Whether its input are indices, std::int32_t in [0, limit) of the network's input.
+template <class L>
+constexpr bool takes_indices() {
+  return requires { requires L::takes_indices; };
+}
+
+/// Whether it reads the targets and gives the loss of each row.
+template <class L>
+constexpr bool is_criterion() {
+  return requires { requires L::is_criterion; };
+}
+
+/// The layer whose first parameter is also this one's: `using shares = W` of a layer; void: none.
+template <class L>
+struct SharedBy {
+  using type = void;
+};
+template <class L>
+  requires requires { typename L::shares; }
+struct SharedBy<L> {
+  using type = typename L::shares;
+};
+
+template <class L>
+inline constexpr bool is_view = [] {
+  if constexpr (requires { L::is_view; }) {
+    return bool{L::is_view};
+  } else {
+    return false;
+  }
+}();
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
+/// comes from there.
+enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
+
+/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
+struct Path {
+  static constexpr int body = -1;
+  static constexpr int shortcut = -2;
+  static constexpr int most = 12;
+  int depth = 0;
+  std::int16_t part[most] = {};
+
+  constexpr void push(int index) {
+    expects(depth < most, "a network may be nested at most 12 deep");
+    part[depth++] = static_cast<std::int16_t>(index);
+  }
+  constexpr void pop() { --depth; }
+};
+
+/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
+/// of a transfer.
+struct Node {
+  NodeKind kind = NodeKind::input;
+  LayerKind layer = LayerKind::other;
+  bool frozen = false;          ///< its parameters are constants
+  bool needs_gradient = false;  ///< something at or before it is trained
+  bool view = false;            ///< output is the input's memory under another shape
+  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
+  bool gelu = false;            ///< likewise the GeluTanh
+  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
+  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
+  bool absorbed = false;        ///< training needs no bias: a batch norm takes it over (a rewrite)
+  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
+  bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
+  bool criterion = false;       ///< its rows are losses, made with the targets
+  int limit = 0;   ///< of an input of indices, and of a criterion's targets: each is in [0, limit)
+  int input = 0;   ///< of an input: which of the network's
+  int leaf = -1;   ///< which layer type, in the order of the leaves
+  int origin = 0;  ///< index of the node in the network's graph
+  int stage = 0;   ///< whose pass it is part of
+  int peer = -1;   ///< of a transfer: the stage at its other end
+  int top = 0;     ///< index of its top-level part, what Split counts
+  int first_edge = 0;  ///< its inputs are edges [first_edge, first_edge + edges)
+  int edges = 0;
+  int first_parameter = 0;
+  int parameters = 0;
+  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
+  int first_channel = 0;  ///< of that slice
+  int width = 0;          ///< channels of its own memory, where they are more than out's
+  int absorbs = -1;       ///< whose bias a batch norm adds to its running mean (a rewrite)
+  /// The Linear that has applied an activation whose gradient this node's op computes: that
+  /// activation's own, which has nothing else to do, or the next Linear's with its input gradient
+  /// (a rewrite).
+  int activated_by = -1;
+  /// Of a norm: the sum that it computes first, whose value it is of; the node before it. Of that
+  /// sum and of a dropout of its first summand: the norm, so that forward has nothing to do (a
+  /// rewrite).
+  int sums = -1;
+  int summed_by = -1;
+  bool joined = false;  ///< of such a sum: the norm adds its two gradients, too
+  Shape in{};           ///< of the first input
+  Shape out{};
+  double rate = 0.0;      ///< of a dropout
+  std::int64_t macs = 0;  ///< of one sample's forward pass
+  Kept kept{};            ///< of one sample's forward pass, for backward
+  std::string_view name{};
+  Path path{};
+  void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
+
+  /// Whether it has an op.
+  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
+  /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
+  [[nodiscard]] constexpr bool is_end() const {
+    return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
+  }
+};
+
+/// A parameter, the node it belongs to, and whether it is trained.
+struct GraphParameter {
+  Parameter parameter{};
+  int node = 0;
+  bool frozen = false;
+  int origin = 0;   ///< index of the parameter in the network's graph
+  int shared = -1;  ///< whose copy it is: that one's index in the network's graph; -1: nobody's
+  Path path{};      ///< of the node that it is named after: its own, or its owner's
+  char const* own_name = "";  ///< of one that is shared: what its own layer calls it
+
+  /// Index in the network's graph of the parameter whose values it has.
+  [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }
+};
+
+/// Sizes of a Graph.
+struct GraphSize {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+};
+
+/// A network's dataflow graph, or that of the part of it that one device has. In a network's, node
+/// 0 is the input, node 1 the second one if there are two, and the last node gives the output.
+template <GraphSize Size>
+struct Graph {
+  static constexpr GraphSize size = Size;
+  static constexpr int nodes = Size.nodes;
+  static constexpr int edges = Size.edges;
+  static constexpr int parameters = Size.parameters;
+
+  Node node[Size.nodes] = {};
+  int source[Size.edges > 0 ? Size.edges : 1] =
+      {};  ///< of an edge: the node whose output it carries
+  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
+  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
+  int tops = 0;                 ///< top-level parts
+  int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
+  Fault fault = Fault::none;
+  int fault_node = 0;
+  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
+  int fault_b = 0;
+
+  [[nodiscard]] constexpr Node const& output() const { return node[result]; }
+
+  /// Elements of all weights (statistics are not counted, shared ones once).
+  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
+    std::int64_t sum = 0;
+    for (int p = 0; p < parameters; ++p) {
+      bool const counts = parameter[p].parameter.role == Role::weight && parameter[p].shared < 0;
+      sum += counts ? parameter[p].parameter.shape.elements() : 0;
+    }
+    return sum;
+  }
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    std::int64_t sum = 0;
+    for (int n = 0; n < nodes; ++n) {
+      sum += node[n].macs;
+    }
+    return sum;
+  }
+
+  /// Elements of all the nodes' outputs for one sample; views count once.
+  [[nodiscard]] constexpr std::int64_t activation_elements() const {
+    std::int64_t sum = 0;
+    for (int n = 1; n < nodes; ++n) {
+      sum += node[n].view ? 0 : node[n].out.elements();
+    }
+    return sum;
+  }
+
+  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
+    return activation_elements() * element_bytes;
+  }
+};
+
+/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
+/// theirs on in place; below the first trained layer none is wanted.
+template <GraphSize Size>
+constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool wanted = false;
+  for (int e = 0; e < node.edges; ++e) {
+    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
+  }
+  return wanted && node.kind != NodeKind::add && node.computes();
+}
+
+/// A flag for each node of a graph.
+template <int Nodes>
+struct NodeFlags {
+  bool of[Nodes] = {};
+};
+
+/// The same of all nodes.
+template <GraphSize Size>
+constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
+  NodeFlags<Size.nodes> flags;
+  for (int n = 0; n < Size.nodes; ++n) {
+    flags.of[n] = gives_input_gradient(graph, n);
+  }
+  return flags;
+}
+
+/// "2.0.1", "4.body.0"; "" for the input.
+inline std::string to_string(Path const& path) {
+  std::string text;
+  for (int i = 0; i < path.depth; ++i) {
+    text += i > 0 ? "." : "";
+    text += path.part[i] == Path::body       ? "body"
+            : path.part[i] == Path::shortcut ? "shortcut"
+                                             : std::to_string(path.part[i]);
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+// ---- tandem/ops/step_state.hpp
+
+/// @file
+/// StepState: all that a step depends on besides parameters and data.
+
+namespace tandem {
+
+/// Small, so that a device can keep it in its own memory and replay a recorded step.
+struct StepState {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;       ///< counted from 0
+  double learning_rate = 0.0;  ///< after the schedule
+  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+  /// Where the loss is a mean over targets: how many the global batch has; -1: a mean over samples.
+  double targets = -1.0;
+  double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The convolutions that one op computes together, side by side in one wide output.
+struct MergedOutputs {
+  static constexpr int most = 8;
+  int count = 1;
+  int channels[most] = {};   ///< outputs of each, in the order of their slices
+  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
+};
+
+/// What an op is prepared for.
+struct OpSetup {
+  Node node{};
+  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
+  Shape const* inputs = nullptr;  ///< of each input
+  int batch = 0;                  ///< samples in the largest microbatch
+  int threads = 1;                ///< of its device
+  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
+  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
+  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
+  int y_stride = 0;  ///< the same of the output
+  MergedOutputs merged{};
+  /// Of a batch norm that takes over the bias of the convolution before it: where that stands in
+  /// Operands, from the op's own parameters; 0: it takes none. In training the convolution, whose
+  /// node is `absorbed`, neither adds its bias nor touches its gradient: the batch norm adds the
+  /// bias to the running mean and writes its gradient, which is 0.
+  int absorbed_bias = 0;
+  /// Of a norm that computes the sum before it: the rate of the dropout that it computes of the
+  /// first summand, 0 if there is none, and that one's `index`.
+  double dropout = 0.0;
+  int dropout_index = 0;
+};
+
+/// The memory that an op wants for a microbatch of OpSetup::batch samples.
+struct OpNeeds {
+  bool input = false;              ///< backward reads x
+  bool output = false;             ///< backward reads y
+  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
+  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
+  std::int64_t packed_bytes = 0;   ///< parameters in a layout of the op's own, kept between steps
+  std::int64_t carried_bytes = 0;  ///< handed from rows of time to later ones: see Pass::position
+};
+
+/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
+/// activations, P that of parameters and of their gradients.
+template <class T, class P = T>
+struct Operands {
+  T const* const* x = nullptr;       ///< each input, (B, its shape)
+  T* y = nullptr;                    ///< (B, out)
+  T const* dy = nullptr;             ///< gradient of y
+  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
+  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
+  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
+  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
+  std::byte* saved = nullptr;
+  std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
+  T const* const* summands = nullptr;     ///< of Node::sums: its inputs
+  T* sum = nullptr;                       ///< and its output, which is x[0]
+  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
+  std::byte* packed = nullptr;
+  std::byte* carry = nullptr;  ///< of one sample, from call to call; null: nothing is carried
+};
+
+/// What a pass over one microbatch may depend on.
+template <class Device>
+struct Pass {
+  Device& device;
+  int batch = 0;                     ///< samples in this microbatch
+  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
+  double share = 1.0;                ///< its samples over those of the global batch
+  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
+  bool training = true;
+  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
+  int time = 0;  ///< rows of each timed sample of the op's clock, at most the shape's extent 0
+  /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
+  /// finite numbers that no result may depend on.
+  std::int32_t const* lengths = nullptr;
+  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
+  std::int32_t const* targets = nullptr;
+  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
+  /// Where a sequence comes in pieces, one sample and forward only: how many of its rows came
+  /// before. An op that looks at other rows reads them in Operands::carry and adds these. -1:
+  /// whole.
+  int position = -1;
+  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
+  /// row.
+  float* scores = nullptr;
+
+  /// Position in time of the first row.
+  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
+
+  int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
+  std::int32_t const* other_lengths = nullptr;
+
+  /// The same pass for an op whose first input is of clock @p clock.
+  [[nodiscard]] constexpr Pass on_clock(int clock) const {
+    Pass other = *this;
+    if (clock != 0) {
+      other.time = other_time;
+      other.lengths = other_lengths;
+      other.other_time = time;
+      other.other_lengths = lengths;
+    }
+    return other;
+  }
+
+  /// Rows of a value of @p shape, which an op sees that treats all alike.
+  [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {
+    return shape.rows(batch, time);
+  }
+  /// Elements of such a value.
+  [[nodiscard]] constexpr std::int64_t elements(Shape const& shape) const {
+    return batch * shape.elements(time);
+  }
+};
+
+namespace detail {
+
+template <class L, class Backend>
+inline constexpr bool has_op = false;  // what the sentences depend on
+
+// The sentences stand in types of their own: clang gives up a class with a failed assert in it, and
+// says so of all that is built on it.
+template <class L, class Backend>
+struct OpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<L, Backend>,
+                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
+                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+};
+template <class L, class Backend>
+struct LossOpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<L, Backend>,
+                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
+                "value(output, target) and gradient(output, target, dy), both of one sample");
+};
+template <class M, class Backend>
+struct MetricOpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<M, Backend>,
+                "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+                "has no kernels for this backend; give it static value(output, target) of one "
+                "sample");
+};
+
+/// In place of an op that there is not: takes what an op takes.
+struct NoOp {
+  explicit NoOp(auto const&... /*arguments*/) {}
+  [[nodiscard]] static OpNeeds needs() { return {}; }
+  [[nodiscard]] static std::int64_t scratch_bytes() { return 0; }
+  static void forward(auto const&... /*arguments*/) {}
+  static void input_gradient(auto const&... /*arguments*/) {}
+  static void weight_gradient(auto const&... /*arguments*/) {}
+  static void gradient(auto const&... /*arguments*/) {}
+  static void count(auto const&... /*arguments*/) {}
+};
+
+}  // namespace detail
+
+/// The primary template is the error path.
+template <class L, class Backend>
+struct Op : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::OpIsThere<L, Backend>::value);
+};
+
+/// The joins of a graph, which are no layers of the user's.
+struct ConcatJoin {};
+struct AddJoin {};
+
+/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
+template <class Backend>
+struct Border;
+
+/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
+template <class L, class Backend>
+struct LossOp : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::LossOpIsThere<L, Backend>::value);
+};
+
+/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
+template <class M, class L, class Backend>
+struct MetricOp : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::MetricOpIsThere<M, Backend>::value);
+};
+
+}  // namespace tandem
+
+// ---- tandem/comm/threads/transport.hpp
+
+/// @file
+/// Transports: the communicators of the ranks of one process, chosen by type.
+///
+/// What a transport is says RankTransport, comm/transport.hpp.
+
+// ---- tandem/comm/fixed_tree.hpp
+
+/// @file
+/// reduce_in_tree: several ranks' arrays joined element by element, in an order fixed by rank.
+///
+/// The order does not depend on who arrives first nor on how the elements are cut into chunks, so
+/// the result has the same bits on every rank and in every run.
+
+// ---- tandem/comm/reduction.hpp
+
+/// @file
+/// Sum and Max: how a collective joins two ranks' elements; Reduction: what such an operation is.
+///
+/// They are element-wise functors, written once for host and device. The order in which ranks are
+/// joined is the communicator's affair (comm/fixed_tree.hpp for the host).
+
+namespace tandem {
+
+/// A trivially copyable functor that joins two T into one and never throws. It must be associative
+/// up to rounding; it need not be commutative on the host, where the left argument has the lower
+/// ranks.
+template <class Op, class T>
+concept Reduction = std::is_trivially_copyable_v<Op> && requires(Op const& op, T const& a) {
+  { op(a, a) }
+  noexcept->std::same_as<T>;
+};
+
+/// a + b.
+struct Sum {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
+    return static_cast<T>(a + b);
+  }
+};
+
+/// The larger of the two; a NaN on either side wins, so that it is not lost on the way.
+struct Max {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
+    return (b > a || b != b) ? b : a;
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The largest group of ranks that reduce_in_tree joins.
+inline constexpr int max_tree_ranks = 256;
+
+namespace detail {
+
+/// For transports whose ranks are all in one process, which add up in one tree.
+template <int Ranks>
+struct OneProcessHolds {
+  static constexpr bool value = true;
+  static_assert(Ranks <= max_tree_ranks,
+                "Transport<Ranks>: ranks in one process, by ThreadsTransport or VirtualTransport, "
+                "are at most 256; take fewer devices");
+};
+
+}  // namespace detail
+
+namespace detail {
+
+/// Elements of a block of 4 KiB: those that a tree of 16 ranks works on stay in a first-level
+/// cache.
+template <class T>
+inline constexpr std::size_t tree_block = sizeof(T) < 4096 ? 4096 / sizeof(T) : 1;
+
+/// out = op(left, right); out overlaps neither.
+template <class T, class Op>
+void join(T const* left, T const* right, T* __restrict out, std::size_t count, Op op) {
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = op(left[i], right[i]);
+  }
+}
+
+/// left = op(left, right); they do not overlap.
+template <class T, class Op>
+void join_onto(T* __restrict left, T const* __restrict right, std::size_t count, Op op) {
+  for (std::size_t i = 0; i < count; ++i) {
+    left[i] = op(left[i], right[i]);
+  }
+}
+
+/// Joins @p ranks >= 2 inputs into *block; the blocks before it are scratch, log2(ranks) in all.
+template <class T, class Op>
+void join_block(T const* const* inputs, int ranks, std::size_t begin, std::size_t count, Op op,
+                T (*block)[tree_block<T>]) {
+  int const half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)) / 2);
+  if (half == 1) {
+    join(inputs[0] + begin, inputs[1] + begin, *block, count, op);
+    return;
+  }
+  join_block(inputs, half, begin, count, op, block);
+  if (ranks - half == 1) {
+    join_onto(*block, inputs[half] + begin, count, op);
+  } else {
+    join_block(inputs + half, ranks - half, begin, count, op, block - 1);
+    join_onto(*block, *(block - 1), count, op);
+  }
+}
+
+}  // namespace detail
+
+/// outputs[r][i] = op over inputs[0][i], inputs[1][i], … for every r and every i in [begin, end).
+///
+/// Order:  tree(n) = op(tree(the first p), tree(the rest)), p the largest power of two below n; for
+///         n = 3, 5, 6: (0 1) 2, ((0 1)(2 3)) 4, ((0 1)(2 3))(4 5). A binary counter gives the
+///         same.
+/// Cost:   reads n and writes outputs.size() elements for each i; bound by memory; no allocation.
+/// @pre    1 <= inputs.size() <= max_tree_ranks; an output is one of the inputs or overlaps none
+/// @throws ContractError  too few or too many inputs
+template <class T, class Op>
+  requires Reduction<Op, T> && std::is_trivially_copyable_v<T>
+void reduce_in_tree(std::span<T const* const> inputs, std::size_t begin, std::size_t end,
+                    std::span<T* const> outputs, Op op) {
+  expects(!inputs.empty() && inputs.size() <= max_tree_ranks,
+          "reduce_in_tree: the number of ranks must be between 1 and 256");
+  constexpr std::size_t depth = std::bit_width(static_cast<unsigned>(max_tree_ranks) - 1);
+  alignas(64) T blocks[depth][detail::tree_block<T>];
+  for (std::size_t i = begin; i < end; i += detail::tree_block<T>) {
+    std::size_t const count = std::min(detail::tree_block<T>, end - i);
+    T const* joined = blocks[depth - 1];
+    if (inputs.size() == 1) {
+      joined = inputs[0] + i;
+    } else {
+      detail::join_block(inputs.data(), static_cast<int>(inputs.size()), i, count, op,
+                         &blocks[depth - 1]);
+    }
+    for (T* const output : outputs) {
+      if (output + i != joined) {
+        std::memcpy(output + i, joined, count * sizeof(T));
+      }
+    }
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/comm/one_rank_transport.hpp
+
+/// @file
+/// OneRankTransport: the transport of a strategy of one device, on whatever kind of stream.
+///
+/// There is nobody to wait for and no group has more than the one rank, so that such a strategy
+/// makes no communication call at all.
+
+// ---- tandem/comm/rank_set.hpp
+
+/// @file
+/// RankSet: some of the ranks of a program, which a transport makes a group of their own for.
+///
+/// A list of them is known when the transport is made and is the same, in the same order, on every
+/// rank and process: groups between processes are made by all, in rounds of groups that have no
+/// rank in common.
 
 namespace tandem {
 
@@ -211,7 +1240,7 @@ std::string name_of_group(std::vector<RankSet> const& groups, int group) {
 
 /// @throws ContractError  a group is empty, or names a rank twice or one that there is not
 template <class = void>
-void check_groups(std::vector<RankSet> const& groups, int ranks) {
+TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     std::string const name = name_of_group(groups, static_cast<int>(g));
     if (groups[g].ranks.empty()) {
@@ -237,7 +1266,7 @@ void check_groups(std::vector<RankSet> const& groups, int ranks) {
 ///
 /// @pre check_groups() has passed
 template <class = void>
-std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
+TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
   std::vector<std::vector<int>> rounds;
   std::vector<std::vector<bool>> busy(static_cast<std::size_t>(ranks));  // of each rank, by round
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -268,7 +1297,7 @@ std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int 
 /// The number that @p rank has in @p group.
 /// @throws ContractError  there is no such group, or the rank is no member of it
 template <class = void>
-int member_of(std::vector<RankSet> const& groups, int rank, int group) {
+TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int group) {
   if (group < 0 || group >= static_cast<int>(groups.size())) {
     throw ContractError{"communicator: there is no group " + std::to_string(group) +
                         "; the transport was made with " + std::to_string(groups.size()) +
@@ -371,85 +1400,6 @@ inline std::string to_string(Label label) {
   }
   return text;
 }
-
-}  // namespace tandem
-
-// ---- tandem/comm/reduction.hpp
-
-/// @file
-/// Sum and Max: how a collective joins two ranks' elements; Reduction: what such an operation is.
-///
-/// They are element-wise functors, written once for host and device. The order in which ranks are
-/// joined is the communicator's affair (comm/fixed_tree.hpp for the host).
-
-// ---- tandem/core/config.hpp
-
-/// @file
-/// Version and the three compiler attributes that the rest of the library spells as macros.
-///
-/// Macros are defined here and in contract.hpp only. None of them changes the body of a type or of
-/// a function, so that two translation units of one program may be compiled by different compilers.
-
-#define TANDEM_VERSION_MAJOR 0
-#define TANDEM_VERSION_MINOR 1
-#define TANDEM_VERSION_PATCH 0
-
-/// Marks what device code may call: nothing to a plain C++ compiler.
-#if defined(__CUDACC__)
-#define TANDEM_HOST_DEVICE __host__ __device__
-#else
-#define TANDEM_HOST_DEVICE
-#endif
-
-/// Marks a kernel: `template <class T> TANDEM_KERNEL void scale_kernel(...)`. Hidden, so that two
-/// shared libraries that instantiate one kernel each launch their own. Nothing to plain C++. Not
-/// for kernels in unnamed namespaces, which are hidden anyway.
-#if defined(__CUDACC__)
-#define TANDEM_KERNEL __attribute__((visibility("hidden"))) __global__
-#else
-#define TANDEM_KERNEL
-#endif
-
-/// A function of its own even where the optimiser would inline it: one for each stage and pass, and
-/// kernels whose bits must not depend on their caller. TANDEM_INLINE is the opposite: a rank's
-/// switch over its actions.
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
-#define TANDEM_NOINLINE __attribute__((noinline, noclone))  // a clone's calls would cost more
-#define TANDEM_INLINE __attribute__((always_inline)) inline
-#elif defined(__GNUC__) || defined(__clang__)
-#define TANDEM_NOINLINE __attribute__((noinline))
-#define TANDEM_INLINE __attribute__((always_inline)) inline
-#else
-#define TANDEM_NOINLINE
-#define TANDEM_INLINE inline
-#endif
-
-namespace tandem {
-
-/// A trivially copyable functor that joins two T into one and never throws. It must be associative
-/// up to rounding; it need not be commutative on the host, where the left argument has the lower
-/// ranks.
-template <class Op, class T>
-concept Reduction = std::is_trivially_copyable_v<Op> && requires(Op const& op, T const& a) {
-  { op(a, a) }
-  noexcept->std::same_as<T>;
-};
-
-/// a + b.
-struct Sum {
-  template <class T>
-  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
-    return static_cast<T>(a + b);
-  }
-};
-
-/// The larger of the two; a NaN on either side wins, so that it is not lost on the way.
-struct Max {
-  template <class T>
-  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
-    return (b > a || b != b) ? b : a;
-  }
-};
 
 }  // namespace tandem
 
@@ -1355,97 +2305,6 @@ class Recording<C> {
 /// Every rank works on its share of the elements of all ranks' buffers, in place and without copies
 /// through a third buffer; sums have the order of comm/fixed_tree.hpp, whoever comes first.
 
-// ---- tandem/comm/fixed_tree.hpp
-
-/// @file
-/// reduce_in_tree: several ranks' arrays joined element by element, in an order fixed by rank.
-///
-/// The order does not depend on who arrives first nor on how the elements are cut into chunks, so
-/// the result has the same bits on every rank and in every run.
-
-namespace tandem {
-
-/// The largest group of ranks that reduce_in_tree joins.
-inline constexpr int max_tree_ranks = 256;
-
-namespace detail {
-
-/// Elements of a block of 4 KiB: those that a tree of 16 ranks works on stay in a first-level
-/// cache.
-template <class T>
-inline constexpr std::size_t tree_block = sizeof(T) < 4096 ? 4096 / sizeof(T) : 1;
-
-/// out = op(left, right); out overlaps neither.
-template <class T, class Op>
-void join(T const* left, T const* right, T* __restrict out, std::size_t count, Op op) {
-  for (std::size_t i = 0; i < count; ++i) {
-    out[i] = op(left[i], right[i]);
-  }
-}
-
-/// left = op(left, right); they do not overlap.
-template <class T, class Op>
-void join_onto(T* __restrict left, T const* __restrict right, std::size_t count, Op op) {
-  for (std::size_t i = 0; i < count; ++i) {
-    left[i] = op(left[i], right[i]);
-  }
-}
-
-/// Joins @p ranks >= 2 inputs into *block; the blocks before it are scratch, log2(ranks) in all.
-template <class T, class Op>
-void join_block(T const* const* inputs, int ranks, std::size_t begin, std::size_t count, Op op,
-                T (*block)[tree_block<T>]) {
-  int const half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)) / 2);
-  if (half == 1) {
-    join(inputs[0] + begin, inputs[1] + begin, *block, count, op);
-    return;
-  }
-  join_block(inputs, half, begin, count, op, block);
-  if (ranks - half == 1) {
-    join_onto(*block, inputs[half] + begin, count, op);
-  } else {
-    join_block(inputs + half, ranks - half, begin, count, op, block - 1);
-    join_onto(*block, *(block - 1), count, op);
-  }
-}
-
-}  // namespace detail
-
-/// outputs[r][i] = op over inputs[0][i], inputs[1][i], … for every r and every i in [begin, end).
-///
-/// Order:  tree(n) = op(tree(the first p), tree(the rest)), p the largest power of two below n; for
-///         n = 3, 5, 6: (0 1) 2, ((0 1)(2 3)) 4, ((0 1)(2 3))(4 5). A binary counter gives the
-///         same.
-/// Cost:   reads n and writes outputs.size() elements for each i; bound by memory; no allocation.
-/// @pre    1 <= inputs.size() <= max_tree_ranks; an output is one of the inputs or overlaps none
-/// @throws ContractError  too few or too many inputs
-template <class T, class Op>
-  requires Reduction<Op, T> && std::is_trivially_copyable_v<T>
-void reduce_in_tree(std::span<T const* const> inputs, std::size_t begin, std::size_t end,
-                    std::span<T* const> outputs, Op op) {
-  expects(!inputs.empty() && inputs.size() <= max_tree_ranks,
-          "reduce_in_tree: the number of ranks must be between 1 and 256");
-  constexpr std::size_t depth = std::bit_width(static_cast<unsigned>(max_tree_ranks) - 1);
-  alignas(64) T blocks[depth][detail::tree_block<T>];
-  for (std::size_t i = begin; i < end; i += detail::tree_block<T>) {
-    std::size_t const count = std::min(detail::tree_block<T>, end - i);
-    T const* joined = blocks[depth - 1];
-    if (inputs.size() == 1) {
-      joined = inputs[0] + i;
-    } else {
-      detail::join_block(inputs.data(), static_cast<int>(inputs.size()), i, count, op,
-                         &blocks[depth - 1]);
-    }
-    for (T* const output : outputs) {
-      if (output + i != joined) {
-        std::memcpy(output + i, joined, count * sizeof(T));
-      }
-    }
-  }
-}
-
-}  // namespace tandem
-
 // ---- tandem/comm/threads/call.hpp
 
 /// @file
@@ -1490,7 +2349,7 @@ inline std::string numbered(Call const& call, std::uint64_t number) {
 }
 
 /// "all-reduce (bucket 2) of 10 elements"
-inline std::string to_string(Call const& call) {
+TANDEM_COLD inline std::string to_string(Call const& call) {
   std::string text = name(call.operation) + in_brackets(call.label);
   if (call.operation != Operation::barrier) {
     text.append(" of ").append(std::to_string(call.count)).append(" elements");
@@ -1566,7 +2425,7 @@ class WaitChain {
   /// for each other, whom @p first waits for.
   /// @throws std::bad_alloc
   template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string sentence_for(WaitingRank const& first) {
+  [[nodiscard]] TANDEM_COLD std::string sentence_for(WaitingRank const& first) {
     follow(first);
     if (text_.empty()) {
       for (auto const& missing : first.missing) {
@@ -1583,7 +2442,7 @@ class WaitChain {
 
  private:
   template <class = void>
-  void follow(WaitingRank const& wait) {
+  TANDEM_COLD void follow(WaitingRank const& wait) {
     for (auto const& missing : wait.missing) {
       if (std::find(seen_.begin(), seen_.end(), missing.rank) != seen_.end()) {
         continue;
@@ -1605,7 +2464,7 @@ class WaitChain {
   }
 
   template <class = void>
-  void add(WaitingRank const& wait, WaitingRank::Missing const& missing) {
+  TANDEM_COLD void add(WaitingRank const& wait, WaitingRank::Missing const& missing) {
     if (text_.empty() && path_.size() > 1) {
       between_ = path_;
     }
@@ -1671,7 +2530,7 @@ class SharedFailure {
 
   /// Tells nobody: wake() does. Allocates nothing.
   /// @param message  "" where there was no memory for one
-  void set(Kind kind, std::string message) noexcept {
+  TANDEM_COLD void set(Kind kind, std::string message) noexcept {
     std::lock_guard const lock{mutex_};
     if (kind_ == Kind::none) {
       kind_ = kind;
@@ -1690,7 +2549,7 @@ class SharedFailure {
 
   /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
-  [[noreturn]] void raise(bool as_aborted) const {
+  [[noreturn]] TANDEM_COLD void raise(bool as_aborted) const {
     std::lock_guard const lock{mutex_};
     if (kind_ == Kind::timed_out && !as_aborted) {
       throw TimeoutError{text()};
@@ -1841,7 +2700,7 @@ void SharedFailure::wake() const {
 }
 
 template <class>
-std::string SharedFailure::blame(AwaitedBase const& first) const noexcept {
+TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first) const noexcept {
   try {
     std::vector<WaitingRank> waits;
     std::size_t own = 0;
@@ -2125,8 +2984,9 @@ class ThreadsWords {
 
   /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
   /// @param collectives  of the group so far
-  [[nodiscard]] std::string last_seen(int rank, ThreadsSlot const& slot, std::uint64_t collectives,
-                                      std::uint64_t progress) const {
+  [[nodiscard]] TANDEM_COLD std::string last_seen(int rank, ThreadsSlot const& slot,
+                                                  std::uint64_t collectives,
+                                                  std::uint64_t progress) const {
     std::string text = "; it was last in ";
     if (slot.message_number > 0) {
       text += numbered(slot.message, slot.message_number);
@@ -2194,7 +3054,7 @@ class ThreadsGroup {
   /// AbortedError with @p reason, at once. The first failure of a group counts, later ones change
   /// nothing.
   template <class = void>
-  void abort(int rank, std::string_view reason) noexcept {
+  TANDEM_COLD void abort(int rank, std::string_view reason) noexcept {
     std::string text;
     try {
       text = words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason};
@@ -2322,16 +3182,21 @@ class ThreadsGroup {
     for (int rank = ranks_ - 1; rank >= 0; --rank) {
       slot(rank).waiting = false;
       if (!slot(rank).call.matches(slot(0).call)) {
-        mismatch_ = words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
-                    std::to_string(words_.number_of(rank)) + " disagree on collective #" +
-                    std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
-                    words_.in_words(slot(rank).call) +
-                    "; all ranks must make the same calls in the same order";
+        mismatch_ = disagreement(rank);
       }
     }
     waiting_ = 0;
     ++meetings_;
     wait_.notify();
+  }
+
+  template <class = void>
+  [[nodiscard]] TANDEM_COLD std::string disagreement(int rank) const {
+    return words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
+           std::to_string(words_.number_of(rank)) + " disagree on collective #" +
+           std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
+           words_.in_words(slot(rank).call) +
+           "; all ranks must make the same calls in the same order";
   }
 
   template <class = void>
@@ -2347,7 +3212,7 @@ class ThreadsGroup {
   }
 
   template <class = void>
-  void missing_ranks(detail::WaitingRank& wait, Slot const& mine) const {
+  TANDEM_COLD void missing_ranks(detail::WaitingRank& wait, Slot const& mine) const {
     Where{*this}.waits(wait, static_cast<int>(&mine - slots_.get()), mine.call);
     for (int rank = 0; rank < ranks_; ++rank) {
       if (!slot(rank).waiting) {
@@ -2660,9 +3525,11 @@ inline ThreadsCommunicator ThreadsGroup::communicator(int rank) {
 
 namespace tandem {
 
-/// Ranks are threads of this process, on the host.
+/// Ranks are threads of this process, on the host; at most 256.
 template <int Ranks>
 class ThreadsTransport {
+  static_assert(detail::OneProcessHolds<Ranks>::value);
+
  public:
   using Communicator = ThreadsCommunicator;
 
@@ -2793,120 +3660,6 @@ TANDEM_HOST_DEVICE constexpr std::uint32_t below(std::uint32_t word, std::uint32
 
 }  // namespace tandem
 
-// ---- tandem/core/shape.hpp
-
-/// @file
-/// Shape: the extents of one sample, known to the compiler; and Image, Vector, Tokens, the network
-/// inputs.
-///
-/// The batch is never part of a Shape: it is a run-time number. Of a sequence neither is its time:
-/// axis 0 of a timed shape is the longest that a step may have, and memory is planned for it. A
-/// Shape of rank 0 is "no shape".
-
-namespace tandem {
-
-/// Extents of one sample, outermost first: (C, H, W) for an image, (N) for a vector, (T, C) for a
-/// sequence of T rows, (T) for one of T indices.
-struct Shape {
-  int rank = 0;
-  int extent[4] = {};
-  bool timed = false;     ///< axis 0 is time: a step may have fewer rows
-  std::int8_t clock = 0;  ///< whose time that is: the input's, where a network has several
-
-  [[nodiscard]] constexpr int operator[](int axis) const { return extent[axis]; }
-
-  /// 0 for a shape of rank 0.
-  [[nodiscard]] constexpr std::int64_t elements() const {
-    std::int64_t product = rank > 0 ? 1 : 0;
-    for (int axis = 0; axis < rank && axis < 4; ++axis) {
-      product *= extent[axis];
-    }
-    return product;
-  }
-
-  /// Of a sample of @p time rows; the same as elements() where the shape is not timed.
-  [[nodiscard]] constexpr std::int64_t elements(int time) const {
-    return timed ? row_elements() * time : elements();
-  }
-
-  /// Rows of a batch that an op sees which treats each alike: the samples, or their rows of time.
-  [[nodiscard]] constexpr std::int64_t rows(int batch, int time) const {
-    return timed ? std::int64_t{batch} * time : batch;
-  }
-
-  /// Elements of one such row.
-  [[nodiscard]] constexpr std::int64_t row_elements() const {
-    return timed && rank > 0 ? elements() / extent[0] : elements();
-  }
-
-  [[nodiscard]] constexpr bool valid() const { return elements() > 0; }
-
-  friend constexpr bool operator==(Shape const&, Shape const&) = default;
-};
-
-/// The shape of an image: @p channels maps of @p height rows and @p width columns.
-constexpr Shape image_shape(int channels, int height, int width) {
-  return {3, {channels, height, width, 0}};
-}
-
-/// The shape of a vector of @p elements.
-constexpr Shape vector_shape(int elements) { return {1, {elements, 0, 0, 0}}; }
-
-/// The shape of a sequence: at most @p time rows of @p channels.
-constexpr Shape timed_shape(int time, int channels) { return {2, {time, channels, 0, 0}, true}; }
-
-/// The shape of a sequence of at most @p time indices.
-constexpr Shape tokens_shape(int time) { return {1, {time, 0, 0, 0}, true}; }
-
-/// A network's input: an image of C channels, H rows, W columns.
-template <int C, int H, int W>
-struct Image {
-  static constexpr Shape shape = image_shape(C, H, W);
-};
-
-/// A network's input: a vector of N numbers.
-template <int N>
-struct Vector {
-  static constexpr Shape shape = vector_shape(N);
-};
-
-/// A network's input: a sequence of at most T indices, each a std::int32_t in [0, V).
-template <int T, int V>
-struct Tokens {
-  static constexpr Shape shape = tokens_shape(T);
-  static constexpr int limit = V;
-};
-
-/// Two inputs of a network, tokens both, each with a time and lengths of its own. The parts begin
-/// with the first, and Input<1> stands for the second.
-template <class A, class B>
-struct Inputs {
-  static constexpr Shape shape = A::shape;
-  static constexpr int limit = A::limit;
-  using second = B;
-};
-
-/// How many rows the samples of a step have: of each clock.
-struct Times {
-  static constexpr int most = 2;
-  int of[most] = {};
-
-  [[nodiscard]] constexpr int operator[](Shape const& shape) const { return of[shape.clock]; }
-  friend constexpr bool operator==(Times const&, Times const&) = default;
-};
-
-/// "3x32x32", "10", or "none" for a shape of rank 0.
-inline std::string to_string(Shape const& shape) {
-  std::string text;
-  for (int axis = 0; axis < shape.rank; ++axis) {
-    text += axis > 0 ? "x" : "";
-    text += std::to_string(shape[axis]);
-  }
-  return text.empty() ? "none" : text;
-}
-
-}  // namespace tandem
-
 // ---- tandem/data/augment.hpp
 
 /// @file
@@ -3022,6 +3775,20 @@ concept ClassifiedDataset = Dataset<D> && requires(D const& data) {
   { data.classes() } -> std::same_as<int>;
 };
 
+namespace detail {
+
+/// Draws of Randomness that a dataset's own transforms take, so that those around them take others.
+template <class D>
+constexpr std::uint32_t draws_of() {
+  if constexpr (requires { D::draws; }) {
+    return D::draws;
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace detail
+
 /// Reads a sample for training: by the random form of read if @p data has it, else by the plain
 /// one.
 template <PlainDataset D>
@@ -3054,6 +3821,22 @@ template <Dataset D>
 ///
 /// A transform is a value with output(Shape) and apply. It works in place, on a span that holds the
 /// larger of its input and its output, so that a chain of them needs no other memory.
+
+// ---- tandem/core/finite.hpp
+
+/// @file
+/// is_finite: whether a number is one, also under -ffast-math.
+
+namespace tandem {
+
+/// False for infinities and NaNs. By the bits of the exponent: -ffast-math lets the compiler take
+/// it for granted that std::isfinite(x) is true, and x != x false.
+TANDEM_HOST_DEVICE constexpr bool is_finite(double x) {
+  constexpr std::uint64_t exponent = 0x7FF00000'00000000;
+  return (__builtin_bit_cast(std::uint64_t, x) & exponent) != exponent;
+}
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -3104,7 +3887,8 @@ struct Normalize {
   [[nodiscard]] Shape output(Shape const& in) const {
     expects(in.valid() && channels(in) <= 4, "Normalize: at most 4 channels");
     for (int c = 0; c < channels(in); ++c) {
-      expects(std[c] > 0.0F, "Normalize: give a mean and an std above 0 for each channel");
+      expects(is_finite(double{mean[c]}) && is_finite(double{std[c]}) && std[c] > 0.0F,
+              "Normalize: give a mean and an std above 0 for each channel, both finite");
     }
     return in;
   }
@@ -3230,20 +4014,6 @@ struct RandomFlip {
 }  // namespace tandem
 
 namespace tandem {
-
-namespace detail {
-
-/// Draws that the transforms below have taken, so that transforms around them take others.
-template <class D>
-constexpr std::uint32_t draws_of() {
-  if constexpr (requires { D::draws; }) {
-    return D::draws;
-  } else {
-    return 0;
-  }
-}
-
-}  // namespace detail
 
 /// The primary template is the error path: something is no Dataset, or no Transform.
 template <class D, class... Ts>
@@ -3667,38 +4437,53 @@ class Cifar10 {
 
 namespace tandem {
 
-/// A view: the dataset must live as long as it.
-template <PlainDataset D>
+/// @tparam D  a dataset, which is kept, or `T const&`, which must live as long as this
+template <class D>
+  requires PlainDataset<std::remove_cvref_t<D>>
 class First {
  public:
-  using Input = DataInput<D>;
-  using Target = typename D::Target;
+  using Base = std::remove_cvref_t<D>;
+  using Input = DataInput<Base>;
+  using Target = typename Base::Target;
 
-  First(D const& data, std::int64_t count)
-      : data_{&data}, count_{std::clamp<std::int64_t>(count, 0, data.size())} {}
+  static constexpr std::uint32_t draws = detail::draws_of<Base>();
+
+  First(D&& data, std::int64_t count)
+      : data_{std::forward<D>(data)}, count_{std::clamp<std::int64_t>(count, 0, base().size())} {}
 
   [[nodiscard]] std::int64_t size() const { return count_; }
-  [[nodiscard]] Shape shape() const { return data_->shape(); }
-  [[nodiscard]] int targets() const { return data_->targets(); }
-  [[nodiscard]] int classes() const requires ClassifiedDataset<D> { return data_->classes(); }
+  [[nodiscard]] Shape shape() const { return base().shape(); }
+  [[nodiscard]] int targets() const { return base().targets(); }
+  [[nodiscard]] int classes() const requires ClassifiedDataset<Base> { return base().classes(); }
+  [[nodiscard]] int length(std::int64_t index) const requires SequenceDataset<Base> {
+    return base().length(index);
+  }
 
   void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {
-    data_->read(index, x, y);
+    base().read(index, x, y);
   }
   void read(std::int64_t index, std::span<Input> x, std::span<Target> y,
             Randomness const& randomness) const {
-    read_sample(*data_, index, x, y, randomness);
+    read_sample(base(), index, x, y, randomness);
   }
 
  private:
-  D const* data_;
+  [[nodiscard]] Base const& base() const noexcept { return data_; }
+
+  D data_;
   std::int64_t count_;
 };
 
-/// The first @p count samples of @p data, or all if it has fewer. No copy.
-template <PlainDataset D>
-First<D> first(D const& data, std::int64_t count) {
-  return {data, count};
+/// The first @p count samples of @p data, or all if it has fewer.
+///
+/// A dataset that is an lvalue is referred to and must outlive the result; one that is an rvalue,
+/// such as the result of augment(), moves into it.
+template <class D>
+  requires PlainDataset<std::remove_cvref_t<D>>
+[[nodiscard]] auto first(D&& data, std::int64_t count) {
+  using Held = std::conditional_t<std::is_lvalue_reference_v<D>, std::remove_cvref_t<D> const&,
+                                  std::remove_cvref_t<D>>;
+  return First<Held>{static_cast<Held&&>(data), count};
 }
 
 }  // namespace tandem
@@ -3740,7 +4525,7 @@ void each_line(std::string const& path, F const& f) {
 
 /// The number behind @p key at the beginning of a line of a file, "" for any; -1 if there is none.
 template <class = void>  // compiled where it is called, not by every include
-std::int64_t number_in(std::string const& path, char const* key) {
+TANDEM_COLD std::int64_t number_in(std::string const& path, char const* key) {
   long long found = -1;
   each_line(path, [&](char const* line) {
     std::size_t const length = std::strlen(key);
@@ -3756,8 +4541,8 @@ std::int64_t number_in(std::string const& path, char const* key) {
 /// since they can be dropped.
 /// @param names  of its limit, its use, and the files' pages in memory.stat
 template <class = void>
-std::int64_t left_in_group(std::string const& folder, char const* limit, char const* use,
-                           char const* inactive, char const* active) {
+TANDEM_COLD std::int64_t left_in_group(std::string const& folder, char const* limit,
+                                       char const* use, char const* inactive, char const* active) {
   std::int64_t const most = number_in(folder + limit, "");
   std::int64_t const used = number_in(folder + use, "");
   if (most < 0 || used < 0) {  // "max", or no such file
@@ -3778,7 +4563,7 @@ std::int64_t left_in_group(std::string const& folder, char const* limit, char co
 /// Cost: reads four small files.
 /// @param root  stands before the paths, for tests
 template <class = void>
-std::int64_t available_memory(std::string const& root = {}) {
+TANDEM_COLD std::int64_t available_memory(std::string const& root = {}) {
   std::int64_t least = -1;
   auto const at_most = [&](std::int64_t bytes) {
     least = bytes >= 0 && (least < 0 || bytes < least) ? bytes : least;
@@ -3818,7 +4603,7 @@ class [[nodiscard]] MemoryClaim {
   /// @param who  "a host device"
   /// @throws Error  there is not so much
   template <class = void>
-  MemoryClaim(std::int64_t bytes, char const* who) : left_{bytes >= large ? bytes : 0} {
+  TANDEM_COLD MemoryClaim(std::int64_t bytes, char const* who) : left_{bytes >= large ? bytes : 0} {
     if (left_ == 0) {
       return;
     }
@@ -3931,7 +4716,7 @@ namespace detail {
 
 /// Not by a FILE, whose lock the thread that stalls may have.
 template <class = void>  // compiled where it is called, not by every include
-void write_to_stderr(char const* text) noexcept {
+TANDEM_COLD void write_to_stderr(char const* text) noexcept {
   std::size_t left = std::strlen(text);
   while (left > 0) {
     ::ssize_t const wrote = ::write(2, text, left);
@@ -3945,7 +4730,7 @@ void write_to_stderr(char const* text) noexcept {
 
 /// The sentence, the hook, and the end of the process; returns where the hook wants to wait.
 template <class = void>
-void report_stall(OnStall const& hook, Stall const& stall) noexcept {
+TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall) noexcept {
   write_to_stderr("tandem: ");
   write_to_stderr(stall.message);
   write_to_stderr("\n");
@@ -4279,8 +5064,8 @@ class ReadWatch {
   using Clock = std::chrono::steady_clock;
 
   template <class = void>  // compiled where it is called, not by every include
-  static void report(StallLimit const& limit, std::span<std::int64_t const> order,
-                     std::int64_t position, Clock::duration without_progress) noexcept {
+  TANDEM_COLD static void report(StallLimit const& limit, std::span<std::int64_t const> order,
+                                 std::int64_t position, Clock::duration without_progress) noexcept {
     auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(without_progress);
     std::string text;
     char const* message = "the dataset does not return from read(), and there is no memory left";
@@ -5256,6 +6041,10 @@ concept BatchingOption = requires {
 
 namespace detail {
 
+// For sentences: of a variable compilers do not go on to say what each requirement lacks.
+template <class... Options>
+inline constexpr bool are_batching_options = (BatchingOption<Options> && ...);
+
 template <class Option>
 constexpr void apply_batching_option(Batching& batching, int& leaves) {
   if constexpr (requires { Option::microbatches; }) {
@@ -5362,6 +6151,30 @@ concept Carries = std::move_constructible<C> &&
 /// BufferNames: which buffers a device's graph has, one name for all nodes and edges that share one
 /// by what they are (views, sums, slices) and not by where a plan has put them.
 
+// ---- tandem/core/insertion_sort.hpp
+
+/// @file
+/// insertion_sort: a stable sort of a few elements, in a tenth of the code of std::stable_sort,
+/// which each type that is sorted would compile anew.
+
+namespace tandem {
+
+/// Sorts @p list by @p less; what is equal stays in its order. Linear in a list that is sorted,
+/// quadratic at most.
+template <class T, class Less>
+constexpr void insertion_sort(std::vector<T>& list, Less const& less) {
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    T one = std::move(list[i]);
+    std::size_t at = i;
+    for (; at > 0 && less(one, list[at - 1]); --at) {
+      list[at] = std::move(list[at - 1]);
+    }
+    list[at] = std::move(one);
+  }
+}
+
+}  // namespace tandem
+
 // ---- tandem/engine/memory/check/marked_memory.hpp
 
 /// @file
@@ -5427,7 +6240,7 @@ constexpr ActionName name_of(ActionKind kind) {
 }
 
 /// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
-inline std::string to_string(Action const& action) {
+TANDEM_COLD inline std::string to_string(Action const& action) {
   ActionName const name = name_of(action.kind);
   return std::to_string(action.stage) + name.text +
          (name.numbered ? std::to_string(action.index) : std::string{}) +
@@ -5436,7 +6249,7 @@ inline std::string to_string(Action const& action) {
 
 /// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
 /// at when it is at none.
-inline std::string in_words(Action const& action) {
+TANDEM_COLD inline std::string in_words(Action const& action) {
   if (action.kind == ActionKind::end) {
     return {};
   }
@@ -5501,7 +6314,7 @@ struct MarkedMessage {
 template <class = void>
 class MarkedMemory {
  public:
-  void write(Stretch where, MarkedBuffer const& buffer, Action writer) {
+  TANDEM_COLD void write(Stretch where, MarkedBuffer const& buffer, Action writer) {
     auto const first = first_behind(where.begin);
     auto const last = std::partition_point(
         first, contents_.end(), [&](Content const& c) { return c.where.begin < where.end; });
@@ -5523,7 +6336,7 @@ class MarkedMemory {
 
   /// Whether all of it has @p buffer; else @p other is what the first byte that has not has, or
   /// null.
-  bool has(Stretch where, MarkedBuffer const& buffer, Content const*& other) const {
+  TANDEM_COLD bool has(Stretch where, MarkedBuffer const& buffer, Content const*& other) const {
     other = nullptr;
     auto at = first_behind(where.begin);
     for (std::uintptr_t next = where.begin; next < where.end; next = at++->where.end) {
@@ -5548,7 +6361,7 @@ class MarkedMemory {
   }
 
   /// A message that is sent from there, or null.
-  [[nodiscard]] MarkedMessage const* leaving(Stretch where) const {
+  [[nodiscard]] TANDEM_COLD MarkedMessage const* leaving(Stretch where) const {
     for (MarkedMessage const& message : messages_) {
       if (message.from.meets(where)) {
         return &message;
@@ -5578,407 +6391,6 @@ class MarkedMemory {
 
 /// @file
 /// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
-
-// ---- tandem/graph/graph.hpp
-
-/// @file
-/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
-///
-/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
-/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
-/// limits.
-
-// ---- tandem/graph/layer.hpp
-
-/// @file
-/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
-///
-/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
-/// (ops/ has them), so that planners and tables need no machine.
-
-namespace tandem {
-
-/// How a parameter changes: a weight by the optimizer, a statistic by its running average.
-enum class Role : std::uint8_t { weight, statistic };
-
-/// Initial values of one parameter.
-struct Init {
-  enum class Law : std::uint8_t { constant, uniform_fan_in, uniform, normal };
-  Law law = Law::constant;
-  float value = 0.0F;       ///< constant: every element; uniform: the bound; normal: the deviation
-  std::int64_t fan_in = 1;  ///< uniform_fan_in: uniform in ±1/sqrt(fan_in), as PyTorch's layers
-  float middle = 0.0F;      ///< uniform: what the bound is on both sides of
-
-  static constexpr Init constant(float value) { return {Law::constant, value, 1}; }
-  static constexpr Init uniform_fan_in(std::int64_t fan_in) {
-    return {Law::uniform_fan_in, 0.0F, fan_in};
-  }
-  /// Uniform in ±@p bound.
-  static constexpr Init uniform(float bound) { return {Law::uniform, bound, 1}; }
-  static constexpr Init uniform(float low, float high) {
-    return {Law::uniform, 0.5F * (high - low), 1, 0.5F * (high + low)};
-  }
-  /// Mean 0 and standard deviation @p deviation.
-  static constexpr Init normal(float deviation) { return {Law::normal, deviation, 1}; }
-};
-
-/// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
-struct Parameter {
-  char const* name = "";
-  Shape shape{};
-  Init init{};
-  Role role = Role::weight;
-  float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
-};
-
-/// What backward reads of a layer's forward pass of one sample, for whoever plans memory before
-/// there are ops. A layer that does not say is taken to keep all.
-struct Kept {
-  bool known = false;
-  bool input = true;         ///< its input
-  bool output = true;        ///< its output
-  std::int64_t scalars = 0;  ///< elements of its own, of the type of activations
-  std::int64_t numbers = 0;  ///< the same, of the type of parameters
-  std::int64_t sums = 0;     ///< likewise, once whatever the number of samples
-
-  /// Of a layer that reads its input, its output, or neither, and saves nothing but what is said.
-  static constexpr Kept of(bool input, bool output, std::int64_t scalars = 0,
-                           std::int64_t numbers = 0, std::int64_t sums = 0) {
-    return {true, input, output, scalars, numbers, sums};
-  }
-};
-
-/// The parameters of a layer, in the order in which its op sees them; at most six.
-struct Parameters {
-  int count = 0;
-  Parameter item[6] = {};
-
-  constexpr Parameters() = default;
-
-  template <std::same_as<Parameter>... Items>
-    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 6)
-  constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
-};
-
-/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
-enum class Fault : std::uint8_t {
-  none,
-  reported,          ///< its sentence stands where the type is
-  no_input,          ///< the network's input has no elements
-  rejected,          ///< the layer's output(shape) is no shape
-  not_an_image,      ///< wants (C, H, W)
-  not_a_vector,      ///< wants (N)
-  window_too_large,  ///< kernel larger than the padded input
-  groups,            ///< channels are no multiple of the groups
-  padding,           ///< a pool's padding exceeds half of its kernel
-  concat_shapes,     ///< branches differ in height or width
-  residual_shapes,   ///< body and shortcut differ in shape
-  channels,          ///< a shortcut that would drop channels
-  not_tokens,        ///< wants indices, (T)
-  indices,           ///< a layer of numbers has indices as its input
-  not_timed,         ///< wants a sequence, (T, C)
-  heads,             ///< a row is no multiple of the heads
-  no_second_input,   ///< Input<1> of a network that has one
-  unread,            ///< a value that no layer reads
-  not_last,          ///< a criterion that is not the network's last layer
-  no_owner,          ///< Shares<W>: no W stands before it
-  shared_shapes,     ///< Shares<W>: the parameter of W has another shape
-  shared_frozen,     ///< Shares<W>: one of both is frozen and the other is trained
-};
-
-/// What a rewrite of a graph must know a layer to be.
-enum class LayerKind : std::uint8_t {
-  other,
-  batch_norm,
-  relu,
-  dropout,
-  flatten,
-  pool,
-  pointwise,    ///< a convolution of one group, 1x1, that visits every pixel
-  convolution,  ///< any other
-};
-
-/// Of either kind; its parameters are the weights and then, unless it has none, the bias.
-constexpr bool is_convolution(LayerKind kind) {
-  return kind == LayerKind::pointwise || kind == LayerKind::convolution;
-}
-
-/// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
-/// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
-/// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
-/// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
-/// `Divisor` is the loss), and `shares` (see Shares).
-template <class L>
-concept Layer = requires(Shape in) {
-  { L::name } -> std::convertible_to<std::string_view>;
-  { L::output(in) } -> std::same_as<Shape>;
-};
-
-template <class L>
-constexpr Parameters parameters_of(Shape in) {
-  if constexpr (requires { L::parameters(in); }) {
-    return L::parameters(in);
-  } else {
-    return {};
-  }
-}
-
-/// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
-template <class L>
-constexpr std::int64_t macs_of(Shape in) {
-  if constexpr (requires { L::macs(in); }) {
-    return L::macs(in);
-  } else {
-    return 0;
-  }
-}
-
-template <class L>
-constexpr Kept kept_of(Shape in) {
-  if constexpr (requires { L::kept(in); }) {
-    return L::kept(in);
-  } else {
-    return {};
-  }
-}
-
-template <class L>
-constexpr Fault fault_of(Shape in) {
-  if constexpr (requires { L::fault(in); }) {
-    if (L::fault(in) != Fault::none) {
-      return L::fault(in);
-    }
-  }
-  return L::output(in).valid() ? Fault::none : Fault::rejected;
-}
-
-template <class L>
-constexpr LayerKind kind_of() {
-  if constexpr (requires { L::kind; }) {
-    return L::kind;
-  } else {
-    return LayerKind::other;
-  }
-}
-
-/// Whether its input are indices, std::int32_t in [0, limit) of the network's input.
-template <class L>
-constexpr bool takes_indices() {
-  return requires { requires L::takes_indices; };
-}
-
-/// Whether it reads the targets and gives the loss of each row.
-template <class L>
-constexpr bool is_criterion() {
-  return requires { requires L::is_criterion; };
-}
-
-/// The layer whose first parameter is also this one's: `using shares = W` of a layer; void: none.
-template <class L>
-struct SharedBy {
-  using type = void;
-};
-template <class L>
-  requires requires { typename L::shares; }
-struct SharedBy<L> {
-  using type = typename L::shares;
-};
-
-template <class L>
-inline constexpr bool is_view = [] {
-  if constexpr (requires { L::is_view; }) {
-    return bool{L::is_view};
-  } else {
-    return false;
-  }
-}();
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
-/// comes from there.
-enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
-
-/// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
-struct Path {
-  static constexpr int body = -1;
-  static constexpr int shortcut = -2;
-  static constexpr int most = 12;
-  int depth = 0;
-  std::int16_t part[most] = {};
-
-  constexpr void push(int index) {
-    expects(depth < most, "a network may be nested at most 12 deep");
-    part[depth++] = static_cast<std::int16_t>(index);
-  }
-  constexpr void pop() { --depth; }
-};
-
-/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
-/// of a transfer.
-struct Node {
-  NodeKind kind = NodeKind::input;
-  LayerKind layer = LayerKind::other;
-  bool frozen = false;          ///< its parameters are constants
-  bool needs_gradient = false;  ///< something at or before it is trained
-  bool view = false;            ///< output is the input's memory under another shape
-  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
-  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
-  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
-  bool absorbed = false;        ///< training needs no bias: a batch norm takes it over (a rewrite)
-  bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
-  bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
-  bool criterion = false;       ///< its rows are losses, made with the targets
-  int limit = 0;   ///< of an input of indices, and of a criterion's targets: each is in [0, limit)
-  int input = 0;   ///< of an input: which of the network's
-  int leaf = -1;   ///< which layer type, in the order of the leaves
-  int origin = 0;  ///< index of the node in the network's graph
-  int stage = 0;   ///< whose pass it is part of
-  int peer = -1;   ///< of a transfer: the stage at its other end
-  int top = 0;     ///< index of its top-level part, what Split counts
-  int first_edge = 0;  ///< its inputs are edges [first_edge, first_edge + edges)
-  int edges = 0;
-  int first_parameter = 0;
-  int parameters = 0;
-  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
-  int first_channel = 0;  ///< of that slice
-  int width = 0;          ///< channels of its own memory, where they are more than out's
-  int absorbs = -1;       ///< whose bias a batch norm adds to its running mean (a rewrite)
-  Shape in{};             ///< of the first input
-  Shape out{};
-  std::int64_t macs = 0;  ///< of one sample's forward pass
-  Kept kept{};            ///< of one sample's forward pass, for backward
-  std::string_view name{};
-  Path path{};
-  void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
-
-  /// Whether it has an op.
-  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
-  /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
-  [[nodiscard]] constexpr bool is_end() const {
-    return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
-  }
-};
-
-/// A parameter, the node it belongs to, and whether it is trained.
-struct GraphParameter {
-  Parameter parameter{};
-  int node = 0;
-  bool frozen = false;
-  int origin = 0;   ///< index of the parameter in the network's graph
-  int shared = -1;  ///< whose copy it is: that one's index in the network's graph; -1: nobody's
-  Path path{};      ///< of the node that it is named after: its own, or its owner's
-
-  /// Index in the network's graph of the parameter whose values it has.
-  [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }
-};
-
-/// Sizes of a Graph.
-struct GraphSize {
-  int nodes = 0;
-  int edges = 0;
-  int parameters = 0;
-};
-
-/// A network's dataflow graph, or that of the part of it that one device has. In a network's, node
-/// 0 is the input, node 1 the second one if there are two, and the last node gives the output.
-template <GraphSize Size>
-struct Graph {
-  static constexpr GraphSize size = Size;
-  static constexpr int nodes = Size.nodes;
-  static constexpr int edges = Size.edges;
-  static constexpr int parameters = Size.parameters;
-
-  Node node[Size.nodes] = {};
-  int source[Size.edges > 0 ? Size.edges : 1] =
-      {};  ///< of an edge: the node whose output it carries
-  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
-  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
-  int tops = 0;                 ///< top-level parts
-  int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
-  Fault fault = Fault::none;
-  int fault_node = 0;
-  int fault_a = 0;  ///< the numbers at fault, by the kind of fault
-  int fault_b = 0;
-
-  [[nodiscard]] constexpr Node const& output() const { return node[result]; }
-
-  /// Elements of all weights (statistics are not counted, shared ones once).
-  [[nodiscard]] constexpr std::int64_t parameter_elements() const {
-    std::int64_t sum = 0;
-    for (int p = 0; p < parameters; ++p) {
-      bool const counts = parameter[p].parameter.role == Role::weight && parameter[p].shared < 0;
-      sum += counts ? parameter[p].parameter.shape.elements() : 0;
-    }
-    return sum;
-  }
-
-  /// Multiply-accumulates of one sample's forward pass.
-  [[nodiscard]] constexpr std::int64_t macs() const {
-    std::int64_t sum = 0;
-    for (int n = 0; n < nodes; ++n) {
-      sum += node[n].macs;
-    }
-    return sum;
-  }
-
-  /// Elements of all the nodes' outputs for one sample; views count once.
-  [[nodiscard]] constexpr std::int64_t activation_elements() const {
-    std::int64_t sum = 0;
-    for (int n = 1; n < nodes; ++n) {
-      sum += node[n].view ? 0 : node[n].out.elements();
-    }
-    return sum;
-  }
-
-  [[nodiscard]] constexpr std::int64_t activation_bytes(std::int64_t element_bytes = 4) const {
-    return activation_elements() * element_bytes;
-  }
-};
-
-/// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
-/// theirs on in place; below the first trained layer none is wanted.
-template <GraphSize Size>
-constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
-  Node const& node = graph.node[n];
-  bool wanted = false;
-  for (int e = 0; e < node.edges; ++e) {
-    wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
-  }
-  return wanted && node.kind != NodeKind::add && node.computes();
-}
-
-/// A flag for each node of a graph.
-template <int Nodes>
-struct NodeFlags {
-  bool of[Nodes] = {};
-};
-
-/// The same of all nodes.
-template <GraphSize Size>
-constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
-  NodeFlags<Size.nodes> flags;
-  for (int n = 0; n < Size.nodes; ++n) {
-    flags.of[n] = gives_input_gradient(graph, n);
-  }
-  return flags;
-}
-
-/// "2.0.1", "4.body.0"; "" for the input.
-inline std::string to_string(Path const& path) {
-  std::string text;
-  for (int i = 0; i < path.depth; ++i) {
-    text += i > 0 ? "." : "";
-    text += path.part[i] == Path::body       ? "body"
-            : path.part[i] == Path::shortcut ? "shortcut"
-                                             : std::to_string(path.part[i]);
-  }
-  return text;
-}
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -6042,6 +6454,14 @@ inline std::string parameter_name(GraphView graph, int p) {
   return (path.empty() ? path : path + ".") + parameter.parameter.name;
 }
 
+/// The name that a shared parameter of a network's graph would have if it were not.
+template <class = void>  // compiled where it is called, not by every include
+std::string untied_name(GraphView network, int p) {
+  GraphParameter const& parameter = network.parameter[p];
+  std::string const path = to_string(network.node[parameter.node].path);
+  return (path.empty() ? path : path + ".") + parameter.own_name;
+}
+
 }  // namespace tandem
 
 namespace tandem::detail {
@@ -6051,7 +6471,7 @@ class BufferNames {
  public:
   using Kind = MarkedBuffer::Kind;
 
-  explicit BufferNames(GraphView graph)
+  TANDEM_COLD explicit BufferNames(GraphView graph)
       : graph_{graph},
         readers_(at(graph.nodes)),
         reader_of_edge_(at(graph.edges)),
@@ -6085,8 +6505,13 @@ class BufferNames {
     return node.kind == NodeKind::add || node.view || node.placed;
   }
 
+  /// Whether it writes the whole gradient of its input, which another node reads as well.
+  [[nodiscard]] bool joins(Node const& node) const {
+    return node.sums >= 0 && graph_.node[node.sums].joined;
+  }
+
   /// "the value of node 3 (ReLU 0.2), microbatch 1".
-  [[nodiscard]] std::string text(MarkedBuffer const& buffer) const {
+  [[nodiscard]] TANDEM_COLD std::string text(MarkedBuffer const& buffer) const {
     static constexpr char const* kinds[] = {"the value of ", "what was saved by ",
                                             "the gradient of ", "the gradient for ",
                                             "the gradient to be sent of "};
@@ -6102,14 +6527,14 @@ class BufferNames {
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-  [[nodiscard]] std::string of_node(int n) const {
+  [[nodiscard]] TANDEM_COLD std::string of_node(int n) const {
     Node const& node = graph_.node[n];
     std::string const path = to_string(node.path);
     return "node " + std::to_string(n) + " (" + std::string{node.name} +
            (path.empty() || node.name.empty() ? "" : " ") + path + ")";
   }
 
-  void find_readers() {
+  TANDEM_COLD void find_readers() {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
@@ -6122,12 +6547,12 @@ class BufferNames {
       first = first < 0 && node.computes() ? n : first;
     }
     for (std::vector<int>& edges : readers_) {
-      std::stable_sort(edges.begin(), edges.end(),
-                       [&](int a, int b) { return graph_.edge_origin[a] < graph_.edge_origin[b]; });
+      insertion_sort(edges,
+                     [&](int a, int b) { return graph_.edge_origin[a] < graph_.edge_origin[b]; });
     }
   }
 
-  void name_gradients() {
+  TANDEM_COLD void name_gradients() {
     for (int n = graph_.nodes - 1; n >= 0; --n) {
       Node const& node = graph_.node[n];
       std::vector<int> const& edges = readers_[at(n)];
@@ -6135,12 +6560,15 @@ class BufferNames {
                                   ? edge_gradient_[at(edges.front())]
                                   : MarkedBuffer{.kind = Kind::node_gradient, .index = n};
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        edge_gradient_[at(e)] = passes_on(node) ? node_gradient_[at(n)] : written_gradient(e);
+        edge_gradient_[at(e)] = passes_on(node) ? node_gradient_[at(n)]
+                                : joins(node)
+                                    ? MarkedBuffer{.kind = Kind::node_gradient, .index = node.sums}
+                                    : written_gradient(e);
       }
     }
   }
   // Those of merged nodes are slices of one.
-  [[nodiscard]] MarkedBuffer written_gradient(int e) const {
+  [[nodiscard]] TANDEM_COLD MarkedBuffer written_gradient(int e) const {
     Node const& source = graph_.node[graph_.source[e]];
     int const leader = source.merged ? source.home : graph_.source[e];
     return graph_.node[leader].width > 0
@@ -6182,187 +6610,6 @@ class BufferNames {
 /// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
 /// (first fit). *gradient* holds the gradients of one backward pass likewise, behind those that are
 /// sent; it is the memory of *transient*, too, where no value of that is computed again.
-
-// ---- tandem/ops/op.hpp
-
-/// @file
-/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
-///
-/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
-/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
-/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
-/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
-
-// ---- tandem/ops/step_state.hpp
-
-/// @file
-/// StepState: all that a step depends on besides parameters and data.
-
-namespace tandem {
-
-/// Small, so that a device can keep it in its own memory and replay a recorded step.
-struct StepState {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;       ///< counted from 0
-  double learning_rate = 0.0;  ///< after the schedule
-  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
-  /// Where the loss is a mean over targets: how many the global batch has; -1: a mean over samples.
-  double targets = -1.0;
-  double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The convolutions that one op computes together, side by side in one wide output.
-struct MergedOutputs {
-  static constexpr int most = 8;
-  int count = 1;
-  int channels[most] = {};   ///< outputs of each, in the order of their slices
-  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
-};
-
-/// What an op is prepared for.
-struct OpSetup {
-  Node node{};
-  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
-  Shape const* inputs = nullptr;  ///< of each input
-  int batch = 0;                  ///< samples in the largest microbatch
-  int threads = 1;                ///< of its device
-  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
-  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
-  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
-  int y_stride = 0;  ///< the same of the output
-  MergedOutputs merged{};
-  /// Of a batch norm that takes over the bias of the convolution before it: where that stands in
-  /// Operands, from the op's own parameters; 0: it takes none. In training the convolution, whose
-  /// node is `absorbed`, neither adds its bias nor touches its gradient: the batch norm adds the
-  /// bias to the running mean and writes its gradient, which is 0.
-  int absorbed_bias = 0;
-};
-
-/// The memory that an op wants for a microbatch of OpSetup::batch samples.
-struct OpNeeds {
-  bool input = false;              ///< backward reads x
-  bool output = false;             ///< backward reads y
-  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
-  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
-  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
-  std::int64_t packed_bytes = 0;   ///< parameters in a layout of the op's own, kept between steps
-  std::int64_t carried_bytes = 0;  ///< handed from rows of time to later ones: see Pass::position
-};
-
-/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
-/// activations, P that of parameters and of their gradients.
-template <class T, class P = T>
-struct Operands {
-  T const* const* x = nullptr;       ///< each input, (B, its shape)
-  T* y = nullptr;                    ///< (B, out)
-  T const* dy = nullptr;             ///< gradient of y
-  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
-  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
-  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
-  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
-  std::byte* saved = nullptr;
-  std::byte* packed = nullptr;
-  std::byte* carry = nullptr;  ///< of one sample, from call to call; null: nothing is carried
-};
-
-/// What a pass over one microbatch may depend on.
-template <class Device>
-struct Pass {
-  Device& device;
-  int batch = 0;                     ///< samples in this microbatch
-  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
-  double share = 1.0;                ///< its samples over those of the global batch
-  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
-  bool training = true;
-  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
-  int time = 0;  ///< rows of each timed sample of the op's clock, at most the shape's extent 0
-  /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
-  /// finite numbers that no result may depend on.
-  std::int32_t const* lengths = nullptr;
-  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
-  std::int32_t const* targets = nullptr;
-  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
-  /// Where a sequence comes in pieces, one sample and forward only: how many of its rows came
-  /// before. An op that looks at other rows reads them in Operands::carry and adds these. -1:
-  /// whole.
-  int position = -1;
-  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
-  /// row.
-  float* scores = nullptr;
-
-  /// Position in time of the first row.
-  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
-
-  int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
-  std::int32_t const* other_lengths = nullptr;
-
-  /// The same pass for an op whose first input is of clock @p clock.
-  [[nodiscard]] constexpr Pass on_clock(int clock) const {
-    Pass other = *this;
-    if (clock != 0) {
-      other.time = other_time;
-      other.lengths = other_lengths;
-      other.other_time = time;
-      other.other_lengths = lengths;
-    }
-    return other;
-  }
-
-  /// Rows of a value of @p shape, which an op sees that treats all alike.
-  [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {
-    return shape.rows(batch, time);
-  }
-  /// Elements of such a value.
-  [[nodiscard]] constexpr std::int64_t elements(Shape const& shape) const {
-    return batch * shape.elements(time);
-  }
-};
-
-namespace detail {
-
-template <class L, class Backend>
-inline constexpr bool has_op = false;  // what the primary template's assert depends on
-
-}  // namespace detail
-
-/// The primary template is the error path.
-template <class L, class Backend>
-struct Op {
-  static_assert(detail::has_op<L, Backend>,
-                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
-                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
-};
-
-/// The joins of a graph, which are no layers of the user's.
-struct ConcatJoin {};
-struct AddJoin {};
-
-/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
-template <class Backend>
-struct Border;
-
-/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
-template <class L, class Backend>
-struct LossOp {
-  static_assert(detail::has_op<L, Backend>,
-                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
-                "value(output, target) and gradient(output, target, dy), both of one sample");
-};
-
-/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
-template <class M, class L, class Backend>
-struct MetricOp {
-  static_assert(
-      detail::has_op<M, Backend>,
-      "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
-      "has no kernels for this backend; give it static value(output, target) of one sample");
-};
-
-}  // namespace tandem
 
 // ---- tandem/strategy/memory/buffer_sizes.hpp
 
@@ -6609,7 +6856,7 @@ class ValuePlanner {
     }
   }
 
-  void find_roots() {
+  TANDEM_COLD void find_roots() {
     for (int n = 0; n < graph_.nodes; ++n) {
       plan_.bytes.push_back(sizes_.bytes(n));
       plan_.root.push_back(root_of(graph_, n));
@@ -6637,7 +6884,7 @@ class ValuePlanner {
   }
 
   // Whether memory that is of root @p r is read by nobody but node @p n from then on.
-  [[nodiscard]] bool is_over(int r, int n) const {
+  [[nodiscard]] TANDEM_COLD bool is_over(int r, int n) const {
     if (crosses(r, n)) {
       return false;
     }
@@ -6665,7 +6912,7 @@ class ValuePlanner {
     return task_.segment != nullptr ? task_.segment[node] : -1;
   }
 
-  void find_regions() {
+  TANDEM_COLD void find_regions() {
     plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
     for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
       Node const& node = graph_.node[n];
@@ -6697,13 +6944,16 @@ class ValuePlanner {
     }
   }
 
-  void place_values() {
+  TANDEM_COLD void place_values() {
     std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
                           0);  // of a root: when it is read or written last in forward
     for (int n = 0; n < graph_.nodes; ++n) {
       auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
       used(n);
       each_source(n, used);
+      if (graph_.node[n].sums >= 0) {
+        each_source(graph_.node[n].sums, used);
+      }
     }
     plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
     plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
@@ -6746,7 +6996,7 @@ class ValuePlanner {
 
   // Whether a backward pass computes a transient value again: a run's output has its gradient then.
   // Backward need not read anything of such a run, so recomputed_bytes does not tell.
-  [[nodiscard]] bool writes_between_gradients() {
+  [[nodiscard]] TANDEM_COLD bool writes_between_gradients() {
     for (StageLife const& stage : task_.stages) {
       bool again = false;
       bool goes_back = false;
@@ -6888,7 +7138,7 @@ class SendWaits {
 
  private:
   // Memory is written when it is received, computed, and computed again.
-  void find_writers_of_value(int send) {
+  TANDEM_COLD void find_writers_of_value(int send) {
     int const sent = root(graph_.source[graph_.node[send].first_edge]);
     bool const answered = graph_.node[send].needs_gradient;
     for (int n = 0; n < graph_.nodes; ++n) {
@@ -6905,7 +7155,7 @@ class SendWaits {
   }
 
   // It is gathered by the pass of the stage that received, or written by its only reader.
-  void find_writers_of_gradient(int received) {
+  TANDEM_COLD void find_writers_of_gradient(int received) {
     add(ActionKind::backward, received, received, false);
     std::int64_t const begin = plan_.outgoing[static_cast<std::size_t>(received)];
     std::int64_t const end = begin + plan_.bytes[static_cast<std::size_t>(received)];
@@ -6919,7 +7169,7 @@ class SendWaits {
     }
   }
 
-  void add(ActionKind before, int writer, int message, bool answered) {
+  TANDEM_COLD void add(ActionKind before, int writer, int message, bool answered) {
     SendWait const wait{.before = before,
                         .stage = graph_.node[writer].stage,
                         .node = message,
@@ -7067,6 +7317,9 @@ class GradientPlanner {
     }
     if (arena_.outgoing[n] >= 0) {
       only = arena_.outgoing[n];
+    } else if (graph_.node[n].joined) {
+      own.alone = true;
+      only = arena_.edge[graph_.node[graph_.node[n].summed_by].first_edge];
     } else if (givers != 1) {
       own.alone = true;
       only = place(sizes_.bytes(n), n, own.death);
@@ -7101,6 +7354,9 @@ class GradientPlanner {
     Node const& node = graph_.node[source];
     if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
       return arena_.outgoing[source];
+    }
+    if (node.joined && graph_.node[n].sums == source) {  // the norm writes the sum of both
+      return place(sizes_.bytes(source), n, own_[source].death);
     }
     int const leader = node.merged ? node.home : source;
     if (graph_.node[leader].width == 0) {
@@ -7149,8 +7405,8 @@ namespace detail {
 
 /// Places the gradients of a MemoryPlan.
 template <class = void>
-void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
-                     MemoryPlan& plan) {
+TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs,
+                                 PlanTask const& task, MemoryPlan& plan) {
   Scratch<bool> in_place{graph.nodes};
   for (int n = 0; n < graph.nodes; ++n) {
     in_place[n] = needs[static_cast<std::size_t>(n)].in_place;
@@ -7180,7 +7436,8 @@ void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs, PlanTas
 
 /// Plans the memory of a device's graph. @p needs are those of each node's op.
 template <class = void>
-MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task) {
+TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
+                                   PlanTask const& task) {
   MemoryPlan plan;
   detail::ValuePlanner<>{graph, needs, task, plan}.place();
   detail::place_gradients(graph, needs, task, plan);
@@ -7355,9 +7612,9 @@ class OperandTables {
   using Table = OperandTable<T, P>;
 
   /// @param plan, task  outlive this
-  OperandTables(GraphView graph, MemoryPlan const& plan, PlanTask const& task,
-                WeightPlaces const& places, ArenaBases const& bases,
-                ParameterPointers<T, P> parameters)
+  TANDEM_COLD OperandTables(GraphView graph, MemoryPlan const& plan, PlanTask const& task,
+                            WeightPlaces const& places, ArenaBases const& bases,
+                            ParameterPointers<T, P> parameters)
       : graph_{graph},
         plan_{plan},
         task_{task},
@@ -7448,7 +7705,25 @@ class OperandTables {
                                          plan_.value[root] + plan_.slice[n]);
   }
 
-  void point_activations(int t, Storage& own) const {
+  // Of a sum that a norm joins: the gradient that its other reader gives it.
+  [[nodiscard]] T* other_gradient(int norm, int table) const {
+    int const sum = graph_.node[norm].sums;
+    for (int e = 0; sum >= 0 && graph_.node[sum].joined && e < graph_.edges; ++e) {
+      if (graph_.source[e] == sum && e != graph_.node[norm].first_edge) {
+        return gradient(table, plan_.edge_gradient[static_cast<std::size_t>(e)]);
+      }
+    }
+    return nullptr;
+  }
+  [[nodiscard]] std::byte* saved_of(int node, int stage, int table) const {
+    MemoryRegion const region = task_.segment != nullptr && task_.segment[node] >= 0
+                                    ? MemoryRegion::recomputed
+                                    : MemoryRegion::kept;
+    return reinterpret_cast<std::byte*>(
+        place(region, stage, table, plan_.saved[static_cast<std::size_t>(node)]));
+  }
+
+  TANDEM_COLD void point_activations(int t, Storage& own) const {
     for (int e = 0; e < graph_.edges; ++e) {
       own.edge_value.push_back(value_of(graph_.source[e], t));
       own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
@@ -7465,9 +7740,6 @@ class OperandTables {
         Node const& node = graph_.node[n];
         point_forks(n, own);
         own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
-        MemoryRegion const saved = task_.segment != nullptr && task_.segment[n] >= 0
-                                       ? MemoryRegion::recomputed
-                                       : MemoryRegion::kept;
         own.operands.push_back(
             {.x = own.edge_value.data() + node.first_edge,
              .y = value_of(n, t),
@@ -7476,7 +7748,12 @@ class OperandTables {
              .parameter = parameters_.parameter.data() + first_parameter(n, places_.forward(t)),
              .weight = parameters_.weight.data() + first_parameter(n, places_.forward(t)),
              .gradient = parameters_.gradient.data() + node.first_parameter,
-             .saved = reinterpret_cast<std::byte*>(place(saved, s, t, plan_.saved[i])),
+             .saved = saved_of(n, s, t),
+             .activation = node.activated_by >= 0 ? saved_of(node.activated_by, s, t) : nullptr,
+             .summands = node.sums >= 0 ? own.edge_value.data() + graph_.node[node.sums].first_edge
+                                        : nullptr,
+             .sum = node.sums >= 0 ? value_of(node.sums, t) : nullptr,
+             .also = other_gradient(n, t),
              .packed = packed_at(n, places_.forward(t))});
       }
     }
@@ -7493,7 +7770,7 @@ class OperandTables {
   }
 
   // The same, but for the weights.
-  void point_backward(int place, Storage& own) const {
+  TANDEM_COLD void point_backward(int place, Storage& own) const {
     own.backward_operands = own.operands;
     for (int n = 0; n < graph_.nodes; ++n) {
       Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
@@ -7511,7 +7788,7 @@ class OperandTables {
   }
 
   // The gradients of the edges that carry a node's output, in the order of the network's edges.
-  void point_forks(int n, Storage& own) const {
+  TANDEM_COLD void point_forks(int n, Storage& own) const {
     own.first_fork.push_back(own.forks.size());
     std::vector<std::pair<int, T const*>> forks;
     for (int m = n + 1; m < graph_.nodes; ++m) {
@@ -7521,8 +7798,7 @@ class OperandTables {
         }
       }
     }
-    std::stable_sort(forks.begin(), forks.end(),
-                     [](auto const& a, auto const& b) { return a.first < b.first; });
+    insertion_sort(forks, [](auto const& a, auto const& b) { return a.first < b.first; });
     for (auto const& fork : forks) {
       own.forks.push_back(fork.second);
     }
@@ -7561,7 +7837,7 @@ class CheckedMemory {
  protected:
   using Buffer = MarkedBuffer;
 
-  CheckedMemory(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
+  TANDEM_COLD CheckedMemory(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
       : graph_{task.graph},
         needs_{task.needs},
         task_{task.task},
@@ -7586,7 +7862,7 @@ class CheckedMemory {
   }
 
   // Messages from memory that the action is to write have left, as the plan says.
-  void await(ActionKind before) {
+  TANDEM_COLD void await(ActionKind before) {
     for (SendWait const& wait : plan_.waits) {
       if (wait.before == before && wait.stage == action_.stage && !(training_ && wait.answered)) {
         memory_.sent(wait.node, std::numeric_limits<int>::max());
@@ -7628,7 +7904,7 @@ class CheckedMemory {
     }
   }
 
-  void read(Stretch where, Buffer const& buffer) {
+  TANDEM_COLD void read(Stretch where, Buffer const& buffer) {
     Content const* other = nullptr;
     if (in_arena(where, buffer) && !memory_.has(where, now(buffer), other)) {
       fail("reads " + names_.text(now(buffer)) + ", where " +
@@ -7637,7 +7913,7 @@ class CheckedMemory {
                 : to_string(other->writer) + " has written " + names_.text(other->buffer)));
     }
   }
-  void write(Stretch where, Buffer const& buffer) {
+  TANDEM_COLD void write(Stretch where, Buffer const& buffer) {
     if (!in_arena(where, buffer)) {
       return;
     }
@@ -7665,7 +7941,7 @@ class CheckedMemory {
   void add_arena(std::byte const* base, std::int64_t bytes) {
     arenas_.push_back({address(base), address(base) + static_cast<std::uintptr_t>(bytes)});
   }
-  bool in_arena(Stretch where, Buffer const& buffer) {
+  TANDEM_COLD bool in_arena(Stretch where, Buffer const& buffer) {
     for (Stretch const& arena : arenas_) {
       if (where.begin >= arena.begin && where.end <= arena.end) {
         return true;
@@ -7705,8 +7981,8 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   /// @param stride    microbatches that it does not divide have no samples: nothing is done for
   ///                  them, nor waited for
   template <class TableOf>
-  std::string play(std::vector<Action> const& row, bool training, TableOf const& table_of,
-                   int stride = 1) {
+  TANDEM_COLD std::string play(std::vector<Action> const& row, bool training,
+                               TableOf const& table_of, int stride = 1) {
     this->begin(training);
     for (Action const& action : row) {
       if (action.kind <= ActionKind::receive_backward && action.index % stride == 0 &&
@@ -7738,7 +8014,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   using Base::whole;
   using Base::write;
 
-  void play() {
+  TANDEM_COLD void play() {
     switch (action_.kind) {
       case ActionKind::forward:
         await(ActionKind::forward);
@@ -7770,7 +8046,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
 
   // The nodes of the action's stage.
   template <class F>
-  void each(F const& f) {
+  TANDEM_COLD void each(F const& f) {
     for (StageLife const& stage : task_.stages) {
       for (int n = stage.first; n < stage.last; ++n) {
         if (graph_.node[n].stage == action_.stage) {
@@ -7780,7 +8056,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
   template <class F>
-  void each_back(F const& f) {
+  TANDEM_COLD void each_back(F const& f) {
     std::vector<int> nodes;
     each([&](int n) { nodes.push_back(n); });
     for (std::size_t i = nodes.size(); i-- > 0;) {
@@ -7788,7 +8064,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
 
-  void send_value(int n) {
+  TANDEM_COLD void send_value(int n) {
     if (graph_.node[n].kind != NodeKind::send) {
       return;
     }
@@ -7803,14 +8079,14 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       write(whole(operands(n).y, n), names_.value(n));
     }
   }
-  void send_gradients(int n) {
+  TANDEM_COLD void send_gradients(int n) {
     for (int r = 0; r < outgoing(n); ++r) {
       read(whole(tables_.outgoing(n, r), n), names_.outgoing(n, r));
       send(tables_.outgoing(n, r), n, n, names_.outgoing(n, r));
     }
   }
   // What was sent has arrived, or there were no gradient of it.
-  void receive_gradients(int n) {
+  TANDEM_COLD void receive_gradients(int n) {
     Node const& node = graph_.node[n];
     if (node.kind == NodeKind::send && node.needs_gradient) {
       memory_.sent(n, action_.index);
@@ -7827,11 +8103,14 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     return !sends ? 0 : task_.apart ? static_cast<int>(names_.readers(n).size()) : 1;
   }
 
-  void forward(int n) {
+  TANDEM_COLD void forward(int n) {
     if (!graph_.node[n].computes()) {
       return;
     }
     read_inputs(n);
+    if (graph_.node[n].sums >= 0) {
+      read_inputs(graph_.node[n].sums);
+    }
     if (names_.is_continued_by(n)) {
       read(whole(operands(n).y, n), names_.value(n));
     }
@@ -7842,13 +8121,16 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     if (!needs(n).in_place) {
       read_inputs(n);  // y overlaps no x
     }
+    if (graph_.node[n].sums >= 0) {
+      read_inputs(graph_.node[n].sums);
+    }
   }
   void read_result(int n) {
     if (n == graph_.result) {
       read_value(table_->output, n);
     }
   }
-  void write_loss_gradient(int n) {
+  TANDEM_COLD void write_loss_gradient(int n) {
     if (n == graph_.result && graph_.node[n].needs_gradient) {
       read_result(n);
       write(whole(table_->loss_gradient, n), names_.node_gradient(n));
@@ -7856,7 +8138,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   }
 
   // What is computed again runs forward before it goes back.
-  void backward() {
+  TANDEM_COLD void backward() {
     bool goes_back = false;
     each([&](int n) { goes_back = goes_back || graph_.node[n].needs_gradient; });
     int again = -1;
@@ -7877,7 +8159,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     });
   }
 
-  void input_gradient(int n) {
+  TANDEM_COLD void input_gradient(int n) {
     Node const& node = graph_.node[n];
     if (!node.needs_gradient) {
       return;
@@ -7891,6 +8173,10 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       return;
     }
     read_for_backward(n);
+    read_other(n);
+    if (node.activated_by >= 0 && needs(node.activated_by).saved_bytes > 0) {
+      read(saved(node.activated_by), names_.saved(node.activated_by));
+    }
     for (int i = 0; i < node.edges; ++i) {
       int const e = node.first_edge + i;
       if (operands(n).dx[i] != nullptr || graph_.node[graph_.source[e]].needs_gradient) {
@@ -7899,15 +8185,16 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
     if (!needs(n).in_place) {
       read_for_backward(n);  // dx overlaps nothing of it
+      read_other(n);
     }
   }
-  void weight_gradient(int n) {
+  TANDEM_COLD void weight_gradient(int n) {
     Node const& node = graph_.node[n];
     if (node.needs_gradient && node.computes() && node.parameters > 0 && !node.frozen) {
       read_for_backward(n);
     }
   }
-  void read_for_backward(int n) {
+  TANDEM_COLD void read_for_backward(int n) {
     read(whole(operands(n).dy, n), names_.node_gradient(n));
     if (needs(n).input) {
       read_inputs(n);
@@ -7920,8 +8207,21 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
 
+  // What the other reader gave the sum that node n joins.
+  void read_other(int n) {
+    Node const& node = graph_.node[n];
+    for (int const e : names_.joins(node) ? names_.readers(node.sums) : std::vector<int>{}) {
+      if (e != node.first_edge) {
+        read(whole(operands(n).also, node.sums), names_.edge_gradient(e));
+      }
+    }
+  }
+
   // The gradient of a node's output from those that its readers gave it.
-  void add_gradients(int n) {
+  TANDEM_COLD void add_gradients(int n) {
+    if (graph_.node[n].joined) {
+      return;
+    }
     std::vector<int> const& edges = names_.readers(n);
     auto const read_summand = [&](std::size_t r) {
       read(whole(table_->forks[table_->first_fork[n] + r], n), names_.edge_gradient(edges[r]));
@@ -8256,6 +8556,17 @@ constexpr int count_stages(Graph<Size> const& graph) {
   return count;
 }
 
+// Whether node n is an input, or reads one: of another stage, where two of a device do.
+template <GraphSize Size>
+constexpr bool reads_input(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool reads = node.kind == NodeKind::input;
+  for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+    reads = reads || graph.node[graph.source[e]].kind == NodeKind::input;
+  }
+  return reads;
+}
+
 template <int Count, GraphSize Size>
 constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
   LocalStages<Count> stages;
@@ -8269,7 +8580,7 @@ constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
     LocalStage& stage = stages.stage[next - 1];
     stage.last = n + 1;
     stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
-    stage.has_input = stage.has_input || graph.node[n].kind == NodeKind::input;
+    stage.has_input = stage.has_input || reads_input(graph, n);
     stage.has_result = stage.has_result || n == graph.result;
   }
   return stages;
@@ -8288,7 +8599,8 @@ namespace detail {
 template <class = void>
 class GradientLives {
  public:
-  GradientLives(StageMapView const& map, std::span<LocalStage const> stages, int microbatches)
+  TANDEM_COLD GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
+                            int microbatches)
       : stages_{stages} {
     for (LocalStage const& stage : stages) {
       group_.push_back(group_.size());
@@ -8306,7 +8618,7 @@ class GradientLives {
     }
   }
 
-  void follow(Action action) {
+  TANDEM_COLD void follow(Action action) {
     std::size_t const stage = local(action.stage);
     switch (action.kind) {
       case ActionKind::forward:
@@ -8356,7 +8668,7 @@ class GradientLives {
     });
   }
 
-  void begin(std::size_t stage, int microbatch) {
+  TANDEM_COLD void begin(std::size_t stage, int microbatch) {
     std::size_t const own = group_[stage];
     bool const again = begun_[own] == microbatch;
     meet_ = meet_ || any_but(own) || oldest(own) < microbatch || begun_[own] > microbatch ||
@@ -8380,8 +8692,8 @@ class GradientLives {
 /// More than deferred_microbatches() only of rows that a program brings: where another pass stands
 /// between a gradient's arrival and its own, or between those of two stages of the device.
 template <class = void>
-int held_gradients(ActionSpan row, StageMapView const& map, std::span<LocalStage const> stages,
-                   int microbatches) {
+TANDEM_COLD int held_gradients(ActionSpan row, StageMapView const& map,
+                               std::span<LocalStage const> stages, int microbatches) {
   detail::GradientLives<> lives{map, stages, microbatches};
   for (int i = 0; i < row.size; ++i) {
     lives.follow(row[i]);
@@ -9718,7 +10030,7 @@ RankPlanTask rank_plan_task() {
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
 template <class Whole>
-Batching batching_with(int microbatches) {
+TANDEM_COLD Batching batching_with(int microbatches) {
   Batching batching = Whole::batching;
   if (microbatches > 0) {
     if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
@@ -9731,7 +10043,8 @@ Batching batching_with(int microbatches) {
 
 /// The rules of its step; of buckets only those of device @p task.device, which @p buckets keeps.
 template <class = void>
-StepRules step_rules(RankPlanTask const& task, std::vector<std::span<int const>>& buckets) {
+TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
+                                 std::vector<std::span<int const>>& buckets) {
   buckets.assign(static_cast<std::size_t>(task.map.devices), {});
   buckets[static_cast<std::size_t>(task.device)] = task.bucket_stage;
   return {.replicas = task.replicas,
@@ -9744,8 +10057,8 @@ StepRules step_rules(RankPlanTask const& task, std::vector<std::span<int const>>
 /// @param table     lowered
 /// @param batching  with as many microbatches as @p table has
 template <class = void>
-RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
-                        Batching const& batching) {
+TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+                                    Batching const& batching) {
   std::vector<std::span<int const>> buckets;
   StepRules const rules = step_rules(task, buckets);
   RowOrder const order = task.order != nullptr ? task.order(table, task.map, rules) : RowOrder{};
@@ -9774,7 +10087,7 @@ RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
 /// The same of device @p Program::device.
 /// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
 template <class Program>
-RankPlan make_rank_plan(ActionRows const* imported, int microbatches) {
+TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches) {
   using Whole = typename Program::Program;
   return make_rank_plan(rank_plan_task<Program>(),
                         imported != nullptr ? *imported : rows_of(Whole::table),
@@ -9800,8 +10113,8 @@ namespace tandem {
 /// @return true
 /// @throws ContractError  the first fault
 template <class T, class P, class TableOf>
-bool plays_row(MemoryCheck<T, P>& check, std::vector<Action> const& row, bool training,
-               TableOf const& table_of) {
+TANDEM_COLD bool plays_row(MemoryCheck<T, P>& check, std::vector<Action> const& row, bool training,
+                           TableOf const& table_of) {
   for (int const stride : {1, 2}) {
     if (std::string const fault = check.play(row, training, table_of, stride); !fault.empty()) {
       throw ContractError{fault};
@@ -9820,7 +10133,7 @@ bool plays_rows(MemoryCheck<T, P> check, RankPlan const& plan) {
 /// Of a device of an asynchronous pipeline: some rounds, and an evaluation, all of which has one
 /// table.
 template <class Program, class T, class P>
-bool plays_rounds(MemoryCheck<T, P> check) {
+TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
   std::vector<Action> const row =
       rows_of(Program::Program::table)[static_cast<std::size_t>(Program::device)];
   std::vector<Action> forward;
@@ -10105,7 +10418,7 @@ class Tracer {
   void end() { on_ = false; }
 
   /// @pre everything that was queued is done
-  std::vector<TraceEvent> events(Device& device, int rank) {
+  TANDEM_COLD std::vector<TraceEvent> events(Device& device, int rank) {
     std::vector<TraceEvent> events;
     for (Entry const& entry : entries_) {
       events.push_back({.name = entry.name,
@@ -10556,11 +10869,16 @@ inline bool const openmp_is_here =
 
 namespace tandem::host {
 
+namespace detail {
+inline std::mutex starts_of_openmp;
+}  // namespace detail
+
 /// A fixed set of threads that run the parts of one loop at a time. Not copyable, not movable.
 class Team {
  public:
   /// To be made by the device's own thread, since with OpenMP it becomes the number of threads of
   /// that thread's loops: omp_get_max_threads() is `threads` there from now on, and nowhere else.
+  /// Cost: with OpenMP each thread but the caller's is started twice.
   /// @param threads_of  whose threads to run on; OpenMp{}: threads of the Team's own
   /// @pre threads >= 1
   /// @throws Error  the system has not so many threads
@@ -10572,6 +10890,7 @@ class Team {
       threads_of.set_threads(threads);
     }
     if (fork_ != nullptr) {
+      start_openmp_threads();
       return;
     }
     members_.reserve(static_cast<std::size_t>(threads - 1));
@@ -10632,6 +10951,19 @@ class Team {
   }
 
  private:
+  /// OpenMP ends the program where the system starts no more threads, so as many are asked for
+  /// first, and OpenMP's are started then and there. One device at a time: two at once could take
+  /// the same threads for theirs.
+  template <class = void>
+  void start_openmp_threads() {
+    if (size_ > 1) {
+      std::lock_guard const lock{detail::starts_of_openmp};
+      static_cast<void>(Team{size_, OpenMp{}});
+      fork_(
+          size_, [](void const*, int) {}, nullptr);
+    }
+  }
+
   void run_part(int member) const {
     std::int64_t const begin = count_ * member / size_;
     std::int64_t const end = count_ * (member + 1) / size_;
@@ -11093,6 +11425,8 @@ namespace tandem {
 /// Which rewrites a backend wants.
 struct Rewrites {
   bool fuse_relu = false;        ///< a ReLU behind a batch norm becomes part of it
+  bool fuse_linear = false;      ///< a ReLU or GeluTanh behind a Linear becomes part of it
+  bool fuse_sum = false;         ///< a Residual's sum becomes part of the norm behind it
   bool channels_last = false;    ///< activations are stored (B, H, W, C)
   bool merge_pointwise = false;  ///< sibling 1x1 convolutions become one; needs channels_last
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
@@ -12340,7 +12674,7 @@ class RankGroups {
   static constexpr int all = -1;
 
   template <class = void>  // compiled where it is called, not by every include
-  static std::vector<RankSet> list() {
+  TANDEM_COLD static std::vector<RankSet> list() {
     std::vector<RankSet> groups;
     for (int stage = 0; stage < reduced(); ++stage) {
       RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
@@ -12392,7 +12726,7 @@ class RankGroups {
 
   /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
   /// for none.
-  static int of_tie(int rank, int copy, int tie) {
+  TANDEM_COLD static int of_tie(int rank, int copy, int tie) {
     return !Program::ties.of[copy][tie].crosses()
                ? all
                : reduced() + 2 * lines() * map().links + lines() * pairs() +
@@ -12406,7 +12740,7 @@ class RankGroups {
   }
   /// The ends of these groups for a device's stages, by connect(group).
   template <int Count, class Connect>
-  static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
+  TANDEM_COLD static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
     std::vector<decltype(connect(all))> ends;
     for (LocalStage const& stage : stages.stage) {
       ends.push_back(connect(of_stage(stage.id)));
@@ -12585,8 +12919,8 @@ class RankLinks {
   /// @param connect  connect(link, forward): this rank's end of the link's group
   /// @param largest  samples of a microbatch at most
   template <class Connect>
-  RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
-            Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
+  TANDEM_COLD RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
+                        Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
       : task_{task}, largest_{largest} {
     std::vector<Transfer> const all = find_transfers();
     for (Transfer const& t : all) {
@@ -12612,7 +12946,7 @@ class RankLinks {
 
   /// What holds the messages that this rank sends until they are received, where threads send them:
   /// the largest of each link and direction.
-  [[nodiscard]] std::int64_t bytes() const {
+  [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
     std::int64_t sum = 0;
     for (int link = 0;
          std::same_as<typename Communicator::Stream, host::Queue> && link < task_.map.links;
@@ -12718,7 +13052,7 @@ class RankLinks {
   }
 
   // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
-  std::vector<Transfer> find_transfers() {
+  TANDEM_COLD std::vector<Transfer> find_transfers() {
     ends_.resize(2 * static_cast<std::size_t>(task_.map.links));
     std::vector<Transfer> all;
     for (LocalStage const& stage : task_.stages) {
@@ -12738,10 +13072,9 @@ class RankLinks {
     }
     // Their gradients come in the order in which later stages go backward.
     gradients_ = sends_;
-    std::stable_sort(gradients_.begin(), gradients_.end(),
-                     [&](Transfer const& a, Transfer const& b) {
-                       return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
-                     });
+    insertion_sort(gradients_, [&](Transfer const& a, Transfer const& b) {
+      return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
+    });
     return all;
   }
 
@@ -12762,8 +13095,8 @@ class RankLinks {
     return own.size * shape.elements(own.time[shape]);
   }
   // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
-  [[nodiscard]] std::int64_t largest_of(std::vector<Transfer> const& list, int link,
-                                        bool gradients) const {
+  [[nodiscard]] TANDEM_COLD std::int64_t largest_of(std::vector<Transfer> const& list, int link,
+                                                    bool gradients) const {
     std::int64_t most = 0;
     for (Transfer const& t : list) {
       if (Node const& node = task_.graph.node[t.node];
@@ -12836,7 +13169,7 @@ class TiedSums {
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
-  TiedSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
+  TANDEM_COLD TiedSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
       : tracer_{&tracer}, summed_{device.make_mark()} {
     for (int copy = 0; copy < Whole::map.copies; ++copy) {
       for (int tie = 0; tie < Whole::ties.count; ++tie) {
@@ -12979,7 +13312,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   /// @param task    what is planned for
   /// @param leaves  of one replica
   template <class Ops>
-  RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task, int leaves)
+  TANDEM_COLD RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task,
+                         int leaves)
       : Base{device, states, leaves},
         task_{task},
         plan_{plan_memory(graph, ops.needs(), task)},
@@ -12994,10 +13328,11 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                 places,
                 {kept_.data(), recomputed_.data(), transient_.data()},
                 pointers(ops.needs())} {}
+  TANDEM_COLD ~RankMemory() = default;
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
   /// Plays rows of actions on the tables; refers to this and to @p needs.
-  [[nodiscard]] MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
+  [[nodiscard]] TANDEM_COLD MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
     return {{graph, needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
             tables_};
   }
@@ -13011,12 +13346,13 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     return places.predicts() ? tables_.backward(m) : tables_.forward(m);
   }
 
-  /// Points every edge that carries the network's input number @p input to @p x, for microbatch
-  /// @p m.
-  void set_input(int m, T const* x, int input = 0) {
+  /// Points every edge that carries the network's input number @p input to a node of stage
+  /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
+  /// whose table this is, too.
+  void set_input(int m, T const* x, int stage, int input = 0) {
     T const** const* const edge = tables_.input_edges(m);
     for (int i = 0; i < input_edges; ++i) {
-      if (inputs.of[i] == input) {
+      if (inputs.of[i] == input && inputs.stage[i] == stage) {
         *edge[i] = x;
       }
     }
@@ -13050,7 +13386,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     return tables_.outgoing(node, reader);
   }
 
-  [[nodiscard]] MemoryReport report() const {
+  [[nodiscard]] TANDEM_COLD MemoryReport report() const {
     return {.parameters = Base::parameter_bytes(),
             .gradients = Base::gradient_bytes(),
             .optimizer_state = Base::state_bytes(),
@@ -13074,23 +13410,29 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
     return count;
   }();
-  // Which of the network's inputs each of these edges carries.
+  // Which of the network's inputs each of these edges carries, and to which stage.
   struct EdgeInputs {
     int of[input_edges > 0 ? input_edges : 1] = {};
+    int stage[input_edges > 0 ? input_edges : 1] = {};
   };
   static constexpr EdgeInputs inputs = [] {
     EdgeInputs list;
     int count = 0;
-    for (int e = 0; e < graph.edges; ++e) {
-      if (is_input(graph.source[e])) {
-        list.of[count++] = graph.node[root_of(graph, graph.source[e])].input;
+    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        if (is_input(graph.source[e])) {
+          list.of[count] = graph.node[root_of(graph, graph.source[e])].input;
+          list.stage[count++] = node.stage;
+        }
       }
     }
     return list;
   }();
   static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
 
-  [[nodiscard]] ParameterPointers<T, P> pointers(std::vector<OpNeeds> const& needs) const {
+  [[nodiscard]] TANDEM_COLD ParameterPointers<T, P> pointers(
+      std::vector<OpNeeds> const& needs) const {
     ParameterPointers<T, P> all;
     for (int place = 0; place < places.count(); ++place) {
       for (int p = 0; p < graph.parameters; ++p) {
@@ -13107,7 +13449,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
     return all;
   }
-  static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
+  TANDEM_COLD static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
     std::int64_t sum = 0;
     for (OpNeeds const& need : needs) {
       sum += detail::aligned(need.packed_bytes);
@@ -13208,6 +13550,9 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
   return uses;
 }
 
+/// Whether the gradients of a node's output are added before it goes back.
+constexpr bool adds_gradients(Node const& node, int uses) { return uses > 1 && !node.joined; }
+
 /// Nodes [first, first + period), and as many more behind them as they are repeated.
 struct NodeRun {
   int first = 0;
@@ -13236,10 +13581,12 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
     Node const& node = Program::graph.node[n];
     int key = 128 * (groups.first[n] + 1) + node.in.clock;
     for (bool const is : {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
-                          Program::gives_input_gradient.of[n], uses.of[n] > 1}) {
+                          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n])}) {
       key = 2 * key + (is ? 1 : 0);
     }
-    keys.of[n] = groups.first[n] < 0 ? -1 - n : key;  // what computes nothing stands alone
+    // What computes nothing stands alone, but for a layer that has become part of another.
+    bool const alone = groups.first[n] < 0 && !(node.view && node.parameters == 0);
+    keys.of[n] = alone ? -1 - n : key;
   }
   return keys;
 }
@@ -13362,6 +13709,8 @@ template <class... Parts>
 concept AllParts = (NetworkPart<Parts> && ...);
 template <class... Parts>
 concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
+template <class... Parts>
+inline constexpr bool too_many_or_all_parts = TooManyOrAllParts<Parts...>;  // said in one line
 
 // The sentences stand in types of their own: a composite at fault remains a part, so that what
 // holds it does not complain too.
@@ -13370,7 +13719,7 @@ struct SequentialIsSound {
   static constexpr bool value = true;
   static_assert(FewParts<Parts...>,
                 "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
-  static_assert(TooManyOrAllParts<Parts...>,
+  static_assert(too_many_or_all_parts<Parts...>,
                 "Sequential<Parts...>: every part must be a layer (a type with `name` and "
                 "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
 };
@@ -13666,7 +14015,7 @@ class OpArray {
 
   // Some ops need no device to be prepared.
   template <class Device>
-  void make(OpSetup const& setup, Device& device) {
+  TANDEM_COLD void make(OpSetup const& setup, Device& device) {
     void* const place = memory_ + static_cast<std::size_t>(made_) * sizeof(O);
     if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
       ::new (place) O{setup, device};
@@ -13686,7 +14035,7 @@ struct OpSlot {
   OpSlot(std::vector<OpSetup> const& setup, int const* first, Device& device)
       : ops{setup, first, First, device} {}
 
-  void add_needs(int const* first, std::vector<OpNeeds>& needs) {
+  TANDEM_COLD void add_needs(int const* first, std::vector<OpNeeds>& needs) {
     int place = 0;
     for (std::size_t n = 0; n < needs.size(); ++n) {
       if (first[n] == First) {
@@ -13711,11 +14060,11 @@ struct OpSlots<Program, Backend, std::integer_sequence<int, G...>>
     : OpSlot<op_groups<Program>.list[G], OpAt<Program, Backend, op_groups<Program>.list[G]>,
              op_groups<Program>.size[G]>... {
   template <class Device>
-  OpSlots(std::vector<OpSetup> const& setup, Device& device)
+  TANDEM_COLD OpSlots(std::vector<OpSetup> const& setup, Device& device)
       : OpSlot<op_groups<Program>.list[G], OpAt<Program, Backend, op_groups<Program>.list[G]>,
                op_groups<Program>.size[G]>{setup, op_groups<Program>.first, device}... {}
 
-  [[nodiscard]] std::vector<OpNeeds> needs() {
+  [[nodiscard]] TANDEM_COLD std::vector<OpNeeds> needs() {
     std::vector<OpNeeds> needs(static_cast<std::size_t>(Program::graph.nodes));
     (slot<op_groups<Program>.list[G]>(*this).add_needs(op_groups<Program>.first, needs), ...);
     return needs;
@@ -13740,10 +14089,10 @@ class OpTable {
     return detail::slot<groups.first[I]>(slots_).ops[groups.place[n]];
   }
 
-  [[nodiscard]] std::vector<OpNeeds> needs() { return slots_.needs(); }
+  [[nodiscard]] TANDEM_COLD std::vector<OpNeeds> needs() { return slots_.needs(); }
 
  private:
-  static std::vector<OpSetup> setups(int batch, int threads) {
+  TANDEM_COLD static std::vector<OpSetup> setups(int batch, int threads) {
     static std::vector<Shape> const inputs = input_shapes();
     std::vector<OpSetup> list;
     for (int n = 0; n < Program::graph.nodes; ++n) {
@@ -13759,7 +14108,9 @@ class OpTable {
            .x_stride = node.edges > 0 ? stored_channels(Program::graph, source(node)) : 0,
            .y_stride = stored_channels(Program::graph, n),
            .merged = merged_into(n),
-           .absorbed_bias = absorbed_bias(node)});
+           .absorbed_bias = absorbed_bias(node),
+           .dropout = dropped(node).rate,
+           .dropout_index = dropped(node).origin});
     }
     return list;
   }
@@ -13768,6 +14119,15 @@ class OpTable {
     return node.absorbs < 0
                ? 0
                : Program::graph.node[node.absorbs].first_parameter + 1 - node.first_parameter;
+  }
+  // The dropout that a norm computes; if there is none, a node without a rate.
+  static Node const& dropped(Node const& norm) {
+    auto const& graph = Program::graph;
+    int const first = norm.sums < 0 ? 0 : graph.source[graph.node[norm.sums].first_edge];
+    bool const drops = norm.sums >= 0 && graph.node[first].layer == LayerKind::dropout &&
+                       graph.node[first].summed_by >= 0;
+    static constexpr Node none{};
+    return drops ? graph.node[first] : none;
   }
   static MergedOutputs merged_into(int leader) {
     Node const& first = Program::graph.node[leader];
@@ -13781,7 +14141,7 @@ class OpTable {
     }
     return merged;
   }
-  static std::vector<Shape> input_shapes() {
+  TANDEM_COLD static std::vector<Shape> input_shapes() {
     std::vector<Shape> shapes;
     for (int e = 0; e < Program::graph.edges; ++e) {
       shapes.push_back(Program::graph.node[Program::graph.source[e]].out);
@@ -13983,7 +14343,7 @@ struct SgdUpdate {
         nesterov{o.nesterov} {}
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V p, V gradient, V (&state)[2]) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& gradient, V (&state)[2]) const {
     V g = gradient * V{scale} + V{weight_decay} * p;
     if (run.state[0] != nullptr) {
       V const v = V{momentum} * state[0] + g;
@@ -14018,7 +14378,7 @@ struct AdamUpdate {
         scale{static_cast<T>(s.gradient_scale)} {}
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V before, V gradient, V (&state)[2]) const {
+  TANDEM_HOST_DEVICE V next(V const& before, V const& gradient, V (&state)[2]) const {
     V const p = before * V{shrink};
     V const g = gradient * V{scale} + V{l2} * p;
     V const m = V{beta1} * state[0] + V{T{1} - beta1} * g;
@@ -14040,7 +14400,7 @@ struct AverageUpdate {
   T rate;
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V p, V average, V (&/*state*/)[2]) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& average, V (&/*state*/)[2]) const {
     return V{T{1} - rate} * p + V{rate} * average;
   }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -14118,7 +14478,7 @@ struct UpdateRun {
 namespace detail {
 
 /// Whether @p name matches @p pattern, '*' standing for any run of characters.
-constexpr bool matches(std::string_view pattern, std::string_view name) {
+TANDEM_COLD constexpr bool matches(std::string_view pattern, std::string_view name) {
   std::size_t p = 0;
   std::size_t n = 0;
   std::size_t star = std::string_view::npos;
@@ -14153,7 +14513,7 @@ bool in_group(ParameterGroup const& group, Parameter const& parameter, std::stri
 
 /// The index of the group that counts for parameter @p p of @p graph; -1: none.
 template <class = void>
-int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
   std::string const name = parameter_name(graph, p);
   int last = -1;
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -14166,7 +14526,7 @@ int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) 
 /// A pattern that matches nothing is a mistake.
 /// @throws ContractError  a pattern matches no parameter of the network
 template <class = void>
-void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     bool used = false;
     for (int p = 0; p < graph.parameters && !used; ++p) {
@@ -14198,8 +14558,9 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
 /// @param parts  of the model: stages from there on are copies of others
 /// @param offset  of each parameter, in elements
 template <class = void>
-std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
-                                      std::vector<ParameterGroup> const& groups, int parts) {
+TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
+                                                  std::vector<ParameterGroup> const& groups,
+                                                  int parts) {
   std::vector<UpdateRun> runs;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
     Node const& node = graph.node[n];
@@ -14231,7 +14592,7 @@ std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offse
 
 /// Neighbours with like settings become one.
 template <class = void>  // compiled where it is called, not by every include
-std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
+TANDEM_COLD std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
   std::vector<UpdateRun> runs;
   for (UpdateRun const& run : parameters) {
     if (!runs.empty() && runs.back().alike(run)) {
@@ -14268,8 +14629,9 @@ struct WeightAverage {
 
 /// Which parameters of @p graph have an average: trained weights that no group freezes.
 template <class = void>  // compiled where it is called, not by every include
-std::vector<bool> averaged_parameters(GraphView graph, std::vector<ParameterGroup> const& groups,
-                                      WeightAverage const& average) {
+TANDEM_COLD std::vector<bool> averaged_parameters(GraphView graph,
+                                                  std::vector<ParameterGroup> const& groups,
+                                                  WeightAverage const& average) {
   std::vector<bool> averaged;
   for (int p = 0; p < graph.parameters; ++p) {
     GraphParameter const& own = graph.parameter[p];
@@ -14283,8 +14645,8 @@ std::vector<bool> averaged_parameters(GraphView graph, std::vector<ParameterGrou
 
 /// @throws ContractError  the pattern matches no trained weight of the network
 template <class = void>
-void check_average(GraphView network, std::vector<ParameterGroup> const& groups,
-                   WeightAverage const& average) {
+TANDEM_COLD void check_average(GraphView network, std::vector<ParameterGroup> const& groups,
+                               WeightAverage const& average) {
   bool any = !average.on();
   for (bool const averaged : averaged_parameters(network, groups, average)) {
     any = any || averaged;
@@ -14482,6 +14844,71 @@ constexpr bool fuse_relu_in(AnyGraph& graph, AnyReaders const& readers) {
   return any;
 }
 
+/// @param segment  of each node: its run of nodes that is computed again; null: none is
+template <class AnyGraph, class AnyReaders>
+constexpr bool fuse_linear_in(AnyGraph& graph, AnyReaders const& readers, int const* segment) {
+  // The only reader of node n, if it is on the same side of all cuts; else 0, which reads nothing.
+  auto const reader = [&](int n) {
+    int const next = readers.last[n];
+    bool const near = readers.count[n] == 1 && graph.node[next].stage == graph.node[n].stage &&
+                      (segment == nullptr || segment[next] == segment[n]);
+    return near ? next : 0;
+  };
+  bool any = false;
+  for (int n = 1; n < graph.nodes; ++n) {
+    int const next = graph.node[n].layer == LayerKind::linear ? reader(n) : 0;
+    Node& activation = graph.node[next];
+    if (activation.layer != LayerKind::relu && activation.layer != LayerKind::gelu_tanh) {
+      continue;
+    }
+    any = true;
+    graph.node[n].relu = activation.layer == LayerKind::relu;
+    graph.node[n].gelu = !graph.node[n].relu;
+    if (Node& behind = graph.node[reader(next)];
+        graph.node[n].gelu && behind.layer == LayerKind::linear) {
+      activation.view = true;
+      behind.activated_by = n;
+    } else {
+      activation.home = n;
+      activation.activated_by = n;
+    }
+  }
+  return any;
+}
+
+/// @param segment  as above
+template <class AnyGraph, class AnyReaders>
+constexpr bool fuse_sum_in(AnyGraph& graph, AnyReaders const& readers, int const* segment) {
+  auto const near = [&](int a, int b) {
+    return graph.node[a].stage == graph.node[b].stage &&
+           (segment == nullptr || segment[a] == segment[b]);
+  };
+  bool any = false;
+  for (int n = 1; n + 1 < graph.nodes; ++n) {
+    Node& sum = graph.node[n];
+    Node& norm = graph.node[n + 1];
+    if (sum.kind != NodeKind::add || norm.layer != LayerKind::row_norm ||
+        graph.source[norm.first_edge] != n || !near(n, n + 1)) {
+      continue;
+    }
+    any = true;
+    norm.sums = n;
+    sum.summed_by = n + 1;
+    sum.joined = readers.count[n] == 2 && readers.last[n] > n + 1 &&
+                 graph.node[readers.last[n]].stage == sum.stage;
+    int const first = graph.source[sum.first_edge];
+    Node& dropout = graph.node[first];
+    if (dropout.layer == LayerKind::dropout && readers.count[first] == 1 && near(first, n)) {
+      int const source = graph.source[dropout.first_edge];
+      if (!graph.node[source].is_end() && near(source, first)) {
+        dropout.home = source;
+        dropout.summed_by = n + 1;
+      }
+    }
+  }
+  return any;
+}
+
 template <class AnyGraph>
 constexpr bool materialise_flatten_in(AnyGraph& graph) {
   bool any = false;
@@ -14593,6 +15020,24 @@ constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
   return graph;
 }
 
+/// Lets each Linear apply the ReLU or GeluTanh that is its only reader; the output of both is the
+/// activation's. Where the only reader of a GeluTanh is a Linear, that one's input gradient takes
+/// in the activation's, which becomes a view; else its op computes that and nothing more.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_linear(Graph<Size> graph, int const* segment = nullptr) {
+  detail::fuse_linear_in(graph, detail::Readers<Size>{graph}, segment);
+  return graph;
+}
+
+/// Lets a norm of rows behind the sum of a Residual compute that first, and the dropout that ends
+/// its body: the sum is written by the norm's op where it would be; what is dropped is nowhere.
+/// Where one more node reads the sum, the norm's input gradient is added to what that one gave.
+template <GraphSize Size>
+constexpr Graph<Size> fuse_sum(Graph<Size> graph, int const* segment = nullptr) {
+  detail::fuse_sum_in(graph, detail::Readers<Size>{graph}, segment);
+  return graph;
+}
+
 /// Makes each Flatten a copy that would change the order of elements in memory.
 template <GraphSize Size>
 constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
@@ -14629,10 +15074,17 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
 }
 
 /// All that @p rewrites asks for.
+/// @param segment  of each node: its run of nodes that is computed again; null: none is
 template <GraphSize Size>
-constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites) {
+constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites, int const* segment = nullptr) {
   if (rewrites.fuse_relu) {
     graph = fuse_relu(graph);
+  }
+  if (rewrites.fuse_linear) {
+    graph = fuse_linear(graph, segment);
+  }
+  if (rewrites.fuse_sum) {
+    graph = fuse_sum(graph, segment);
   }
   if (rewrites.channels_last) {
     graph = materialise_flatten(graph);
@@ -14835,10 +15287,10 @@ void finish_sums(std::span<double const> sums, StepResult& result) {
   double const divisor = result.weight > 0.0 ? result.weight : 1.0;  // of no targets: 0
   result.loss = loss / divisor;
   result.metric = metric / divisor;
-  if (!std::isfinite(loss)) {
+  if (!is_finite(loss)) {
     std::size_t first = 0;  // also where only the sum of finite losses overflows
     for (std::size_t i = sums.size(); i > 0; i -= 2) {
-      first = std::isfinite(sums[i - 2]) ? first : i / 2 - 1;
+      first = is_finite(sums[i - 2]) ? first : i / 2 - 1;
     }
     result.non_finite = static_cast<int>(first);
   }
@@ -14960,7 +15412,7 @@ struct RankParts {
   /// @param rank_plan  what it does in a step
   /// @param connect    connect(group): the rank's end of a group of RankGroups
   template <class Connect>
-  RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
+  TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
       : plan{std::move(rank_plan)},
         device{options.device},
         ops{options.largest_microbatch, options.device.threads, device},
@@ -14982,6 +15434,7 @@ struct RankParts {
 
   RankParts(RankParts const&) = delete;
   RankParts& operator=(RankParts const&) = delete;
+  TANDEM_COLD ~RankParts() = default;
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
@@ -15642,7 +16095,7 @@ struct Stage {
     std::int64_t const elements = pass.elements(graph.node[n].out);
     if constexpr (node.kind == NodeKind::receive) {
       host.gather_outgoing(I, forks, uses.of[I], elements);
-    } else if constexpr (uses.of[I] > 1) {
+    } else if constexpr (adds_gradients(node, uses.of[I])) {
       Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements);
     }
   }
@@ -15664,10 +16117,11 @@ namespace tandem {
 
 /// Steps with the same key queue the same work.
 struct StepKey {
-  int samples = 0;       ///< of the global batch
-  Times time{};          ///< rows of each sample, where these are sequences
-  bool lengths = false;  ///< some rows of some samples do not count
-  int position = -1;     ///< rows before these, where a sequence comes in pieces
+  int samples = 0;              ///< of the global batch
+  Times time{};                 ///< rows of each sample, where these are sequences
+  bool lengths = false;         ///< some rows of some samples do not count
+  bool second_lengths = false;  ///< the same of the second input
+  int position = -1;            ///< rows before these, where a sequence comes in pieces
   bool training = false;
   bool targets = false;
   bool outputs = false;
@@ -15703,7 +16157,7 @@ struct ClipSets {
 
 /// Whether some group is clipped apart.
 template <class = void>  // compiled where it is called, not by every include
-bool clips_apart(std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     if (group.clip_norm > 0.0) {
       return true;
@@ -15714,7 +16168,7 @@ bool clips_apart(std::vector<ParameterGroup> const& groups) {
 
 /// Of a whole network.
 template <class = void>
-ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups) {
   ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
   for (ParameterGroup const& group : groups) {
     if (group.clip_norm > 0.0) {
@@ -15773,7 +16227,7 @@ struct StepSlot {
   using Batch = StepBatchOf<typename Parts::Program, Backend, Loss>;
   using FeedType = Feed<typename Parts::Program, Backend, Target>;
 
-  StepSlot(Parts& parts, RankOptions const& options)
+  TANDEM_COLD StepSlot(Parts& parts, RankOptions const& options)
       : feed{parts.device, parts.feed_sizes(options)},
         microbatches{parts.microbatches(options)},
         groups_clip{clips_apart(options.groups)} {}
@@ -15784,7 +16238,8 @@ struct StepSlot {
     Times const time{{rows_of(0, batch.time), rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
            .time = time,
-           .lengths = batch.lengths != nullptr || batch.second.lengths != nullptr,
+           .lengths = batch.lengths != nullptr,
+           .second_lengths = batch.second.lengths != nullptr,
            .position = batch.position,
            .training = training,
            .targets = batch.targets != nullptr,
@@ -15823,7 +16278,7 @@ struct StepSlot {
     if constexpr (reads_targets) {
       all.targets = key.targets ? feed.targets(own) : nullptr;
       all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
-      all.scores = scores_of(own);
+      all.scores = feed.scores(own);
     }
     return all;
   }
@@ -15841,15 +16296,6 @@ struct StepSlot {
   static constexpr int rows_of(int input, int given) {
     Shape const shape = input_shape<Whole>(input);
     return given > 0 || !shape.timed ? given : shape[0];
-  }
-
-  // Where the host reads what the device writes.
-  [[nodiscard]] float* scores_of(Microbatch const& own) const {
-    if constexpr (requires { feed.scores(own); }) {
-      return feed.scores(own);
-    } else {
-      return nullptr;
-    }
   }
 
   // The state with what the loss is a mean of, in the global batch and in that of each model's
@@ -15959,9 +16405,9 @@ struct MicrobatchPasses {
     auto const pass = pass_of(parts, slot, own);
     parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training);
     if constexpr (stage.has_input) {
-      parts.memory.set_input(t, slot.feed.input(own));
+      parts.memory.set_input(t, slot.feed.input(own), stage.id);
       if constexpr (has_second) {
-        parts.memory.set_input(t, slot.feed.second_input(own), 1);
+        parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
       }
     }
     Nodes::forward(parts, pass, table);
@@ -16105,33 +16551,49 @@ struct NamedParameter {
   std::span<T> average{};              ///< empty where TrainerOptions::average has none
 };
 
-/// All parameters of a rank's mirror, in the order of its device's graph.
-template <class Program, class Mirror>
-auto named_parameters(Mirror& mirror, int states) {
-  using T = typename Mirror::T;
+namespace detail {
+
+/// Of a graph laid out by @p offset, each of @p parts stages a model, from where its arrays begin.
+template <class T>
+TANDEM_COLD std::vector<NamedParameter<T>> named_parameters(GraphView graph,
+                                                            std::int64_t const* offset, int parts,
+                                                            T* values, T* gradients,
+                                                            std::vector<T*> const& states) {
   std::vector<NamedParameter<T>> list;
-  for (int p = 0; p < Program::graph.parameters; ++p) {
-    GraphParameter const& own = Program::graph.parameter[p];
+  for (int p = 0; p < graph.parameters; ++p) {
+    GraphParameter const& own = graph.parameter[p];
     auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
-    std::int64_t const at = Program::layout.offset[p];
-    NamedParameter<T> named{
-        .name = parameter_name(Program::graph, p),
-        .index = own.origin,
-        .copy = Program::graph.node[own.node].stage / Program::Program::map.parts(),
-        .shape = own.parameter.shape,
-        .role = own.parameter.role,
-        .frozen = own.frozen,
-        .owner = own.owner(),
-        .value = {mirror.parameters() + at, count}};
+    NamedParameter<T> named{.name = parameter_name(graph, p),
+                            .index = own.origin,
+                            .copy = graph.node[own.node].stage / parts,
+                            .shape = own.parameter.shape,
+                            .role = own.parameter.role,
+                            .frozen = own.frozen,
+                            .owner = own.owner(),
+                            .value = {values + offset[p], count}};
     if (!own.frozen) {
-      named.gradient = {mirror.gradients() + at, count};
-      for (int s = 0; named.role == Role::weight && s < states; ++s) {
-        named.states.emplace_back(mirror.state(s) + at, count);
+      named.gradient = {gradients + offset[p], count};
+      for (std::size_t s = 0; named.role == Role::weight && s < states.size(); ++s) {
+        named.states.emplace_back(states[s] + offset[p], count);
       }
     }
     list.push_back(std::move(named));
   }
   return list;
+}
+
+}  // namespace detail
+
+/// All parameters of a rank's mirror, in the order of its device's graph.
+template <class Program, class Mirror>
+auto named_parameters(Mirror& mirror, int states) {
+  std::vector<typename Mirror::T*> of_states;
+  for (int s = 0; s < states; ++s) {
+    of_states.push_back(mirror.state(s));
+  }
+  return detail::named_parameters<typename Mirror::T>(
+      Program::graph, Program::layout.offset, Program::Program::map.parts(), mirror.parameters(),
+      mirror.gradients(), of_states);
 }
 
 }  // namespace tandem
@@ -16176,7 +16638,7 @@ class RankBody : public Interface {
 
  protected:
   template <class Connect>
-  RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
+  TANDEM_COLD RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
       : parts_{options, std::move(plan), connect},
         mirror_{arrays_of(options)},
         states_{states_of(options.optimizer)},
@@ -16633,8 +17095,9 @@ class StepAverage {
 
   /// @param offset  of each parameter of @p graph, in elements
   /// @param states  of the optimizer: the averages are the array behind them
-  StepAverage(GraphView graph, std::int64_t const* offset,
-              std::vector<ParameterGroup> const& groups, WeightAverage const& average, int states)
+  TANDEM_COLD StepAverage(GraphView graph, std::int64_t const* offset,
+                          std::vector<ParameterGroup> const& groups, WeightAverage const& average,
+                          int states)
       : runs_{detail::averaged_runs(graph, offset, averaged_parameters(graph, groups, average))},
         decay_{average.decay},
         state_{states} {}
@@ -16713,8 +17176,8 @@ class Update {
   ///                    parameters only one's does
   /// @param clips       of the whole network
   template <class Memory>
-  Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-         std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
+  TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
+                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
         runs_{merged(parameters_)},
@@ -16829,7 +17292,7 @@ class DeviceUpdate {
   using Whole = typename Parts::Whole;
   using Slot = StepSlot<Parts>;
 
-  DeviceUpdate(Parts& parts, RankOptions const& options)
+  TANDEM_COLD DeviceUpdate(Parts& parts, RankOptions const& options)
       : update_{parts.device,
                 parts.memory,
                 options.optimizer,
@@ -17043,7 +17506,7 @@ class Rank final
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
-  Rank(RankOptions const& options, Connect const& connect)
+  TANDEM_COLD Rank(RankOptions const& options, Connect const& connect)
       : Base{options, make_rank_plan<Program>(options.rows, options.microbatches), connect},
         slot_{parts_, options},
         updates_{parts_, options, connect},
@@ -17053,6 +17516,7 @@ class Rank final
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
   }
+  TANDEM_COLD ~Rank() override = default;
 
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, Batch const& batch) {
@@ -17153,7 +17617,7 @@ class Rank final
     walk(row, *progress_, *this);
   }
 
-  TANDEM_NOINLINE void run_watched(Action const* row) {
+  TANDEM_COLD void run_watched(Action const* row) {
     walk_each(row, *progress_, [this](Action action) {
       auto const act = [&] { tandem::act(action, *this); };
       if (parts_.tracer.on()) {
@@ -17422,6 +17886,9 @@ struct GraphBuilder {
               .in = in};
     node.name = L::name;
     node.identity = &identity_of<L>;
+    if constexpr (kind_of<L>() == LayerKind::dropout) {
+      node.rate = L::rate;
+    }
     if constexpr (is_criterion<L>()) {
       node.limit = L::classes;
     }
@@ -17486,6 +17953,7 @@ struct GraphBuilder {
       } else if (graph.parameter[p].frozen != first.frozen) {
         fail(Fault::shared_frozen, 0, 0);
       }
+      graph.parameter[p].own_name = graph.parameter[p].parameter.name;
       graph.parameter[p].parameter = first.parameter;
       graph.parameter[p].shared = first.owner();
       graph.parameter[p].path = first.path;
@@ -17792,13 +18260,14 @@ struct DropoutIsSound {
 ///
 /// The mask depends on (seed, step, sample, layer, element) only and is drawn again in backward.
 /// Source: Srivastava et al., JMLR 15 (2014).
-/// The primary template is the error path.
-template <class Rate = Percent<50>>
+/// The primary template is the error path. Its argument's name is what a compiler has to say of a
+/// number, as in Dropout<0.5>.
+template <class RateInPercent = Percent<50>>
 struct Dropout {
   static constexpr std::string_view name = "Dropout";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::DropoutIsSound<Rate>::value);
+  static_assert(detail::DropoutIsSound<RateInPercent>::value);
 };
 
 template <DropoutRate Rate>
@@ -18260,13 +18729,14 @@ struct Conv2dIsSound {
 ///         y (B, Out, H', W') with H' = floor((H + 2 padding - kernel) / stride) + 1.
 /// Cost:   Out H' W' (In / Groups) kernel area multiply-accumulates a sample, each of three passes.
 /// Init:   uniform in ±1/sqrt(fan-in), as PyTorch.
-/// The primary template is the error path.
-template <int Out, class... Options>
+/// The primary template is the error path. Its pack's name is what a compiler has to say of a
+/// number among types, as in Conv2d<16, 3>.
+template <int Out, class... KernelAndOtherOptions>
 struct Conv2d {
   static constexpr std::string_view name = "Conv2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::Conv2dIsSound<Out, Options...>::value);
+  static_assert(detail::Conv2dIsSound<Out, KernelAndOtherOptions...>::value);
 };
 
 template <int Out, class... Options>
@@ -18585,6 +19055,7 @@ template <LayerNormOption... Options>
 struct LayerNorm<Options...> {
   using layer = LayerNorm;
   static constexpr std::string_view name = "LayerNorm";
+  static constexpr LayerKind kind = LayerKind::row_norm;
   static constexpr double epsilon = detail::gather_options<Options...>().epsilon;
   static constexpr bool bias = detail::gather_options<Options...>().bias;
 
@@ -18627,6 +19098,7 @@ template <RmsNormOption... Options>
 struct RmsNorm<Options...> {
   using layer = RmsNorm;
   static constexpr std::string_view name = "RmsNorm";
+  static constexpr LayerKind kind = LayerKind::row_norm;
   static constexpr double epsilon = detail::gather_options<Options...>().epsilon;
 
   static constexpr Fault fault(Shape in) {
@@ -18673,12 +19145,12 @@ struct LinearIsSound {
 /// Cost:   In Out multiply-accumulates a row, each of three passes.
 /// Init:   uniform in ±1/sqrt(In), as PyTorch; with a law of the weight's the bias is 0.
 /// The primary template is the error path.
-template <int Out, class... Options>
+template <int OutputsAlone, class... Options>
 struct Linear {
   static constexpr std::string_view name = "Linear";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::LinearIsSound<Out, Options...>::value);
+  static_assert(detail::LinearIsSound<OutputsAlone, Options...>::value);
 };
 
 template <int Out, class... Options>
@@ -18686,6 +19158,7 @@ template <int Out, class... Options>
 struct Linear<Out, Options...> {
   using layer = Linear;
   static constexpr std::string_view name = "Linear";
+  static constexpr LayerKind kind = LayerKind::linear;
   static constexpr bool bias = !(std::same_as<Options, NoBias> || ...);
 
   static constexpr Fault fault(Shape in) {
@@ -18727,6 +19200,104 @@ struct Flatten {
 /// A loss says what a target is and how many of them a sample has; its op gives the loss and the
 /// gradient of the network's output. The gradient is divided by the global batch once; everything
 /// after that is a sum. A metric counts something of the outputs; the engine sums it over samples.
+
+// ---- tandem/layers/element_loss.hpp
+
+/// @file
+/// Losses that are a mean over the elements of the output, each given by two functions of one
+/// output and its target.
+///
+/// A program's own is such a type, too, on every backend:
+///
+///   struct LogCosh : MeanOverElements {
+///     static constexpr std::string_view name = "LogCosh";
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R loss(R y, R t) { return std::log(std::cosh(y - t)); }
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R gradient(R y, R t) { return std::tanh(y - t); }
+///   };
+
+namespace tandem {
+
+/// What these losses share. Shapes: output (B, …); as many float targets a sample as the output has
+/// elements, as users order them.
+struct MeanOverElements {
+  using Target = float;
+  static constexpr int targets(Shape out) { return static_cast<int>(out.elements()); }
+};
+
+/// `loss(y, t)`, which is summed in double, and `gradient(y, t)`, its derivative by y, in the
+/// precision of the kernel: static, and TANDEM_HOST_DEVICE for Cuda.
+template <class L>
+concept ElementLoss = std::derived_from<L, MeanOverElements> && requires(float y, double z) {
+  { L::loss(z, z) } -> std::same_as<double>;
+  { L::gradient(y, y) } -> std::same_as<float>;
+  { L::gradient(z, z) } -> std::same_as<double>;
+};
+
+/// (y - t)²
+struct MeanSquaredError : MeanOverElements {
+  static constexpr std::string_view name = "MeanSquaredError";
+  template <class R>
+  TANDEM_HOST_DEVICE static constexpr R loss(R y, R t) {
+    return (y - t) * (y - t);
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static constexpr R gradient(R y, R t) {
+    return R{2} * (y - t);
+  }
+};
+
+/// |y - t|, whose derivative at 0 is taken to be 0.
+struct MeanAbsoluteError : MeanOverElements {
+  static constexpr std::string_view name = "MeanAbsoluteError";
+  template <class R>
+  TANDEM_HOST_DEVICE static R loss(R y, R t) {
+    return std::fabs(y - t);
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static constexpr R gradient(R y, R t) {
+    R const off = y - t;
+    return off > R{0} ? R{1} : off < R{0} ? R{-1} : off * R{0};  // NaN stays
+  }
+};
+
+/// (y - t)² / 2 where |y - t| <= delta, and delta (|y - t| - delta / 2) beyond.
+/// @tparam Delta  a std::ratio above 0: Huber<std::ratio<1, 2>>
+template <class Delta = std::ratio<1>>
+struct Huber : MeanOverElements {
+  static_assert(Delta::num > 0, "Huber<Delta>: give a std::ratio above 0");
+  static constexpr std::string_view name = "Huber";
+  template <class R>
+  TANDEM_HOST_DEVICE static R loss(R y, R t) {
+    constexpr R bound = static_cast<R>(Delta::num) / static_cast<R>(Delta::den);
+    R const off = std::fabs(y - t);
+    return off <= bound ? R{0.5} * off * off : bound * (off - R{0.5} * bound);
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static constexpr R gradient(R y, R t) {
+    constexpr R bound = static_cast<R>(Delta::num) / static_cast<R>(Delta::den);
+    R const off = y - t;
+    return off > bound ? bound : off < -bound ? -bound : off;
+  }
+};
+
+/// -t log s - (1 - t) log(1 - s), s = 1 / (1 + exp(-y)): of outputs before the sigmoid, which it is
+/// exact for however large they are, and targets from 0 to 1.
+struct BinaryCrossEntropy : MeanOverElements {
+  static constexpr std::string_view name = "BinaryCrossEntropy";
+  template <class R>
+  TANDEM_HOST_DEVICE static R loss(R y, R t) {
+    return (y > R{0} ? y * (R{1} - t) : -y * t) + std::log1p(std::exp(-std::fabs(y)));
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R gradient(R y, R t) {
+    R const small = std::exp(-std::fabs(y));
+    return (y >= R{0} ? R{1} : small) / (R{1} + small) - t;
+  }
+};
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -18824,15 +19395,6 @@ struct SoftmaxCrossEntropy<void> {
   static constexpr int targets(Shape) { return 1; }
 };
 
-/// (y - t)², mean over the batch and the elements of the output.
-///
-/// Shapes: output (B, …); as many float targets a sample as the output has elements.
-struct MeanSquaredError {
-  using Target = float;
-  static constexpr std::string_view name = "MeanSquaredError";
-  static constexpr int targets(Shape out) { return static_cast<int>(out.elements()); }
-};
-
 /// Share of samples whose label is among the K largest outputs; the lowest index wins a tie.
 template <int K>
 struct TopK {
@@ -18901,12 +19463,12 @@ struct MaxPool2dIsSound {
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Padding never wins.
 /// Saves:  which cell won, one 32-bit integer an element of y.
 /// The primary template is the error path.
-template <class... Options>
+template <class... KernelAndOtherOptions>
 struct MaxPool2d {
   static constexpr std::string_view name = "MaxPool2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::MaxPool2dIsSound<Options...>::value);
+  static_assert(detail::MaxPool2dIsSound<KernelAndOtherOptions...>::value);
 };
 
 template <class... Options>
@@ -18931,12 +19493,12 @@ struct AvgPool2dIsSound {
 ///
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Saves nothing.
 /// The primary template is the error path.
-template <class... Options>
+template <class... KernelAndOtherOptions>
 struct AvgPool2d {
   static constexpr std::string_view name = "AvgPool2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::AvgPool2dIsSound<Options...>::value);
+  static_assert(detail::AvgPool2dIsSound<KernelAndOtherOptions...>::value);
 };
 
 template <class... Options>
@@ -19074,6 +19636,7 @@ struct Gelu {
 struct GeluTanh {
   using layer = GeluTanh;
   static constexpr std::string_view name = "GeluTanh";
+  static constexpr LayerKind kind = LayerKind::gelu_tanh;
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
 };
@@ -19997,6 +20560,9 @@ class LayerChecker {
       if (list_.count > 0) {
         check_parameters(o);
       }
+    } else if (list_.count > 0 && result_.ok()) {
+      result_.problem =
+          "the layer has parameters, but no weight_gradient(call) that takes this call";
     }
     return result_;
   }
@@ -20089,7 +20655,7 @@ class LayerChecker {
 
   void check_written(std::vector<double> const& values, std::string const& problem) {
     for (double const value : values) {
-      if (!std::isfinite(value) && result_.ok()) {
+      if (!is_finite(value) && result_.ok()) {
         result_.problem = problem;
       }
     }
@@ -20098,8 +20664,9 @@ class LayerChecker {
   void note(double computed, double expected, std::string const& what, std::size_t element) {
     double const error =
         std::abs(computed - expected) / (1.0 + std::abs(computed) + std::abs(expected));
-    result_.worst = !(error <= result_.worst) ? error : result_.worst;
-    if (!(error <= options_.tolerance) && result_.ok()) {
+    bool const known = is_finite(error);
+    result_.worst = known && error <= result_.worst ? result_.worst : error;
+    if ((!known || error > options_.tolerance) && result_.ok()) {
       result_.problem = what + " at element " + std::to_string(element) + " is " +
                         std::to_string(computed) + ", but finite differences give " +
                         std::to_string(expected);
@@ -20625,6 +21192,8 @@ struct AttentionShape {
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int keys(int i, int length) const {
     return causal && i + 1 < length ? i + 1 : length;
   }
+
+  constexpr bool operator==(AttentionShape const&) const = default;
 };
 
 /// Samples of `time` rows each, of which the first lengths[s] count; null: all of them.
@@ -23088,30 +23657,28 @@ struct Op<RmsNorm<Options...>, BasicHost<Kernels, Precision>>
 // ---- tandem/ops/host/loss.hpp
 
 /// @file
-/// SoftmaxCrossEntropy, MeanSquaredError and top-k accuracy on Host, portable kernels.
+/// SoftmaxCrossEntropy, losses of elements and top-k accuracy on Host, portable kernels.
 
-// ---- tandem/kernels/host/mean_squared_error.hpp
+// ---- tandem/kernels/host/element_loss.hpp
 
 /// @file
-/// The sum of squared errors, and its gradient. The mean is the caller's division.
+/// The sum of a loss over elements, and its gradient. The mean is the caller's division.
 
 namespace tandem::host {
 
-/// Adds the sum over all elements of (y - t)² to @p total.
+/// Adds the sum over all elements of L::loss(y, t), in double, to @p total.
 ///
 /// Shapes: y, t (B, elements); losses (B), each sample's sum.
 /// Order:  the elements of a sample in 16 lanes in double; then the samples are added one by one,
 ///         so that a batch gives the same bits in one call or in several.
-template <class T>
-TANDEM_NOINLINE void mean_squared_error_forward(Team& team, int batch, std::int64_t elements,
-                                                T const* y, T const* t, double* losses,
-                                                double& total) {
+template <class L, class T>
+TANDEM_NOINLINE void element_loss_forward(Team& team, int batch, std::int64_t elements, T const* y,
+                                          T const* t, double* losses, double& total) {
   team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t s = begin; s < end; ++s) {
       losses[s] = detail::lane_sum<double>(elements, [=](std::int64_t i) {
         std::int64_t const at = s * elements + i;
-        double const error = static_cast<double>(y[at]) - static_cast<double>(t[at]);
-        return error * error;
+        return L::loss(static_cast<double>(y[at]), static_cast<double>(t[at]));
       });
     }
   });
@@ -23120,14 +23687,13 @@ TANDEM_NOINLINE void mean_squared_error_forward(Team& team, int batch, std::int6
   }
 }
 
-/// dy = 2 (y - t) * scale.
+/// dy = L::gradient(y, t) * scale.
 ///
 /// Shapes: y, t (n); dy (n), which may be y.
-template <class T>
-TANDEM_NOINLINE void mean_squared_error_gradient(Team& team, T const* y, T const* t, T scale, T* dy,
-                                                 std::int64_t n) {
-  T const twice = 2 * scale;
-  transform(team, n, [=](std::int64_t i) { dy[i] = (y[i] - t[i]) * twice; });
+template <class L, class T>
+TANDEM_NOINLINE void element_loss_gradient(Team& team, T const* y, T const* t, T scale, T* dy,
+                                           std::int64_t n) {
+  transform(team, n, [=](std::int64_t i) { dy[i] = L::gradient(y[i], t[i]) * scale; });
 }
 
 }  // namespace tandem::host
@@ -23289,8 +23855,8 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<Portable, Precision>> {
   std::int64_t scratch_;
 };
 
-template <class Precision>
-class LossOp<MeanSquaredError, BasicHost<Portable, Precision>> {
+template <ElementLoss L, class Precision>
+class LossOp<L, BasicHost<Portable, Precision>> {
   using T = typename Precision::Scalar;
 
  public:
@@ -23305,16 +23871,15 @@ class LossOp<MeanSquaredError, BasicHost<Portable, Precision>> {
   void forward(Pass<host::Device> const& p, T const* output, float const* targets,
                double* loss) const {
     double total = 0.0;
-    host::mean_squared_error_forward(p.device.team, p.batch, elements_, output,
-                                     converted(p, targets), p.device.template scratch_as<double>(),
-                                     total);
+    host::element_loss_forward<L>(p.device.team, p.batch, elements_, output, converted(p, targets),
+                                  p.device.template scratch_as<double>(), total);
     *loss = total / static_cast<double>(elements_);
   }
   void gradient(Pass<host::Device> const& p, T const* output, float const* targets, double scale,
                 T* dy) const {
-    host::mean_squared_error_gradient(p.device.team, output, converted(p, targets),
-                                      static_cast<T>(scale / static_cast<double>(elements_)), dy,
-                                      p.batch * elements_);
+    host::element_loss_gradient<L>(p.device.team, output, converted(p, targets),
+                                   static_cast<T>(scale / static_cast<double>(elements_)), dy,
+                                   p.batch * elements_);
   }
 
  private:
@@ -24746,46 +25311,78 @@ struct Op<SyncBatchNorm2d<Options...>, BasicHost<Portable, Precision>>
 /// @file
 /// LastRow and MeanOverTime on Host, with oneDNN and without.
 
+// ---- tandem/kernels/functors/time_pool.hpp
+
+/// @file
+/// TimeRows: where the rows of a step's sequences lie, and which of them count.
+
+namespace tandem {
+
+/// Rows (B, time, C), of each sample the first lengths[sample]; null: all of them.
+/// @pre 1 <= lengths[sample] <= time
+struct TimeRows {
+  std::int64_t batch = 0;
+  int time = 0;
+  int channels = 1;
+  std::int32_t const* lengths = nullptr;
+
+  /// Of all samples, those that do not count, too.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t all() const { return batch * time; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t sample(std::int64_t row) const {
+    return row / time;
+  }
+  /// How many of a sample's rows count.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int count(std::int64_t sample) const {
+    return lengths != nullptr ? lengths[sample] : time;
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool counts(std::int64_t row) const {
+    return row % time < count(sample(row));
+  }
+  /// The last row of a sample that counts, among those of all.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t last(std::int64_t sample) const {
+    return sample * time + count(sample) - 1;
+  }
+};
+
+/// What the gradient of a sample's one row is multiplied by at a row of the sample.
+struct LastRowShare {
+  template <class Real>
+  [[nodiscard]] TANDEM_HOST_DEVICE static constexpr Real at(TimeRows const& rows,
+                                                            std::int64_t row) {
+    return row == rows.last(rows.sample(row)) ? Real{1} : Real{0};
+  }
+};
+struct MeanShare {
+  template <class Real>
+  [[nodiscard]] TANDEM_HOST_DEVICE static constexpr Real of(int count) {
+    return Real{1} / static_cast<Real>(count);
+  }
+  template <class Real>
+  [[nodiscard]] TANDEM_HOST_DEVICE static constexpr Real at(TimeRows const& rows,
+                                                            std::int64_t row) {
+    return rows.counts(row) ? of<Real>(rows.count(rows.sample(row))) : Real{0};
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/kernels/host/time_pool.hpp
 
 /// @file
-/// The last row of each sample of a sequence, or the mean of its rows, and their gradients.
+/// The last row of each sample of a sequence, or the mean of its rows, and their gradient.
 ///
-/// A sample's rows are those before lengths[sample]; null: all `time` of them. The others are not
-/// read, and their gradient is 0.
+/// Rows that do not count are not read, and their gradient is 0.
 
 namespace tandem::host {
 
-/// y = x[length - 1] of each sample.
+/// y = the last row of each sample that counts.
 ///
 /// Shapes: x (B, time, C); y (B, C).
-/// @pre    1 <= lengths[sample] <= time
 template <class T>
-TANDEM_NOINLINE void last_row_forward(Team& team, int batch, int time, int channels,
-                                      std::int32_t const* lengths, T const* x, T* y) {
-  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+TANDEM_NOINLINE void last_row_forward(Team& team, TimeRows const& rows, T const* x, T* y) {
+  team.parallel_for(rows.batch, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t sample = begin; sample < end; ++sample) {
-      int const rows = lengths != nullptr ? lengths[sample] : time;
-      std::copy_n(x + (sample * time + rows - 1) * channels, channels, y + sample * channels);
-    }
-  });
-}
-
-/// dx = dy at the last row of each sample, and 0 at the others.
-///
-/// Shapes: dy (B, C); dx (B, time, C).
-template <class T>
-TANDEM_NOINLINE void last_row_gradient(Team& team, int batch, int time, int channels,
-                                       std::int32_t const* lengths, T const* dy, T* dx) {
-  team.parallel_for(std::int64_t{batch} * time, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      std::int64_t const sample = row / time;
-      T* const to = dx + row * channels;
-      if (row % time + 1 == (lengths != nullptr ? lengths[sample] : time)) {
-        std::copy_n(dy + sample * channels, channels, to);
-      } else {
-        std::fill_n(to, channels, T{0.0F});
-      }
+      std::copy_n(x + rows.last(sample) * rows.channels, rows.channels, y + sample * rows.channels);
     }
   });
 }
@@ -24796,26 +25393,25 @@ TANDEM_NOINLINE void last_row_gradient(Team& team, int batch, int time, int chan
 /// Cost:   reads each row that counts once; bound by memory. The team shares out blocks of 64
 ///         channels of a sample.
 /// Order:  runs of 64 rows, then the runs, in Real<T>; the same bits whatever the padding.
-/// @pre    1 <= lengths[sample] <= time
 template <class T>
-TANDEM_NOINLINE void mean_over_time_forward(Team& team, int batch, int time, int channels,
-                                            std::int32_t const* lengths, T const* x, T* y) {
+TANDEM_NOINLINE void mean_over_time_forward(Team& team, TimeRows const& rows, T const* x, T* y) {
   constexpr int block = 64;
   constexpr int run = 64;
+  int const channels = rows.channels;
   std::int64_t const blocks = (channels + block - 1) / block;
-  team.parallel_for(batch * blocks, [=](std::int64_t begin, std::int64_t end) {
+  team.parallel_for(rows.batch * blocks, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       std::int64_t const sample = task / blocks;
       std::int64_t const first = task % blocks * block;
-      int const rows = lengths != nullptr ? lengths[sample] : time;
-      T const* const from = x + sample * time * channels;
-      Real<T> const share = Real<T>{1} / static_cast<Real<T>>(rows);
+      int const count = rows.count(sample);
+      T const* const from = x + sample * rows.time * channels;
+      auto const share = MeanShare::of<Real<T>>(count);
       for_wide<T>(first, std::min<std::int64_t>(first + block, channels),
                   [=](std::int64_t c, auto some) {
                     Wide<T> total = wide<T>(0);
-                    for (int start = 0; start < rows; start += run) {
+                    for (int start = 0; start < count; start += run) {
                       Wide<T> sum = wide<T>(0);
-                      for (int t = start; t < std::min(rows, start + run); ++t) {
+                      for (int t = start; t < std::min(count, start + run); ++t) {
                         sum += some.load(from + std::int64_t{t} * channels + c);
                       }
                       total += sum;
@@ -24826,26 +25422,23 @@ TANDEM_NOINLINE void mean_over_time_forward(Team& team, int batch, int time, int
   });
 }
 
-/// dx = dy / rows at each row of a sample, and 0 behind its end.
+/// dx = Share dy at each row of a sample: LastRowShare or MeanShare.
 ///
 /// Shapes: dy (B, C); dx (B, time, C).
 /// Cost:   writes each row once; bound by memory.
-template <class T>
-TANDEM_NOINLINE void mean_over_time_gradient(Team& team, int batch, int time, int channels,
-                                             std::int32_t const* lengths, T const* dy, T* dx) {
-  team.parallel_for(std::int64_t{batch} * time, [=](std::int64_t begin, std::int64_t end) {
+template <class Share, class T>
+TANDEM_NOINLINE void time_pool_gradient(Team& team, TimeRows const& rows, T const* dy, T* dx) {
+  team.parallel_for(rows.all(), [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      std::int64_t const sample = row / time;
-      int const rows = lengths != nullptr ? lengths[sample] : time;
-      T const* const from = dy + sample * channels;
-      T* const to = dx + row * channels;
-      if (row % time >= rows) {
-        std::fill_n(to, channels, T{0.0F});
+      T const* const from = dy + rows.sample(row) * rows.channels;
+      T* const to = dx + row * rows.channels;
+      auto const share = Share::template at<Real<T>>(rows, row);
+      if (share == Real<T>{0}) {
+        std::fill_n(to, rows.channels, T{0.0F});
         continue;
       }
-      Wide<T> const share = wide<T>(Real<T>{1} / static_cast<Real<T>>(rows));
-      for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
-        some.store(to + c, some.load(from + c) * share);
+      for_wide<T>(0, rows.channels, [=](std::int64_t c, auto some) {
+        some.store(to + c, some.load(from + c) * wide<T>(share));
       });
     }
   });
@@ -24867,20 +25460,21 @@ class TimePoolOp {
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
     if constexpr (Mean) {
-      mean_over_time_forward(p.device.team, p.batch, p.time, channels_, p.lengths, o.x[0], o.y);
+      mean_over_time_forward(p.device.team, rows(p), o.x[0], o.y);
     } else {
-      last_row_forward(p.device.team, p.batch, p.time, channels_, p.lengths, o.x[0], o.y);
+      last_row_forward(p.device.team, rows(p), o.x[0], o.y);
     }
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    if constexpr (Mean) {
-      mean_over_time_gradient(p.device.team, p.batch, p.time, channels_, p.lengths, o.dy, o.dx[0]);
-    } else {
-      last_row_gradient(p.device.team, p.batch, p.time, channels_, p.lengths, o.dy, o.dx[0]);
-    }
+    using Share = std::conditional_t<Mean, MeanShare, LastRowShare>;
+    time_pool_gradient<Share>(p.device.team, rows(p), o.dy, o.dx[0]);
   }
 
  private:
+  [[nodiscard]] TimeRows rows(Pass<Device> const& p) const {
+    return {p.batch, p.time, channels_, p.lengths};
+  }
+
   int channels_;
 };
 
@@ -25463,7 +26057,7 @@ class Event;
 
 }  // namespace cuda
 
-/// Convolutions by cuDNN 9; everything else as in the portable backend.
+/// Convolutions, and attention in bf16, by cuDNN 9; everything else as in the portable backend.
 struct CuDnn {
   static constexpr char const* name = "cudnn";
 };
@@ -25480,8 +26074,12 @@ struct BasicCuda {
   using Device = cuda::RankDevice;
   using Buffer = cuda::Buffer;
   using Stream = cuda::Stream;
-  static constexpr Rewrites rewrites{
-      .fuse_relu = true, .channels_last = true, .place_concat = true, .absorb_bias = true};
+  static constexpr Rewrites rewrites{.fuse_relu = true,
+                                     .fuse_linear = true,
+                                     .fuse_sum = true,
+                                     .channels_last = true,
+                                     .place_concat = true,
+                                     .absorb_bias = true};
   static constexpr char const* name = "cuda";
 };
 
@@ -25500,6 +26098,9 @@ using Cuda = BasicCuda<Portable>;
 /// fits: whether a training step fits into the memory of each device, for a static_assert.
 ///
 ///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
+///
+/// With TrainerOptions::average it takes an array more, which is said behind the bytes:
+/// WeightAverages::kept.
 
 // ---- tandem/strategy/memory/device_memory.hpp
 
@@ -25606,13 +26207,16 @@ struct NodeReaders {
 }  // namespace detail
 
 /// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
-/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm and
-/// places concatenations; and `Host` of oneDNN, which merges convolutions as well.
-/// @param graph   as it is before rewrites
-/// @param task    in_place is not read; apart: the strategy is Reproducible
-/// @param passes  whose gradients are held at once
+/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm,
+/// activations with Linear and sums with norms, and places concatenations; and `Host` of oneDNN,
+/// which merges convolutions instead of the two in the middle.
+/// @param graph    as it is before rewrites
+/// @param task     in_place is not read; apart: the strategy is Reproducible
+/// @param passes   whose gradients are held at once
+/// @param segment  of each node: its run that is computed again, or -1
 template <class = void>
-constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes) {
+constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes,
+                                      int const* segment = nullptr) {
   detail::Scratch<bool> in_place{graph.nodes};
   for (int n = 0; n < graph.nodes; ++n) {
     LayerKind const layer = graph.node[n].layer;
@@ -25633,13 +26237,21 @@ constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int pa
   detail::fuse_relu_in(copy, readers);
   detail::materialise_flatten_in(copy);
   detail::place_concat_in(copy, readers);
+  detail::NodeCopies fused{graph};
+  bool again = detail::fuse_sum_in(fused, readers, segment);
+  if (!task.apart) {
+    again = detail::fuse_linear_in(fused, readers, segment) || again;
+  }
+  graph.node = fused.node;
   place(nowhere.data());
 
+  graph.node = copy.node;
   if (!task.apart) {
     detail::absorb_bias_in(copy, readers);  // changes no gradient, but which convolutions merge
-    if (detail::merge_pointwise_in(copy, readers, most_merged)) {
-      place(nowhere.data());
-    }
+    again = detail::merge_pointwise_in(copy, readers, most_merged) || again;
+  }
+  if (again) {
+    place(nowhere.data());
   }
   return most;
 }
@@ -25866,7 +26478,7 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
                                                 .element_bytes = task.scalar_bytes,
                                                 .deferred = deferred > 0,
                                                 .apart = task.reproducible},
-                                               std::max(deferred, 1));
+                                               std::max(deferred, 1), task.segment);
   PassingValues const passing{value, kept};
   memory.passing = passing.bytes;
   if (deferred == 0 && !passing.again) {  // the memory of the gradients, which comes later
@@ -26329,15 +26941,18 @@ namespace tandem {
 namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
-/// one; nor on whether a convolution and the batch norm behind it are in one stage.
+/// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
+/// its activation.
 constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
   wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
   wanted.absorb_bias = wanted.absorb_bias && !reproducible;
+  wanted.fuse_linear = wanted.fuse_linear && !reproducible;
   return wanted;
 }
 
 constexpr bool rewrites_anything(Rewrites r) {
-  return r.fuse_relu || r.channels_last || r.merge_pointwise || r.place_concat || r.absorb_bias;
+  return r.fuse_relu || r.fuse_linear || r.fuse_sum || r.channels_last || r.merge_pointwise ||
+         r.place_concat || r.absorb_bias;
 }
 
 /// A device's part of the network before rewrites; of one that has all of it, the network itself.
@@ -26358,8 +26973,11 @@ template <class Program, int D, bool Rewrites>
 struct RewrittenGraph : CutGraph<Program, D> {};
 template <class Program, int D>
 struct RewrittenGraph<Program, D, true> {
-  static constexpr auto graph = rewrite(CutGraph<Program, D>::graph,
-                                        allowed(Program::rewrites, Program::batching.reproducible));
+  static constexpr auto segments =
+      checkpoint_segments(CutGraph<Program, D>::graph, Program::checkpoint);
+  static constexpr auto graph =
+      rewrite(CutGraph<Program, D>::graph,
+              allowed(Program::rewrites, Program::batching.reproducible), segments.of);
 };
 
 }  // namespace detail
@@ -26708,7 +27326,7 @@ template <class... Options>
 struct SingleDevice : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert((BatchingOption<Options> && ...),
+  static_assert(detail::are_batching_options<Options...>,
                 "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
                 "BucketBytes");
 };
@@ -26770,7 +27388,7 @@ struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
   static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
-  static_assert((BatchingOption<Options> && ...),
+  static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
                 "Wire and BucketBytes");
 };
@@ -27514,10 +28132,10 @@ struct PlacementIsSound {
                 "gap, and leave something on 0 (PlacementIsSound names the device)");
 };
 
-template <class Table>
+template <class Table, bool Is = IsPlacementTable<Table>>
 struct PlacedIsATable {
   static constexpr bool value = true;
-  static_assert(IsPlacementTable<Table>,
+  static_assert(Is,
                 "Placed<table>: make the table with `inline constexpr auto table = "
                 "place<Net>({{\"3.1\", 1}, ...});`");
 };
@@ -27531,6 +28149,7 @@ concept TableReference = IsPlacementTable<std::remove_cvref_t<decltype(Table)>>;
 /// The primary template is the error path.
 template <auto const& Table>
 struct Placed {
+  using Network = void;
   static constexpr bool is_placement = true;
   static constexpr int devices = 1;
   static_assert(detail::PlacedIsATable<std::remove_cvref_t<decltype(Table)>>::value);
@@ -27579,7 +28198,7 @@ constexpr int most_stages(StageMapView const& map) {
 template <class Net, class TableNet>
 struct PlacedForThisNetwork {
   static constexpr bool value = true;
-  static_assert(std::same_as<Net, TableNet>,
+  static_assert(std::same_as<Net, TableNet> || std::is_void_v<TableNet>,  // which has been said
                 "Placed<table>: the table is of another network; make it with place<Net> of the "
                 "network that is trained");
 };
@@ -29516,6 +30135,10 @@ struct Program {
 
 namespace tandem {
 
+/// Whether training keeps averages of the weights, as TrainerOptions::average says: an array of the
+/// size of the trained parameters, which is counted with the optimizer's states.
+enum class WeightAverages : bool { none, kept };
+
 namespace detail {
 
 /// Arrays of an optimizer's state; where its settings decide (Sgd: momentum), one.
@@ -29534,7 +30157,8 @@ constexpr int most_states() {
 /// samples; see DeviceMemory for what is not counted.
 /// @throws ContractError  batch < 1, or there is no such device
 template <class Net, Strategy S, class Optimizer, class Precision>
-constexpr DeviceMemory device_memory(int batch, int device) {
+constexpr DeviceMemory device_memory(int batch, int device,
+                                     WeightAverages averages = WeightAverages::none) {
   expects(batch >= 1 && device >= 0 && device < S::devices,
           "device_memory(batch, device): give 1 sample or more, and a device of the replica");
   using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
@@ -29542,7 +30166,7 @@ constexpr DeviceMemory device_memory(int batch, int device) {
     DeviceMemory memory;
     static_cast<void>(
         ((D == device && (memory = detail::device_memory<typename P::template Device<D>, Precision>(
-                              batch, detail::most_states<Optimizer>()),
+                              batch, detail::most_states<Optimizer>() + static_cast<int>(averages)),
                           true)) ||
          ...));
     return memory;
@@ -29553,9 +30177,9 @@ constexpr DeviceMemory device_memory(int batch, int device) {
 /// Whether no device needs more than @p bytes for a global batch of @p batch samples: never true
 /// where the tensors do not fit, but leave room for scratch memory and packed weights.
 template <class Net, Strategy S, class Optimizer, class Precision>
-constexpr bool fits(int batch, std::int64_t bytes) {
+constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = WeightAverages::none) {
   for (int device = 0; device < S::devices; ++device) {
-    if (device_memory<Net, S, Optimizer, Precision>(batch, device).total() > bytes) {
+    if (device_memory<Net, S, Optimizer, Precision>(batch, device, averages).total() > bytes) {
       return false;
     }
   }
@@ -30409,6 +31033,15 @@ namespace detail {
   return 0;
 }
 
+/// The largest file that this process may write (ulimit -f). A write beyond it would end the
+/// process: its signal, SIGXFSZ, does so unless somebody minds it.
+[[nodiscard]] inline std::uint64_t file_size_limit() noexcept {
+  struct ::rlimit limit {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+             ? std::uint64_t{limit.rlim_cur}
+             : std::numeric_limits<std::uint64_t>::max();
+}
+
 /// Flushes a folder, so that a rename in it survives a power failure; returns 0 or an errno.
 /// EINVAL counts as success: it is how a file system says that it has nothing to flush.
 [[nodiscard]] inline int sync_folder(char const* folder) noexcept {
@@ -30452,9 +31085,15 @@ class [[nodiscard]] AtomicFile {
   ~AtomicFile() { discard(); }
 
   /// Appends @p bytes.
-  /// @throws FileError  the disk is full or broken; the previous file is untouched
+  /// @throws FileError  the disk is full or broken, or the file larger than this process may write;
+  ///                    the previous file is untouched
   void write(std::span<std::byte const> bytes) {
     expects_open();
+    size_ += bytes.size();
+    if (size_ > detail::file_size_limit()) {
+      fail("cannot write the new content, which is larger than a file may be here (ulimit -f)",
+           EFBIG);
+    }
     if (int const error = detail::write_all(descriptor_, bytes); error != 0) {
       fail("cannot write the new content", error);
     }
@@ -30547,6 +31186,7 @@ class [[nodiscard]] AtomicFile {
   detail::AtomicTarget target_;  // the file at the end of links
   std::string temporary_;        // empty once it has been renamed or removed
   int descriptor_ = -1;
+  std::uint64_t size_ = 0;  // written, and about to be
 };
 
 }  // namespace tandem
@@ -31026,11 +31666,11 @@ void check_finite(std::string const& path, std::span<TensorView const> tensors) 
 /// Tensors: each parameter and statistic under its name ("1.0.0.weight", "1.0.1.running_mean"),
 /// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
 /// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
-/// (samples of the epoch already trained on), tandem.seed; averages of weights are
-/// "average.<name>". Shapes are those of PyTorch's layers of
-/// the same name. Of two models that may differ the second one's parameters are there, too, their
-/// names behind "second."; a strategy with one model reads the mean of both, and one with two gives
-/// both what a file has for one.
+/// (samples of the epoch already trained on), tandem.seed; where the learning rate was set while
+/// training, tandem.learning_rate as a double; averages of weights are "average.<name>". Shapes are
+/// those of PyTorch's layers of the same name. Of two models that may differ the second one's
+/// parameters are there, too, their names behind "second."; a strategy with one model reads the
+/// mean of both, and one with two gives both what a file has for one.
 
 // ---- tandem/io/safetensors/all.hpp
 
@@ -31811,9 +32451,15 @@ struct TrainingPosition {
   std::int64_t epoch = 0;     ///< the epoch at work
   std::int64_t position = 0;  ///< samples of it already trained on
   std::int64_t seed = 0;
+  /// In place of the optimizer's, before schedule and groups; -1: the optimizer's.
+  double learning_rate = -1.0;
+
+  [[nodiscard]] bool has_learning_rate() const { return learning_rate >= 0.0; }
 };
 
 namespace detail {
+
+inline constexpr char const* learning_rate_field = "tandem.learning_rate";
 
 struct PositionField {
   char const* name;
@@ -31894,6 +32540,10 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
   for (detail::PositionField const& field : detail::position_fields) {
     tensors.push_back(detail::view_of(field.name, vector_shape(1),
                                       std::span<std::int64_t>{&(position.*field.field), 1}));
+  }
+  if (position.has_learning_rate()) {
+    tensors.push_back(detail::view_of(detail::learning_rate_field, vector_shape(1),
+                                      std::span<double>{&position.learning_rate, 1}));
   }
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
@@ -32685,6 +33335,68 @@ void load_gpt2(TrainerType& trainer, std::string const& path) {
 
 }  // namespace tandem
 
+// ---- tandem/train/plateau.hpp
+
+/// @file
+/// Plateau: whether a figure has stopped to improve; for early stopping, and for learning rates
+/// that fall when it does.
+
+namespace tandem {
+
+struct PlateauOptions {
+  std::int64_t patience = 3;  ///< figures in a row that may be no better than the best before them
+  double least = 0.0;         ///< by how much one must be better to count as better
+  bool falls = true;          ///< better is less, as of a loss; false: better is more
+};
+
+/// Early stopping, once an epoch:
+///
+///   Plateau plateau{{.patience = 3}};
+///   for (auto epoch : epochs(100)) {
+///     trainer.train(data.train(), epoch);
+///     if (plateau(trainer.evaluate(data.test()).loss)) {
+///       break;  // or: trainer.set_learning_rate(rate *= 0.1);
+///     }
+///   }
+///
+/// Not a part of checkpoints: training that resumes begins to count anew.
+class Plateau {
+ public:
+  /// @throws ContractError  patience is negative, or `least` negative or not finite
+  explicit Plateau(PlateauOptions const& options = {}) : options_{options} {
+    expects(options.patience >= 0 && options.least >= 0.0 && is_finite(options.least),
+            "Plateau: patience must be 0 or more, and `least` finite and 0 or more");
+  }
+
+  /// Whether @p figure and more than `patience` before it were no better than the best; counts
+  /// anew where they were. A figure that is not a number is no better.
+  bool operator()(double figure) {
+    double const sign = options_.falls ? 1.0 : -1.0;
+    improved_ = is_finite(figure) && sign * figure < best_ - options_.least;
+    if (improved_) {
+      best_ = sign * figure;
+      waited_ = 0;
+    } else if (++waited_ > options_.patience) {
+      waited_ = 0;
+      return true;
+    }
+    return false;
+  }
+
+  /// Whether the last figure was the best; the moment to save() one.
+  [[nodiscard]] bool improved() const { return improved_; }
+  /// The best so far; infinite before the first.
+  [[nodiscard]] double best() const { return options_.falls ? best_ : -best_; }
+
+ private:
+  PlateauOptions options_;
+  double best_ = std::numeric_limits<double>::infinity();  // less is better
+  std::int64_t waited_ = 0;
+  bool improved_ = false;
+};
+
+}  // namespace tandem
+
 // ---- tandem/train/ranks/world.hpp
 
 /// @file
@@ -32919,10 +33631,560 @@ World world_from_environment() {
 
 }  // namespace tandem
 
+// ---- tandem/train/step_log.hpp
+
+/// @file
+/// StepLog: a watcher of Trainer::train() that writes each step as a line of JSON, or of CSV.
+
+// ---- tandem/train/options/options.hpp
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
+
+// ---- tandem/optim/schedule.hpp
+
+/// @file
+/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
+///
+/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
+
+namespace tandem {
+
+/// Always 1.
+struct Constant {
+  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
+};
+
+/// factor^floor(step / every).
+struct StepDecay {
+  std::int64_t every = 1;
+  double factor = 0.1;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(every >= 1, "StepDecay: `every` must be 1 or more");
+    return std::pow(factor, static_cast<double>(step / every));
+  }
+};
+
+/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
+/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
+struct Cosine {
+  std::int64_t steps = 1;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
+    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
+    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// final + (1 - final) (1 - step / steps)^power, and `final` after `steps`; power 1 is a straight
+/// line.
+struct Polynomial {
+  std::int64_t steps = 1;
+  double power = 1.0;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
+    expects(power > 0.0, "Polynomial: `power` must be above 0");
+    double const left =
+        step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
+    return final + (1.0 - final) * std::pow(left, power);
+  }
+};
+
+/// One cycle: from `start` to 1 in the first `rise` of the steps, then down to `final`, both along
+/// half a cosine; `final` after `steps`. The learning rate is the largest. The momentum stays.
+/// Source: Smith, Topin, arXiv:1708.07120, with the phases and values of PyTorch's OneCycleLR.
+struct OneCycle {
+  std::int64_t steps = 1;
+  double rise = 0.3;
+  double start = 1.0 / 25.0;
+  double final = 1.0 / 250'000.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
+    expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
+    double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
+    double const end = static_cast<double>(steps - 1);
+    auto const now = static_cast<double>(step);
+    if (now <= top) {
+      return between(start, 1.0, top > 0.0 ? now / top : 1.0);
+    }
+    return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
+  }
+
+ private:
+  static double between(double from, double to, double part) {
+    return to + (from - to) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// Any function of the step, held by pointer and shared by copies.
+class OwnSchedule {
+ public:
+  template <class F>
+  explicit OwnSchedule(F function) : function_{std::make_shared<Held<F>>(std::move(function))} {}
+  [[nodiscard]] double at(std::int64_t step) const { return function_->at(step); }
+
+ private:
+  struct Any {
+    virtual ~Any() = default;
+    [[nodiscard]] virtual double at(std::int64_t step) const = 0;
+  };
+  template <class F>
+  struct Held final : Any {
+    explicit Held(F&& f) : function{std::move(f)} {}
+    [[nodiscard]] double at(std::int64_t step) const override {
+      return static_cast<double>(function(step));
+    }
+    F function;
+  };
+
+  std::shared_ptr<Any const> function_;
+};
+
+/// A schedule after a linear warm-up: (step + 1) / warm_up for the first `warm_up` steps, then the
+/// schedule counted from there: a Constant, StepDecay, Cosine, Polynomial or OneCycle, or any
+/// function of the step, `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the
+/// thread that trains, for each step once or more; training resumes exactly where it depends on
+/// nothing else.
+struct Schedule {
+  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule> after = Constant{};
+  std::int64_t warm_up = 0;
+
+  Schedule() = default;
+  template <class S>
+    requires std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine> ||
+        std::same_as<S, Polynomial> || std::same_as<S, OneCycle>
+        Schedule(S schedule, std::int64_t warm_up_steps = 0)
+        : after{schedule}, warm_up{warm_up_steps} {}
+    template <class F>
+      requires std::is_invocable_r_v<double, F const&, std::int64_t> Schedule(
+          F function, std::int64_t warm_up_steps = 0)
+          : after{OwnSchedule{std::move(function)}}, warm_up{warm_up_steps} {}
+
+      /// The factor for step @p step, counted from 0.
+      template <class = void>  // compiled where it is called, not by every include
+      [[nodiscard]] double factor(std::int64_t step) const {
+        if (step < warm_up) {
+          return static_cast<double>(step + 1) / static_cast<double>(warm_up);
+        }
+        return std::visit([&](auto const& s) { return s.at(step - warm_up); }, after);
+      }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Names that other libraries have for options: a value says what is written here.
+struct BatchSizeIsBatch {
+  constexpr BatchSizeIsBatch() = default;
+  template <class T>
+  constexpr BatchSizeIsBatch(T const& /*value*/) {
+    static_assert(sizeof(T) == 0, "TrainerOptions: the global batch is .batch, not .batch_size");
+  }
+};
+struct RateIsTheOptimizers {
+  constexpr RateIsTheOptimizers() = default;
+  template <class T>
+  constexpr RateIsTheOptimizers(T const& /*value*/) {
+    static_assert(sizeof(T) == 0,
+                  "TrainerOptions: the learning rate is the optimizer's: write .optimizer = "
+                  "Sgd{.learning_rate = 0.1F}");
+  }
+};
+
+}  // namespace detail
+
+/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
+struct TrainerOptions {
+  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
+  detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
+  Optimizer optimizer = Sgd{};
+  detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
+  Schedule schedule{};                          ///< factor of the learning rate by step
+  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
+  double clip_norm = 0.0;
+  std::vector<ParameterGroup> groups{};
+  WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
+  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation and dropout
+  bool shuffle = true;
+  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
+  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  /// What to do about a rank or a dataset that does not return; the default ends the process.
+  OnStall on_stall{};
+  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
+  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
+  ActionRows rows{};
+  World world{};  ///< processes that train together, and which this one is
+  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
+  /// but several ranks of one process that talk through NCCL, which may wait for each other for
+  /// ever.
+  std::optional<bool> record{};
+};
+
+/// One pass over the training data.
+struct EpochResult {
+  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
+  double accuracy = 0.0;  ///< of the trainer's metric, likewise
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+  double weight = 0.0;   ///< what the means are over: the samples, or their targets
+  bool stopped = false;  ///< by a watcher, and then these are the numbers up to there
+
+  [[nodiscard]] double samples_per_second() const {
+    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+  }
+};
+
+/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
+template <class = void>  // compiled where it is called, not by every include
+void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
+  sum.loss += step.loss * step.weight;
+  sum.accuracy += step.metric * step.weight;
+  sum.samples += step.samples;
+  sum.weight += step.weight;
+  ++sum.steps;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class = void>
+EpochResult mean(EpochResult sum) {
+  if (sum.weight > 0.0) {
+    sum.loss /= sum.weight;
+    sum.accuracy /= sum.weight;
+  }
+  return sum;
+}
+
+/// One pass over evaluation data.
+struct Evaluation {
+  double loss = 0.0;
+  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
+  std::int64_t samples = 0;
+  double weight = 0.0;  ///< what the means are over: the samples, or their targets
+
+  /// Of a language model, whose loss is a mean over targets in nats.
+  [[nodiscard]] double perplexity() const { return std::exp(loss); }
+  /// Likewise: bits a target, which is a byte or a character where tokens are that.
+  [[nodiscard]] double bits() const { return loss / std::numbers::ln2; }
+};
+
+/// Adds a batch; mean() makes means of the sums.
+inline void add(Evaluation& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.weight;
+  sum.accuracy += batch.metric * batch.weight;
+  sum.samples += batch.samples;
+  sum.weight += batch.weight;
+}
+/// @pre there are samples
+inline Evaluation mean(Evaluation const& sum) {
+  double const divisor = sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
+  return {sum.loss / divisor, sum.accuracy / divisor, sum.samples, sum.weight};
+}
+
+/// Which epoch of a loop, counted from 0, of how many.
+struct Epoch {
+  std::int64_t index = 0;
+  std::int64_t total = 0;
+
+  constexpr Epoch() = default;
+  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
+};
+
+/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+class Epochs {
+ public:
+  struct Iterator {
+    Epoch epoch;
+    constexpr Epoch operator*() const { return epoch; }
+    constexpr Iterator& operator++() {
+      ++epoch.index;
+      return *this;
+    }
+    constexpr bool operator!=(Iterator const& other) const {
+      return epoch.index != other.epoch.index;
+    }
+  };
+
+  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
+  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
+
+ private:
+  std::int64_t count_;
+};
+
+/// @throws ContractError  count < 0
+constexpr Epochs epochs(std::int64_t count) {
+  expects(count >= 0, "epochs(count): count must be 0 or more");
+  return Epochs{count};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/step_report.hpp
+
+/// @file
+/// StepReport: what Trainer::train() tells its watchers about each step.
+
+namespace tandem {
+
+/// One step of train(), after its update.
+struct StepReport {
+  std::int64_t step = 0;           ///< counted from 1, over all epochs
+  std::int64_t epoch = 0;          ///< of the whole run, counted from 0
+  std::int64_t samples = 0;        ///< of the epoch trained on by now
+  std::int64_t epoch_samples = 0;  ///< in the epoch
+  int batch = 0;                   ///< samples of this step
+  double loss = 0.0;               ///< mean over the batch, before the update
+  double metric = 0.0;             ///< likewise
+  double gradient_norm = 0.0;      ///< before clipping; 0 where TrainerOptions::clip_norm is 0
+  double learning_rate = 0.0;      ///< of this step, without the scales of groups
+  double seconds = 0.0;            ///< since train() began
+};
+
+/// What a watcher may say.
+enum class AfterStep {
+  go_on,
+  stop,  ///< train() returns; the next train() of this epoch goes on behind this step
+};
+
+/// What is called with the report of each step, and returns nothing or an AfterStep.
+template <class F>
+concept StepWatcher = requires(F& watch, StepReport const& report) {
+  watch(report);
+}
+&&(std::same_as<std::invoke_result_t<F&, StepReport const&>, void> ||
+   std::same_as<std::invoke_result_t<F&, StepReport const&>, AfterStep>);
+
+namespace detail {
+
+/// Whether @p watch wants to stop.
+template <class F>
+bool stops(F& watch, StepReport const& report) {
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, StepReport const&>>) {
+    watch(report);
+    return false;
+  } else {
+    return watch(report) == AfterStep::stop;
+  }
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+struct StepLogOptions {
+  std::int64_t every = 1;  ///< steps a line
+  bool append = false;     ///< behind what the file has, for a run that goes on; false: a new file
+};
+
+/// StepLog log{"run.jsonl"};  // or "run.csv"
+/// for (auto epoch : epochs(10)) {
+///   trainer.train(data.train(), epoch, Progress{}, log);
+///   log.evaluation(trainer.position(), trainer.evaluate(data.test()));
+/// }
+///
+/// Fields, of a JSON line as names and of CSV as columns, in this order: kind ("step" or
+/// "evaluation"), step, epoch, samples (of the epoch), loss, metric, learning_rate, gradient_norm
+/// (0 where TrainerOptions::clip_norm is), seconds (of training since the log was begun). What an
+/// evaluation has not is left out, or empty; a number that is not finite is null, or empty. Each
+/// line is handed to the system as it is written, so that others may read along. Of several
+/// processes one should have a log.
+class StepLog {
+ public:
+  /// @throws FileError      the file cannot be written
+  /// @throws ContractError  its name ends neither in .jsonl nor in .csv, or `every` is less than 1
+  explicit StepLog(std::string path, StepLogOptions const& options = {})
+      : path_{std::move(path)}, every_{options.every}, csv_{path_.ends_with(".csv")} {
+    expects(csv_ || path_.ends_with(".jsonl"),
+            "StepLog: the name of the file must end in .jsonl or in .csv, which says its format");
+    expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
+    file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
+    check(file_ != nullptr);
+    if (csv_ && (!options.append || std::ftell(file_) == 0)) {
+      write("kind,step,epoch,samples,loss,metric,learning_rate,gradient_norm,seconds\n");
+    }
+  }
+  StepLog(StepLog const&) = delete;
+  StepLog& operator=(StepLog const&) = delete;
+  ~StepLog() {
+    if (file_ != nullptr) {
+      std::fclose(file_);
+    }
+  }
+
+  /// @throws FileError  the line cannot be written
+  void operator()(StepReport const& report) {
+    if (report.seconds < last_) {  // train() began anew
+      before_ += last_;
+    }
+    last_ = report.seconds;
+    if (report.step % every_ != 0) {
+      return;
+    }
+    begin("step", report.step, report.epoch, report.samples);
+    number("loss", report.loss);
+    number("metric", report.metric);
+    number("learning_rate", report.learning_rate);
+    number("gradient_norm", report.gradient_norm);
+    number("seconds", before_ + report.seconds);
+    end();
+  }
+
+  /// A line of an evaluation, at Trainer::position().
+  /// @throws FileError  the line cannot be written
+  template <class Position>
+  void evaluation(Position const& position, Evaluation const& result) {
+    begin("evaluation", position.step, position.epoch, position.position);
+    number("loss", result.loss);
+    number("metric", result.accuracy);
+    if (csv_) {
+      line_ += ",,";
+    }
+    number("seconds", before_ + last_);
+    end();
+  }
+
+ private:
+  void begin(std::string_view kind, std::int64_t step, std::int64_t epoch, std::int64_t samples) {
+    line_ = csv_ ? std::string{kind} : "{\"kind\":\"" + std::string{kind} + '"';
+    count("step", step);
+    count("epoch", epoch);
+    count("samples", samples);
+  }
+  void count(char const* name, std::int64_t value) {
+    field(name);
+    line_ += std::to_string(value);
+  }
+  void field(char const* name) {
+    line_ += ',';
+    if (!csv_) {
+      line_ += '"' + std::string{name} + "\":";
+    }
+  }
+  // 9 digits, which tell each float from every other.
+  void number(char const* name, double value) {
+    field(name);
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", value);
+    line_ += is_finite(value) ? text : csv_ ? "" : "null";
+  }
+  void end() { write(line_ += csv_ ? "\n" : "}\n"); }
+
+  void write(std::string const& text) {
+    check(std::fwrite(text.data(), 1, text.size(), file_) == text.size() &&
+          std::fflush(file_) == 0);
+  }
+  void check(bool good) const {
+    if (!good) {
+      throw FileError{path_, std::string{"the log cannot be written: "} + std::strerror(errno)};
+    }
+  }
+
+  std::string path_;
+  std::int64_t every_;
+  bool csv_;
+  std::FILE* file_ = nullptr;
+  std::string line_{};
+  double before_ = 0.0;  // seconds of earlier calls of train()
+  double last_ = 0.0;
+};
+
+}  // namespace tandem
+
 // ---- tandem/train/trainer.hpp
 
 /// @file
 /// Trainer: a network, a strategy and a backend put to work on data.
+
+// ---- tandem/train/bad_sample.hpp
+
+/// @file
+/// Which sample is to blame for a loss that is not finite: the one that has inf or nan in it.
+
+namespace tandem {
+
+/// "sample 3 of the batch is inf or nan at element 5", or its target is; "" where all is finite.
+/// @param of  what the sample is counted in
+template <class In, class Target>
+std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::int64_t sample,
+                       char const* of) {
+  auto const text = [&](auto numbers, char const* what) -> std::string {
+    if constexpr (std::floating_point<typename decltype(numbers)::value_type>) {
+      auto const bad =
+          std::ranges::find_if(numbers, [](auto number) { return !is_finite(double{number}); });
+      if (bad != numbers.end()) {
+        return what + ("sample " + std::to_string(sample)) + " of the " + of +
+               " is inf or nan at element " + std::to_string(bad - numbers.begin());
+      }
+    }
+    return {};
+  };
+  std::string const input = text(x, "");
+  return input.empty() ? text(y, "the target of ") : input;
+}
+
+/// The same of the first of @p samples that is so.
+template <class In, class Target>
+std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std::size_t samples) {
+  std::string found;
+  for (std::size_t s = 0; s < samples && found.empty(); ++s) {
+    auto const part = [&](auto all) {
+      return all.subspan(s * (all.size() / samples), all.size() / samples);
+    };
+    found = bad_sample(part(x), part(y), static_cast<std::int64_t>(s), "batch");
+  }
+  return found;
+}
+
+/// The same of the batch that a Loader of @p data begins with, whose samples are read once more,
+/// and named by their index in the dataset; "" where that fails.
+/// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
+template <Dataset D>
+std::string bad_sample_of(D const& data, LoaderOptions const& options) {
+  using In = DataInput<D>;
+  using Target = typename D::Target;
+  if constexpr (std::floating_point<In> || std::floating_point<Target>) {
+    try {
+      std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
+      if (options.shuffle) {
+        shuffled_order(order, options.seed, options.epoch);
+      } else {
+        ascending_order(order);
+      }
+      BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
+      BatchSlot<In, Target> one;
+      reader.allocate(one, 1);
+      one.size = 1;
+      std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
+      for (std::int64_t position = options.first; position < end; ++position) {
+        one.first = position;
+        reader.fill(one, order, [](std::int64_t /*position*/) { return true; });
+        std::int64_t const index = order[static_cast<std::size_t>(position)];
+        auto const x = std::span<In const>{one.x}.first(
+            static_cast<std::size_t>(data.shape().elements(one.time)));
+        std::string found = bad_sample(x, std::span<Target const>{one.y}, index, "dataset");
+        if (!found.empty()) {
+          return found;
+        }
+      }
+    } catch (std::exception const&) {  // the loss is the error to tell of
+    }
+  }
+  return {};
+}
+
+}  // namespace tandem
 
 // ---- tandem/train/checkpoint/load.hpp
 
@@ -33003,6 +34265,16 @@ TrainingPosition read_position(Safetensors const& file, std::string const& path)
                                 "there; the file is corrupt"};
     }
   }
+  if (file.find(learning_rate_field) != nullptr) {
+    double& rate = position.learning_rate;
+    TensorView const own =
+        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
+    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
+    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
+      throw FileError{path, std::string{learning_rate_field} +
+                                " is no finite number of 0 or more; the file is corrupt"};
+    }
+  }
   return position;
 }
 
@@ -33019,6 +34291,7 @@ void check_all_known(Safetensors const& file, std::string const& path,
                      std::vector<TensorView> const& wanted) {
   for (TensorView const& tensor : file.tensors()) {
     bool const known =
+        tensor.name == learning_rate_field ||
         std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
         std::ranges::any_of(position_fields,
                             [&](PositionField const& field) { return tensor.name == field.name; });
@@ -33026,6 +34299,23 @@ void check_all_known(Safetensors const& file, std::string const& path,
       throw FileError{path, "tensor '" + printable(tensor.name) +
                                 "' is not of this network and optimizer; load_weights() reads the "
                                 "parameters alone"};
+    }
+  }
+}
+
+/// A file may have a weight of its own where the network shares one, if both are equal.
+template <class = void>
+void check_shared(Safetensors const& file, std::string const& path, GraphView network) {
+  for (int p = 0; p < network.parameters; ++p) {
+    TensorView const* const first = file.find(parameter_name(network, p));
+    TensorView const* const second =
+        network.parameter[p].shared < 0 ? nullptr : file.find(untied_name(network, p));
+    if (first != nullptr && second != nullptr &&
+        (second->dtype != first->dtype || second->shape != first->shape ||
+         !std::ranges::equal(second->data, first->data))) {
+      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
+                                "' differ, but this network has one weight for both; leave out "
+                                "its Shares<>, or make them equal in the file"};
     }
   }
 }
@@ -33109,9 +34399,10 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
 }
 
 /// The same of parameters and statistics only, whoever wrote the file; other tensors are ignored.
-/// @throws FileError  the file is corrupt, lacks a parameter, or has one of another shape
+/// @throws FileError  the file is corrupt, lacks a parameter, has one of another shape, or two that
+///                    differ where the network shares one
 template <class T>
-LoadedCheckpoint<T> read_parameters(std::string const& path,
+LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
                                     std::vector<NamedParameter<T>> const& whole,
                                     std::vector<std::vector<NamedParameter<T>>> const& ranks) {
   LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
@@ -33119,6 +34410,7 @@ LoadedCheckpoint<T> read_parameters(std::string const& path,
   for (TensorView const& tensor : detail::checkpoint_tensors(without_prefix(whole), no_states)) {
     static_cast<void>(detail::matching(loaded.file, path, tensor));
   }
+  detail::check_shared(loaded.file, path, network);
   for (auto const& rank : ranks) {
     for (TensorView const& own : detail::checkpoint_tensors(without_prefix(rank), no_states)) {
       loaded.copies.push_back({detail::memory_of(own), loaded.file.find(own.name)});
@@ -33127,6 +34419,59 @@ LoadedCheckpoint<T> read_parameters(std::string const& path,
   }
   return loaded;
 }
+
+}  // namespace tandem
+
+// ---- tandem/train/epoch_cursor.hpp
+
+/// @file
+/// EpochCursor: which epoch of the whole run a call of train(data, epoch) is.
+
+namespace tandem {
+
+/// Counts the epochs of a run in the order in which the program asks for them.
+///
+/// A caller counts within its loop, and a program may have several of them, or train on two
+/// datasets in turn: an epoch that does not come behind the last one begins a new loop, which is
+/// counted on from there. So every call trains; and as the count depends on nothing but the calls,
+/// a program that begins anew after load() finds out how far it had come.
+class EpochCursor {
+ public:
+  /// The epoch of the run, from 0.
+  /// @throws ContractError  @p epoch is out of range
+  std::int64_t place(Epoch epoch) {
+    expects(epoch.index >= 0 && epoch.index < most,
+            "train(data, epoch): epoch must be 0 or more, and less than 2^32");
+    if (epoch.index < next_ && !at_work_) {
+      first_ += next_ - epoch.index;
+      next_ = epoch.index;
+    }
+    expects(first_ + epoch.index < most,
+            "train(data, epoch): a run may have at most 2^32 epochs; make a new Trainer");
+    return first_ + epoch.index;
+  }
+
+  /// Until done(), the loop may begin again: an error has come between.
+  void begin() { at_work_ = true; }
+  void done(Epoch epoch) {
+    next_ = epoch.index + 1;
+    at_work_ = false;
+  }
+  /// It ended early, as its caller wanted: whatever comes next goes on with it.
+  void stop(Epoch epoch) {
+    next_ = epoch.index;
+    at_work_ = false;
+  }
+  /// It was done before load(), or before the error.
+  void skip(Epoch epoch) { next_ = std::max(next_, epoch.index + 1); }
+
+ private:
+  static constexpr std::int64_t most = std::int64_t{1} << 32;
+
+  std::int64_t first_ = 0;  // epoch of the run that is 0 in this loop
+  std::int64_t next_ = 0;   // of this loop, the first that is not done
+  bool at_work_ = false;
+};
 
 }  // namespace tandem
 
@@ -33206,7 +34551,7 @@ std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
                                           Scores const& scores) {
   expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
   expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
-              std::isfinite(options.temperature),
+              is_finite(options.temperature),
           "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
   std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
   std::vector<float> logits(static_cast<std::size_t>(limit));
@@ -33226,6 +34571,85 @@ std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
   }
   return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
 }
+
+}  // namespace tandem
+
+// ---- tandem/train/one_call.hpp
+
+/// @file
+/// OneCall: a trainer does one thing at a time, and says so to who asks for another meanwhile.
+
+namespace tandem {
+
+/// The call that a trainer is in. A second one, by another thread or by what the first calls (a
+/// dataset is read by a thread of its own), would mix two runs of the ranks.
+class OneCall {
+ public:
+  enum Kind {
+    reads,   ///< as save() and evaluate(): what a call lends itself to
+    trains,  ///< or loads
+  };
+
+  /// While it lives, calls that only read may be made: what a watcher of train() does.
+  class [[nodiscard]] Lent {
+   public:
+    Lent(Lent const&) = delete;
+    Lent& operator=(Lent const&) = delete;
+    ~Lent() {
+      call_.verb_.store(call_.lender_.load(), std::memory_order_release);
+      call_.lender_ = nullptr;
+    }
+
+   private:
+    friend class OneCall;
+    explicit Lent(OneCall& call) : call_{call} {
+      call_.lender_ = call_.verb_.load(std::memory_order_relaxed);
+      call_.verb_.store(nullptr, std::memory_order_release);
+    }
+    OneCall& call_;
+  };
+
+  /// Ends the call. Inside it the trainer's own parts may call each other, not its public verbs.
+  class [[nodiscard]] Scope {
+   public:
+    Scope(Scope const&) = delete;
+    Scope& operator=(Scope const&) = delete;
+    ~Scope() { call_.verb_.store(nullptr, std::memory_order_release); }
+    [[nodiscard]] Lent lend() const { return Lent{call_}; }
+
+   private:
+    friend class OneCall;
+    explicit Scope(OneCall& call) : call_{call} {}
+    OneCall& call_;
+  };
+
+  /// @param verb  a literal
+  /// @throws ContractError  another call has not returned yet
+  Scope begin(char const* verb, Kind kind = reads) {
+    char const* running = nullptr;
+    if (kind == trains && lender_ != nullptr) {
+      refuse(verb, lender_.load());
+    }
+    if (!verb_.compare_exchange_strong(running, verb, std::memory_order_acquire,
+                                       std::memory_order_relaxed)) {
+      refuse(verb, running);
+    }
+    return Scope{*this};
+  }
+
+ private:
+  template <class = void>
+  [[noreturn]] static void refuse(char const* verb, std::string const& running) {
+    throw ContractError{
+        std::string{verb} + ": " + running +
+        " of this trainer has not returned yet; a trainer does one thing at a time, "
+        "so do not call it from another thread, nor from a dataset or a function "
+        "that it calls: call one after the other, or make a Trainer for each"};
+  }
+
+  std::atomic<char const*> verb_{nullptr};
+  std::atomic<char const*> lender_{nullptr};
+};
 
 }  // namespace tandem
 
@@ -33250,12 +34674,12 @@ void check_microbatches(int batch, Batching const& batching) {
 
 /// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
 ///                        batch norm with one value a channel
-template <class Program>
-void check_training_batch(int batch, Batching const& batching) {
+template <class = void>
+void check_training_batch(GraphView network, int batch, Batching const& batching) {
   check_microbatches(batch, batching);
   int const all = batching.all_microbatches();
-  for (int n = 0; n < Program::network.nodes; ++n) {
-    Node const& node = Program::network.node[n];
+  for (int n = 0; n < network.nodes; ++n) {
+    Node const& node = network.node[n];
     if (!node.normalizes || node.out[1] * node.out[2] > 1) {
       continue;
     }
@@ -33313,7 +34737,7 @@ void check_labels(std::span<typename LossType::Target const> labels, std::int64_
 template <class Program>
 void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const& batching) {
   if (samples >= batch) {
-    check_training_batch<Program>(batch, batching);
+    check_training_batch(Program::network, batch, batching);
   } else if (samples == 0 || drop_last) {
     throw ContractError{"an epoch of " + std::to_string(samples) +
                         " samples has no batch to train on: .batch is " + std::to_string(batch) +
@@ -33321,7 +34745,7 @@ void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const
   }
   auto const last = static_cast<int>(samples % batch);
   if (last != 0 && !drop_last) {
-    check_training_batch<Program>(last, batching);
+    check_training_batch(Program::network, last, batching);
   }
 }
 
@@ -33410,7 +34834,7 @@ int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences
           "step(x, targets): x must be whole samples, with targets for each");
   expects(samples <= most,
           "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-  check_training_batch<Program>(static_cast<int>(samples), batching);
+  check_training_batch(Program::network, static_cast<int>(samples), batching);
   return static_cast<int>(samples);
 }
 
@@ -33424,13 +34848,16 @@ int rank_of_result(int microbatch, Batching const& batching) {
 }
 
 /// What train() and step() throw when a loss is not finite.
+/// @param bad_sample  which one is not finite itself, or ""
 template <class = void>  // compiled where it is called, not by every include
-NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {
-  return NonFiniteLoss{
-      "step " + std::to_string(step) + ": the loss of microbatch " + std::to_string(microbatch) +
-      " on rank " + std::to_string(rank) +
-      " is not finite; parameters are those of before the step: lower the learning rate, or set "
-      "clip_norm"};
+TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
+                                          std::string const& bad_sample) {
+  return NonFiniteLoss{"step " + std::to_string(step) + ": the loss of microbatch " +
+                       std::to_string(microbatch) + " on rank " + std::to_string(rank) +
+                       " is not finite" + (bad_sample.empty() ? "" : ", since " + bad_sample) +
+                       "; parameters are those of before the step: " +
+                       (bad_sample.empty() ? "lower the learning rate, or set clip_norm"
+                                           : "mend that sample, or leave it out")};
 }
 
 }  // namespace tandem
@@ -33444,196 +34871,6 @@ NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank) {
 
 /// @file
 /// What an asynchronous pipeline asks of its backend and of a trainer's options.
-
-// ---- tandem/train/options/options.hpp
-
-/// @file
-/// TrainerOptions: everything about training that does not change types; and what it gives back.
-
-// ---- tandem/optim/schedule.hpp
-
-/// @file
-/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
-///
-/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
-
-namespace tandem {
-
-/// Always 1.
-struct Constant {
-  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
-};
-
-/// factor^floor(step / every).
-struct StepDecay {
-  std::int64_t every = 1;
-  double factor = 0.1;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(every >= 1, "StepDecay: `every` must be 1 or more");
-    return std::pow(factor, static_cast<double>(step / every));
-  }
-};
-
-/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
-/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
-struct Cosine {
-  std::int64_t steps = 1;
-  double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
-    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
-    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
-};
-
-/// A schedule after a linear warm-up: (step + 1) / warm_up for the first `warm_up` steps, then the
-/// schedule counted from there.
-struct Schedule {
-  std::variant<Constant, StepDecay, Cosine> after = Constant{};
-  std::int64_t warm_up = 0;
-
-  Schedule() = default;
-  template <class S>
-    requires(std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine>)
-  Schedule(S schedule, std::int64_t warm_up_steps = 0) : after{schedule}, warm_up{warm_up_steps} {}
-
-  /// The factor for step @p step, counted from 0.
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] double factor(std::int64_t step) const {
-    if (step < warm_up) {
-      return static_cast<double>(step + 1) / static_cast<double>(warm_up);
-    }
-    return std::visit([&](auto const& s) { return s.at(step - warm_up); }, after);
-  }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
-struct TrainerOptions {
-  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
-  Optimizer optimizer = Sgd{};
-  Schedule schedule{};  ///< factor of the learning rate by step
-  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
-  double clip_norm = 0.0;
-  std::vector<ParameterGroup> groups{};
-  WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
-  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation and dropout
-  bool shuffle = true;
-  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
-  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
-  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
-  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
-  std::chrono::milliseconds timeout = std::chrono::minutes{10};
-  /// What to do about a rank or a dataset that does not return; the default ends the process.
-  OnStall on_stall{};
-  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
-  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
-  ActionRows rows{};
-  World world{};  ///< processes that train together, and which this one is
-  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
-  /// but several ranks of one process that talk through NCCL, which may wait for each other for
-  /// ever.
-  std::optional<bool> record{};
-};
-
-/// One pass over the training data.
-struct EpochResult {
-  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
-  double accuracy = 0.0;  ///< of the trainer's metric, likewise
-  std::int64_t steps = 0;
-  std::int64_t samples = 0;
-  double seconds = 0.0;
-  double weight = 0.0;  ///< what the means are over: the samples, or their targets
-
-  [[nodiscard]] double samples_per_second() const {
-    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
-  }
-};
-
-/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
-template <class = void>  // compiled where it is called, not by every include
-void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  sum.loss += step.loss * step.weight;
-  sum.accuracy += step.metric * step.weight;
-  sum.samples += step.samples;
-  sum.weight += step.weight;
-  ++sum.steps;
-  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-template <class = void>
-EpochResult mean(EpochResult sum) {
-  if (sum.weight > 0.0) {
-    sum.loss /= sum.weight;
-    sum.accuracy /= sum.weight;
-  }
-  return sum;
-}
-
-/// One pass over evaluation data.
-struct Evaluation {
-  double loss = 0.0;
-  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
-  std::int64_t samples = 0;
-  double weight = 0.0;  ///< what the means are over: the samples, or their targets
-
-  /// Of a language model, whose loss is a mean over targets in nats.
-  [[nodiscard]] double perplexity() const { return std::exp(loss); }
-  /// Likewise: bits a target, which is a byte or a character where tokens are that.
-  [[nodiscard]] double bits() const { return loss / std::numbers::ln2; }
-};
-
-/// Adds a batch; mean() makes means of the sums.
-inline void add(Evaluation& sum, StepResult const& batch) {
-  sum.loss += batch.loss * batch.weight;
-  sum.accuracy += batch.metric * batch.weight;
-  sum.samples += batch.samples;
-  sum.weight += batch.weight;
-}
-/// @pre there are samples
-inline Evaluation mean(Evaluation const& sum) {
-  double const divisor = sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
-  return {sum.loss / divisor, sum.accuracy / divisor, sum.samples, sum.weight};
-}
-
-/// Which epoch of how many.
-struct Epoch {
-  std::int64_t index = 0;
-  std::int64_t total = 0;
-
-  constexpr Epoch() = default;
-  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
-};
-
-/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
-class Epochs {
- public:
-  struct Iterator {
-    Epoch epoch;
-    constexpr Epoch operator*() const { return epoch; }
-    constexpr Iterator& operator++() {
-      ++epoch.index;
-      return *this;
-    }
-    constexpr bool operator!=(Iterator const& other) const {
-      return epoch.index != other.epoch.index;
-    }
-  };
-
-  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
-  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
-  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
-
- private:
-  std::int64_t count_;
-};
-
-constexpr Epochs epochs(std::int64_t count) { return Epochs{count}; }
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -33703,7 +34940,7 @@ namespace detail {
 
 /// A finite number of 0 or more that a float can be; not a nan.
 constexpr bool is_rate(double value) {
-  return value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
+  return is_finite(value) && value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
 }
 
 /// "0.1", "nan", "1e+39".
@@ -33716,7 +34953,7 @@ std::string shown(double value) {
 
 /// @throws ContractError  names the option and its value
 template <class = void>
-void check_rate(double value, std::string const& option) {
+TANDEM_COLD void check_rate(double value, std::string const& option) {
   if (!is_rate(value)) {
     throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
                         "; give a finite number of 0 or more"};
@@ -33724,8 +34961,8 @@ void check_rate(double value, std::string const& option) {
 }
 
 template <class = void>
-void check_beta(double value, std::string const& option) {
-  if (!(value >= 0.0 && value < 1.0)) {
+TANDEM_COLD void check_beta(double value, std::string const& option) {
+  if (!is_finite(value) || value < 0.0 || value >= 1.0) {
     throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
                         "; give a number from 0 to less than 1"};
   }
@@ -33736,13 +34973,16 @@ void check_beta(double value, std::string const& option) {
 /// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
 ///                        of its range
 template <class = void>
-void check_rates(TrainerOptions const& options) {
+TANDEM_COLD void check_rates(TrainerOptions const& options) {
   detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
   std::visit(
       [](auto const& o) {
         detail::check_rate(double{o.weight_decay}, "weight_decay");
         if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
           detail::check_rate(double{o.momentum}, "momentum");
+          expects(!o.nesterov || o.momentum > 0.0F,
+                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
+                  "0, such as 0.9");
         } else {
           detail::check_beta(double{o.beta1}, "beta1");
           detail::check_beta(double{o.beta2}, "beta2");
@@ -33750,6 +34990,7 @@ void check_rates(TrainerOptions const& options) {
         }
       },
       options.optimizer);
+  detail::check_rate(options.clip_norm, "clip_norm");
   for (ParameterGroup const& group : options.groups) {
     std::string const of = " of group '" + group.pattern + "'";
     detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
@@ -33769,16 +35010,22 @@ void check_rates(TrainerOptions const& options) {
     detail::check_rate(decay->factor, "StepDecay::factor");
   } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
     detail::check_rate(cosine->final, "Cosine::final");
+  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
+    detail::check_rate(polynomial->final, "Polynomial::final");
+  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
+    detail::check_rate(cycle->start, "OneCycle::start");
+    detail::check_rate(cycle->final, "OneCycle::final");
   }
   static_cast<void>(options.schedule.factor(options.schedule.warm_up));  // it checks its own steps
 }
 
 /// The learning rate of step @p step, counted from 0.
+/// @param set  in place of the optimizer's, where 0 or more
 /// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
 template <class = void>
-double learning_rate_at(TrainerOptions const& options, std::int64_t step) {
+double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set = -1.0) {
   double const factor = options.schedule.factor(step);
-  double const rate = learning_rate_of(options.optimizer) * factor;
+  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
   bool good = detail::is_rate(rate);
   for (ParameterGroup const& group : options.groups) {
     good = good && detail::is_rate(rate * double{group.learning_rate_scale});
@@ -33800,9 +35047,8 @@ namespace tandem {
 /// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
 /// group matches nothing
 template <class Program>
-TrainerOptions checked(TrainerOptions options) {
+TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
-  expects(options.clip_norm >= 0.0, "TrainerOptions: clip_norm must be 0 (off) or more");
   expects(options.threads_per_device >= 0,
           "TrainerOptions: threads_per_device must be 0 (shared out) or more");
   bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
@@ -34668,7 +35914,7 @@ class RankWatch {
   /// @param at_work  at_work(local): whether the rank has not returned
   /// @param failure  failure(): what another rank has thrown meanwhile, or ""
   template <class AtWork, class Failure>
-  void look(AtWork const& at_work, Failure const& failure) noexcept {
+  TANDEM_COLD void look(AtWork const& at_work, Failure const& failure) noexcept {
     Clock::time_point const now = Clock::now();
     fresh_ = fresh_ || detail::stood_still(limit_, now - last_look_);
     last_look_ = now;
@@ -34699,7 +35945,7 @@ class RankWatch {
   Seen& at(int local) { return seen_[static_cast<std::size_t>(local)]; }
 
   template <class Failure>
-  void report(int local, Clock::time_point now, Failure const& failure) noexcept {
+  TANDEM_COLD void report(int local, Clock::time_point now, Failure const& failure) noexcept {
     auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - at(local).since);
     std::string text;
     char const* message = "a rank does not return, and there is no memory left to say which";
@@ -34713,7 +35959,7 @@ class RankWatch {
   }
 
   template <class = void>
-  [[nodiscard]] std::string sentence(int local, std::chrono::milliseconds idle) {
+  [[nodiscard]] TANDEM_COLD std::string sentence(int local, std::chrono::milliseconds idle) {
     std::string const action =
         words_.describe != nullptr ? words_.describe(at(local).word) : std::string{};
     return "rank " + std::to_string(first_rank_ + local) + " does not return from " + doing_ +
@@ -34838,8 +36084,9 @@ class RankThreads {
   /// @throws ContractError  ranks < 1
   /// @throws Error          the system has no more threads
   template <class = void>  // compiled where it is called, not by every include
-  explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
-                       StallLimit const& limit = {.timeout = {}}, RankWords const& words = {})
+  TANDEM_COLD explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
+                                   StallLimit const& limit = {.timeout = {}},
+                                   RankWords const& words = {})
       : on_error_{on_error},
         first_rank_{first_rank},
         watch_{limit, words, first_rank, ranks < 1 ? 1 : ranks},
@@ -34914,7 +36161,7 @@ class RankThreads {
   /// Sees whether the ranks make progress. Called now and then by the thread that calls start(),
   /// while it waits for what they do.
   template <class = void>
-  void look() noexcept {
+  TANDEM_COLD void look() noexcept {
     watch_.look(
         [this](int rank) {
           std::lock_guard const lock{mutex_};
@@ -34967,7 +36214,7 @@ class RankThreads {
   /// Called while the rank's exception is being handled. Allocates nothing, since there may be no
   /// memory.
   template <class = void>
-  void failed(int rank, char const* what, bool aborted) noexcept {
+  TANDEM_COLD void failed(int rank, char const* what, bool aborted) noexcept {
     std::uint64_t const word = watch_.words().of(rank);
     bool tell = false;
     {
@@ -34987,8 +36234,8 @@ class RankThreads {
 
   /// @param at  ", at 1F2", or ""
   template <class = void>
-  [[noreturn]] static void rethrow(int rank, std::string const& at,
-                                   std::exception_ptr const& error) {
+  [[noreturn]] TANDEM_COLD static void rethrow(int rank, std::string const& at,
+                                               std::exception_ptr const& error) {
     try {
       std::rethrow_exception(error);
     } catch (std::bad_alloc const&) {
@@ -35002,7 +36249,7 @@ class RankThreads {
   }
 
   template <class = void>
-  static std::string what_of(std::exception_ptr const& error) {
+  TANDEM_COLD static std::string what_of(std::exception_ptr const& error) {
     try {
       std::rethrow_exception(error);
     } catch (std::exception const& original) {
@@ -35223,7 +36470,8 @@ class WorkerGroup {
   /// @param options    of every rank but for the field `rank`, and of its device the ordinal
   /// @param transport  but for describe_progress; its time-out 0 is for no limit
   /// @param on_stall   what to do about a rank that makes no progress for longer than the time-out
-  WorkerGroup(RankOptions const& options, TransportOptions transport, OnStall on_stall = {})
+  TANDEM_COLD WorkerGroup(RankOptions const& options, TransportOptions transport,
+                          OnStall on_stall = {})
       : limit_{transport.timeout, on_stall},
         batching_{batching_with<Program>(options.microbatches)},
         transport_{described<Program>(std::move(transport))},
@@ -35265,7 +36513,7 @@ class WorkerGroup {
   WorkerGroup(WorkerGroup const&) = delete;
   WorkerGroup& operator=(WorkerGroup const&) = delete;
 
-  ~WorkerGroup() { try_drain(); }
+  TANDEM_COLD ~WorkerGroup() { try_drain(); }
 
   /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
   /// @param traced  walked, and stamped: not in a pipeline that stays filled
@@ -35424,7 +36672,7 @@ class WorkerGroup {
   }
 
   // Its type depends on which device of its replica it is.
-  std::unique_ptr<RankType> make_rank(RankOptions const& options) {
+  TANDEM_COLD std::unique_ptr<RankType> make_rank(RankOptions const& options) {
     auto const connect = [&](int group) {
       return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
                                                : transport_.communicator(options.rank, group);
@@ -35439,7 +36687,7 @@ class WorkerGroup {
   }
 
   // A rank has failed: nobody waits for it, or for a step.
-  OnError on_error() {
+  TANDEM_COLD OnError on_error() {
     return {[](void* group, int rank, char const* what) {
               static_cast<WorkerGroup*>(group)->stream_.abort();
               try {
@@ -35610,6 +36858,20 @@ struct LossOfNetwork<Net> {
   using type = typename Leaf<Net, unchecked_graph<Net>.output().leaf>::Divisor;
 };
 
+template <class LossType>
+inline constexpr bool takes_softmax = false;
+template <class Smoothing>
+inline constexpr bool takes_softmax<SoftmaxCrossEntropy<Smoothing>> = true;
+
+template <class Net>
+constexpr bool ends_in_softmax() {
+  if constexpr (unchecked_graph<Net>.output().leaf >= 0) {
+    return std::is_same_v<Leaf<Net, unchecked_graph<Net>.output().leaf>, Softmax>;
+  } else {
+    return false;
+  }
+}
+
 /// Asked for where a trainer is named, so that its sentence stands before what follows of it.
 template <class Net, class LossType>
 struct LossFits {
@@ -35617,16 +36879,71 @@ struct LossFits {
   static_assert(unchecked_graph<Net>.output().criterion || !is_of_criterion<LossType>,
                 "Trainer<Net, ..., Loss>: PerToken and PerSample are for networks that end with a "
                 "layer that gives the loss, such as Vocabulary; take SoftmaxCrossEntropy<>");
+  static_assert(
+      !takes_softmax<LossType> || !ends_in_softmax<Net>(),
+      "Trainer<Net, ...>: SoftmaxCrossEntropy takes the softmax itself, so Softmax at the "
+      "network's end would do it twice; leave Softmax out");
   static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
                 "Trainer<Net, ..., Loss>: the network's last layer gives the loss itself; leave "
                 "Loss out, or take PerToken or PerSample");
 };
 
-/// Whether a backend gives the logits of a sequence that comes in pieces.
-template <class Program, class Backend, class Target>
-inline constexpr bool has_scores = requires(
-    Feed<typename Program::template Device<0>, Backend, Target> const& feed, Microbatch const& m) {
-  feed.scores(m);
+/// The extents of an output behind its channels, where each number is to be a class's score.
+template <int Height, int Width>
+struct EndsInScores {
+  static constexpr bool value = true;
+  static_assert(Height * Width == 1,
+                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
+                "score of a class, but this network ends in an image; end it with GlobalAvgPool "
+                "and Linear<classes>, or with Flatten and Linear<classes>");
+};
+template <int Rows>
+struct EndsInOneRow {
+  static constexpr bool value = true;
+  static_assert(Rows == 0,
+                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
+                "score of a class, but this network ends in rows of a sequence; end it with "
+                "LastRow or MeanOverTime and Linear<classes>, or, for a class a row, with "
+                "Vocabulary<classes>");
+};
+
+template <int K, int Outputs>
+struct TopKIsOfMore {
+  static constexpr bool value = true;
+  static_assert(K <= Outputs,
+                "TopK<K>: the network has fewer outputs than K, so that every label counts as "
+                "right; give a smaller K");
+};
+
+/// How many outputs a metric takes to be right; 0: it counts otherwise.
+template <class MetricType>
+constexpr int k_of() {
+  if constexpr (requires { MetricType::k; }) {
+    return MetricType::k;
+  } else {
+    return 0;
+  }
+}
+
+/// The output where each of its numbers is to be a class's score; nothing where it is not, nor
+/// where it is not valid, which is said elsewhere.
+template <class Net, class LossType>
+struct Scores {
+  static constexpr Shape output = unchecked_graph<Net>.output().out;
+  static constexpr bool any = takes_softmax<LossType> && output.valid();
+  static constexpr bool image = any && output.rank == 3;
+  static constexpr int height = image ? output[1] : 1;
+  static constexpr int width = image ? output[2] : 1;
+  static constexpr int rows = any && output.timed ? output[0] : 0;
+  static constexpr int count = any ? static_cast<int>(output.elements()) : 0;
+};
+
+/// Asked for where a trainer is named, too. Bases, so that a sentence is the only error.
+template <class Net, class LossType, class MetricType, class S = Scores<Net, LossType>>
+struct OutputFits : EndsInScores<S::height, S::width>,
+                    EndsInOneRow<S::rows>,
+                    TopKIsOfMore<S::any ? k_of<MetricType>() : 0, S::count> {
+  static constexpr bool value = true;
 };
 
 /// Whether a layer looks at rows that are not written yet, as an Attention that is not Causal.
@@ -35639,14 +36956,11 @@ constexpr bool looks_back_only(TypeList<Layers...> /*leaves*/) {
   return (!looks_ahead<Layers> && ...);
 }
 
-template <bool IsLanguageModel, bool HasScores, bool LooksBackOnly>
+template <bool IsLanguageModel, bool LooksBackOnly>
 struct Generates {
   static constexpr bool value = true;
   static_assert(IsLanguageModel,
                 "generate(prompt): the network must read Tokens and end with a Vocabulary");
-  static_assert(!IsLanguageModel || HasScores,
-                "generate(prompt): this backend trains and evaluates, but does not generate yet; "
-                "export_model() and generate on Host");
   static_assert(!IsLanguageModel || LooksBackOnly,
                 "generate(prompt): an Attention that is not Causal looks at tokens that are not "
                 "written yet; make it Causal");
@@ -35696,6 +37010,57 @@ inline LoaderOptions evaluation_order(TrainerOptions const& options) {
 
 }  // namespace tandem
 
+// ---- tandem/train/options/refused_trainer.hpp
+
+/// @file
+/// The sentences for arguments that no Trainer can have, and what is compiled in its place, so that
+/// such a sentence is the only error.
+
+namespace tandem::detail {
+
+template <class N>
+concept IsNetwork = requires {
+  typename N::input;
+  typename N::body;
+};
+
+/// What each argument is comes as a bool, which compilers explain in one line, as they do not a
+/// concept.
+template <bool IsNetwork, bool IsStrategy, bool IsLoss, bool IsMetric>
+struct TrainerArguments {
+  static constexpr bool value = true;
+  static_assert(IsNetwork,
+                "Trainer<Net, Strategy, Backend>: the first is a network, such as struct Net : "
+                "Network<Image<3, 32, 32>, Sequential<...>> {}; the strategy comes second");
+  static_assert(!IsNetwork || IsStrategy,
+                "Trainer<Net, Strategy, Backend>: the second is a strategy, such as SingleDevice<> "
+                "or DataParallel<2>; the backend, Host or Cuda, comes third");
+  static_assert(!IsNetwork || !IsStrategy || IsLoss,
+                "Trainer<Net, Strategy, Backend, Loss>: the fourth is a loss, such as "
+                "SoftmaxCrossEntropy<> or MeanSquaredError; see Loss of tandem/layers/loss.hpp");
+  static_assert(!IsNetwork || !IsStrategy || !IsLoss || IsMetric,
+                "Trainer<Net, Strategy, Backend, Loss, Metric>: the fifth is a metric, such as "
+                "Accuracy or TopK<5>; see Metric of tandem/layers/loss.hpp");
+};
+
+/// Has the verbs of a Trainer, and does nothing.
+struct RefusedTrainer {
+  explicit RefusedTrainer(TrainerOptions const& /*options*/ = {}) {}
+  EpochResult train(auto const&...) { return {}; }
+  Evaluation evaluate(auto const&...) { return {}; }
+  std::vector<float> predict(auto const&...) { return {}; }
+  std::vector<std::int32_t> generate(auto const&...) { return {}; }
+  StepResult step(auto const&...) { return {}; }
+  void save(auto const&...) const {}
+  void export_model(auto const&...) const {}
+  void load(auto const&...) {}
+  void load_weights(auto const&...) {}
+  std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
+  TrainingPosition position() const { return {}; }
+};
+
+}  // namespace tandem::detail
+
 // ---- tandem/train/progress.hpp
 
 /// @file
@@ -35720,6 +37085,18 @@ class ProgressLine {
         samples_{samples},
         last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
 
+  /// So many samples have been trained on before.
+  void leave_out(std::int64_t samples) { samples_ -= samples; }
+
+  /// The epoch has been trained before.
+  void skip() const {
+    if (!silent_) {
+      print_epoch("");
+      std::fprintf(stderr, "  trained before\n");
+      std::fflush(stderr);
+    }
+  }
+
   /// At most ten times a second, on a terminal only.
   void step(EpochResult const& so_far) {
     auto const now = std::chrono::steady_clock::now();
@@ -35736,11 +37113,15 @@ class ProgressLine {
   }
 
  private:
-  void print(EpochResult const& r, char const* before, char const* after) const {
+  void print_epoch(char const* before) const {
     std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
     if (epoch_.total > 0) {
       std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
     }
+  }
+
+  void print(EpochResult const& r, char const* before, char const* after) const {
+    print_epoch(before);
     std::fprintf(stderr, "  %lld/%lld samples  loss %.4f  accuracy %.4f  %.0f samples/s%s",
                  static_cast<long long>(r.samples), static_cast<long long>(samples_), r.loss,
                  r.accuracy, r.samples_per_second(), after);
@@ -35771,7 +37152,7 @@ namespace tandem {
 namespace detail {
 
 /// What a flaw is called; what stands in braces is a number or an action of the verdict.
-constexpr std::string_view sentence_of(Flaw flaw) {
+TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
   switch (flaw) {
     case Flaw::none:
       return "the action table is valid";
@@ -35848,7 +37229,7 @@ inline std::string counted(int count, char const* what) {
 
 /// What stands for @p name in a sentence.
 template <class = void>  // compiled where it is called, not by every include
-std::string value_of(std::string_view name, Verdict const& v) {
+TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
   if (name == "action" || name == "other" || name == "waiting") {
     return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
   }
@@ -35872,7 +37253,7 @@ std::string value_of(std::string_view name, Verdict const& v) {
 
 /// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
 template <class = void>  // compiled where it is called, not by every include
-std::string to_string(Verdict const& v) {
+TANDEM_COLD std::string to_string(Verdict const& v) {
   std::string_view rest = detail::sentence_of(v.flaw);
   std::string sentence;
   if (rest.substr(0, 8) == "{action}") {
@@ -35900,7 +37281,7 @@ struct ImportedTable {
 namespace detail {
 
 template <class = void>  // compiled once, and where it is called
-void check_leaves(Batching const& batching, int microbatches) {
+TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
   if (batching.reproducible && batching.leaves == batching.microbatches &&
       (microbatches & (microbatches - 1)) != 0) {
     throw ContractError{
@@ -35917,7 +37298,7 @@ void check_leaves(Batching const& batching, int microbatches) {
 
 /// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
 template <class = void>
-ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+TANDEM_COLD ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
   std::size_t const passes = rows.front().size();
   bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
   for (std::size_t i = 0; fits && i < passes; ++i) {
@@ -35935,7 +37316,7 @@ ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
 
 /// The gradients that stages send have one memory each, for all microbatches.
 template <class = void>
-void check_sends(std::vector<Action> const& row) {
+TANDEM_COLD void check_sends(std::vector<Action> const& row) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
       Action const pass = row[before];
@@ -35953,8 +37334,8 @@ void check_sends(std::vector<Action> const& row) {
 /// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
 /// step that it passes too, so that only the passes and messages are looked at.
 template <class = void>  // compiled once, and where it is called
-ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batching const& batching,
-                          bool splits_backward) {
+TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+                                      Batching const& batching, bool splits_backward) {
   ImportedTable table;
   if (devices_of(rows) != map.devices) {
     throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
@@ -36003,7 +37384,7 @@ ImportedTable import_rows(ActionRows const& rows, StageMapView const& map, Batch
 /// @p Program.
 /// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
 template <class Program>
-ImportedTable import_table(ActionRows const& rows) {
+TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
   if (rows.empty()) {
     return {};
   }
@@ -36114,24 +37495,27 @@ class StepQueue {
   /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
   void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
             Batch const& batch, bool traced = false) {
-    StepState const state{.seed = options.seed,
-                          .step = position.step,
-                          .learning_rate = learning_rate_at(options, position.step),
-                          .clip_norm = options.clip_norm};
+    StepState const state{
+        .seed = options.seed,
+        .step = position.step,
+        .learning_rate = learning_rate_at(options, position.step, position.learning_rate),
+        .clip_norm = options.clip_norm};
     workers.queue(state, batch, traced);
     before_.push_back(position);
     ++position.step;
   }
 
   /// The result of the oldest step. @pre !empty()
+  /// @param bad_sample  bad_sample(): which sample of that step is to blame for its loss, or ""
   /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
-  StepResult pop(Workers& workers, TrainingPosition& position) {
+  template <class BadSample>
+  StepResult pop(Workers& workers, TrainingPosition& position, BadSample const& bad_sample) {
     StepResult const result = workers.collect();
     if (result.non_finite >= 0) {
       position = before_.front();
       before_.clear();
       throw non_finite_loss(position.step, result.non_finite,
-                            workers.rank_of_loss(result.non_finite));
+                            workers.rank_of_loss(result.non_finite), bad_sample());
     }
     before_.erase(before_.begin());
     return result;
@@ -36141,7 +37525,7 @@ class StepQueue {
   void drain(Workers& workers, TrainingPosition& position) noexcept {
     try {
       while (!empty()) {
-        pop(workers, position);
+        pop(workers, position, [] { return std::string{}; });
       }
     } catch (...) {
       before_.clear();
@@ -36246,14 +37630,28 @@ namespace tandem {
 ///   trainer.evaluate(data.test()).accuracy;
 ///
 /// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
-/// movable; used by one thread at a time. Another strategy, same microbatches: same numbers.
+/// movable (a trait may say otherwise: the move constructor is there for its sentence); does one
+/// thing at a time. Another strategy, same microbatches: same numbers.
 /// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
 /// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
-template <class Net, Strategy S, class Backend, Loss LossType = DefaultLoss<Net>,
-          Metric MetricType = DefaultMetric<LossType>,
+/// The primary template is the error path.
+template <class Net, class S, class Backend, class LossType = DefaultLoss<Net>,
+          class MetricType = DefaultMetric<LossType>,
           template <int> class Transport = DefaultTransport<Backend>::template type>
-class Trainer {
+class Trainer : public detail::RefusedTrainer {
+  static_assert(detail::TrainerArguments<detail::IsNetwork<Net>, Strategy<S>, Loss<LossType>,
+                                         Metric<MetricType>>::value);
+
+ public:
+  using detail::RefusedTrainer::RefusedTrainer;
+};
+
+template <class Net, class S, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+  requires(detail::IsNetwork<Net>&& Strategy<S>&& Loss<LossType>&& Metric<MetricType>)
+class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::LossFits<Net, LossType>::value);
+  static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
   using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Backend>;
   static_assert(detail::BackendFits<Asked>::value);
@@ -36291,49 +37689,49 @@ class Trainer {
   }
 
   Trainer(Trainer const&) = delete;
+  Trainer(Trainer&& other) : Trainer{other.options_} {
+    static_assert(sizeof(Trainer) == 0,
+                  "Trainer is not movable, since its ranks hold on to it: keep "
+                  "std::unique_ptr<Trainer<...>> in a container, or a std::list with emplace_back");
+  }
   Trainer& operator=(Trainer const&) = delete;
 
-  /// One epoch over @p data. After load(), epochs already trained return at once and the one that
-  /// was interrupted goes on where it stopped.
+  /// One epoch over @p data. Each call trains, also where a second loop counts from 0 again: the
+  /// order of samples and position().epoch go by the epochs of the whole run.
+  ///
+  /// After load() the program asks for the same epochs again: those already trained return at once,
+  /// with no steps, and the one that was interrupted goes on where it stopped. Likewise the loop
+  /// that an exception has left, where it is run again.
   /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
-    static_assert(TargetsFit<D, LossType>::value);
-    check_dataset<ProgramType, LossType>(data);
-    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
-    if (epoch.index < position_.epoch) {
-      return {};
-    }
-    if (epoch.index > position_.epoch) {
-      position_.epoch = epoch.index;
-      position_.position = 0;
-    }
-    Loader<D, In> loader{data, training_order(options_, epoch.index, position_.position)};
-    EpochResult result;
-    ProgressLine line{leads() ? progress : Progress::none(), epoch,
-                      data.size() - position_.position};
-    auto const start = std::chrono::steady_clock::now();
-    auto const collect = [&] {
-      add(result, collect_step(), start);
-      line.step(mean(result));
+    return train_epoch(data, epoch, progress, [](StepReport const&) { return false; });
+  }
+
+  /// The same, and each of @p watchers is called after each step, on this thread, in their order:
+  ///
+  ///   trainer.train(data, epoch, Progress{}, [&](StepReport const& report) {
+  ///     return report.loss < 0.1 ? AfterStep::stop : AfterStep::go_on;  // or return nothing
+  ///   });
+  ///
+  /// A watcher may save(), evaluate(), predict() and set_learning_rate(), but not train; of several
+  /// processes each calls its own, and all must do the same. The next step is not prepared before
+  /// they have returned, which costs a GPU what it would have done meanwhile.
+  template <Dataset D, StepWatcher... Watchers>
+  EpochResult train(D const& data, Epoch epoch, Progress const& progress,
+                    Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    auto const watch = [&](StepReport const& report) {
+      bool stops = false;
+      ((stops = detail::stops(watchers, report) || stops), ...);
+      return stops;
     };
-    Drain const drain{*this};
-    for (Batch<In, Target> batch; loader.next(batch);) {
-      if (queue_.full()) {
-        collect();
-      }
-      queue_step(Batches::of(batch));
-      position_.position = batch.first + batch.size;
-    }
-    while (!queue_.empty()) {
-      collect();
-    }
-    workers_.drain();
-    position_.epoch = epoch.index + 1;
-    position_.position = 0;
-    line.finish(mean(result));
-    return mean(result);
+    return train_epoch<true>(data, epoch, progress, watch);
+  }
+  template <Dataset D, StepWatcher... Watchers>
+  EpochResult train(D const& data, Epoch epoch,
+                    Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    return train(data, epoch, Progress::none(), watchers...);
   }
 
   /// Loss and accuracy on @p data, in its order and without random augmentation.
@@ -36342,6 +37740,7 @@ class Trainer {
   /// @throws ContractError  data does not fit the network, or is empty
   template <Dataset D>
   Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
+    auto const call = one_call_.begin("evaluate()");
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
@@ -36361,6 +37760,7 @@ class Trainer {
     static_assert(!is_of_criterion<LossType> || !Dataset<D>,
                   "predict(data): this network's output are losses, made with the targets; take "
                   "evaluate(data), or generate(trainer, prompt) for text");
+    auto const call = one_call_.begin("predict()");
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
@@ -36386,28 +37786,34 @@ class Trainer {
   std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
                                      GenerateOptions const& generate_options = {},
                                      WhichModel which = WhichModel::average) {
-    static_assert(
-        detail::Generates<reads_and_writes_tokens, detail::has_scores<ProgramType, Used, Target>,
-                          detail::looks_back_only(Leaves<typename Net::body>{})>::value);
-    check_indices(prompt, 0, graph.node[0].limit, 0, "token");
-    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-    return generate_tokens(
-        prompt, generate_options, input[0], graph.output().limit,
-        [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
-          forward({.x = tokens.data(),
-                   .size = 1,
-                   .time = static_cast<int>(tokens.size()),
-                   .position = position,
-                   .scores = logits.data()});
-        });
+    static_assert(detail::Generates<reads_and_writes_tokens,
+                                    detail::looks_back_only(Leaves<typename Net::body>{})>::value);
+    auto const call = one_call_.begin("generate()");
+    if constexpr (!reads_and_writes_tokens) {
+      return {};
+    } else {
+      check_indices(prompt, 0, graph.node[0].limit, 0, "token");
+      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+      return generate_tokens(
+          prompt, generate_options, input[0], graph.output().limit,
+          [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
+            forward({.x = tokens.data(),
+                     .size = 1,
+                     .time = static_cast<int>(tokens.size()),
+                     .position = position,
+                     .scores = logits.data()});
+          });
+    }
   }
 
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
   /// any B up to TrainerOptions::batch. Of sequences x may have fewer rows than the network takes.
   StepResult step(std::span<In const> x, std::span<Target const> targets,
                   Sequences const& sequences = {}) {
-    queue_step(checked_batch(x, targets, sequences));
-    return collect_step();
+    auto const call = one_call_.begin("step()", OneCall::trains);
+    StepBatchType const batch = checked_batch(x, targets, sequences);
+    queue_step(batch);
+    return collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
   }
 
   /// One step like step(), and when each action and collective of every rank of this process began
@@ -36415,8 +37821,10 @@ class Trainer {
   Trace trace_step(std::span<In const> x, std::span<Target const> targets,
                    Sequences const& sequences = {}) {
     check_traceable(ProgramType::asynchrony);
-    queue_step(checked_batch(x, targets, sequences), true);
-    collect_step();
+    auto const call = one_call_.begin("trace_step()", OneCall::trains);
+    StepBatchType const batch = checked_batch(x, targets, sequences);
+    queue_step(batch, true);
+    collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
     return workers_.traced();
   }
 
@@ -36425,6 +37833,7 @@ class Trainer {
   /// update.
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
+    auto const call = one_call_.begin("save()");
     if (!leads()) {
       return;
     }
@@ -36436,9 +37845,10 @@ class Trainer {
   /// strategy trains two, the mean of both; where weights are averaged, the averages.
   /// @throws FileError  as save() does
   void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
+    auto const call = one_call_.begin("export_model()");
     if (leads()) {
       auto const own = [&](int copy) {
-        return has_averages() ? as_averages(parameters(0, copy)) : parameters(0, copy);
+        return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
       };
       save_parameters(path, MeanModel<T>{own(0), own(copies - 1)}.parameters(), non_finite);
     }
@@ -36447,6 +37857,7 @@ class Trainer {
   /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
   /// options are the same. On an error, of whichever process, nothing has changed.
   void load(std::string const& path) {
+    auto const call = one_call_.begin("load()", OneCall::trains);
     position_ = replicas()
                     .load(path,
                           [&] {
@@ -36456,14 +37867,19 @@ class Trainer {
                           })
                     .position;
     options_.seed = static_cast<std::uint64_t>(position_.seed);
+    cursor_ = {};
     replicas().upload();
   }
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it; averages of
   /// weights are these weights, too.
+  /// @throws FileError  it lacks one, has one of another shape, or two that differ where this
+  ///                    network shares one: nothing has changed
   void load_weights(std::string const& path) {
-    replicas().load(path,
-                    [&] { return read_parameters(path, parameters(), replicas().of_ranks()); });
+    auto const call = one_call_.begin("load_weights()", OneCall::trains);
+    replicas().load(path, [&] {
+      return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks());
+    });
     replicas().upload();
   }
 
@@ -36472,13 +37888,35 @@ class Trainer {
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
   /// next call for this replica. @p copy 1 is the second model, where the strategy trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
+    auto const call = one_call_.begin("parameters()");
     return replicas().of(local, copy);
   }
 
   /// Memory of one rank's tensors, as planned and allocated.
   [[nodiscard]] MemoryReport memory(int rank = 0) const { return workers_.memory(rank); }
 
+  /// The learning rate that the next step takes, of parameters whose group does not scale it.
+  [[nodiscard]] double learning_rate() const { return learning_rate(position_.step); }
+
+  /// From the next step on @p rate stands in place of the optimizer's learning rate; schedule and
+  /// groups go on to scale it. Checkpoints keep it.
+  /// @throws ContractError  it is not a finite number of 0 or more
+  void set_learning_rate(double rate) {
+    expects(detail::is_rate(rate), "set_learning_rate(rate): give a finite number of 0 or more");
+    position_.learning_rate = rate;
+  }
+
   [[nodiscard]] TrainingPosition const& position() const { return position_; }
+
+  /// Says where a loop of step()s stands, as checkpoints keep it: in which epoch, counted from 0,
+  /// and on how many samples of it has been trained. train() does so by itself.
+  /// @throws ContractError  one is negative
+  void set_position(std::int64_t epoch, std::int64_t samples = 0) {
+    expects(epoch >= 0 && samples >= 0, "set_position(epoch, samples): both are counted from 0");
+    position_.epoch = epoch;
+    position_.position = samples;
+    cursor_ = {};
+  }
   [[nodiscard]] TrainerOptions const& options() const { return options_; }
   [[nodiscard]] Workers& workers() { return workers_; }
 
@@ -36491,6 +37929,10 @@ class Trainer {
 
   // Whether there are averages of the weights by now.
   [[nodiscard]] bool has_averages() const { return options_.average.on() && position_.step > 0; }
+
+  [[nodiscard]] double learning_rate(std::int64_t step) const {
+    return learning_rate_at(options_, step, position_.learning_rate);
+  }
 
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
@@ -36505,12 +37947,89 @@ class Trainer {
                                                           workers_.batching()));
   }
 
+  template <bool watched = false, Dataset D, class Watch>
+  EpochResult train_epoch(D const& data, Epoch epoch, Progress const& progress,
+                          Watch const& watch) {
+    static_assert(TargetsFit<D, LossType>::value);
+    auto const call = one_call_.begin("train()", OneCall::trains);
+    check_dataset<ProgramType, LossType>(data);
+    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
+    std::int64_t const index = cursor_.place(epoch);
+    ProgressLine line{leads() ? progress : Progress::none(), epoch, data.size()};
+    if (index < position_.epoch) {
+      cursor_.skip(epoch);
+      line.skip();
+      return {};
+    }
+    if (index > position_.epoch) {
+      position_.epoch = index;
+      position_.position = 0;
+    }
+    cursor_.begin();
+    line.leave_out(position_.position);
+    Loader<D, In> loader{data, training_order(options_, index, position_.position)};
+    EpochResult result;
+    auto const start = std::chrono::steady_clock::now();
+    StepResult last;
+    auto const collect = [&] {
+      last = collect_step([&] {  // position_ is that of before the step
+        return bad_sample_of(data, training_order(options_, index, position_.position));
+      });
+      add(result, last, start);
+      line.step(mean(result));
+    };
+    Drain const drain{*this};
+    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
+      if (queue_.full()) {
+        collect();
+      }
+      queue_step(Batches::of(batch));
+      position_.position = batch.first + batch.size;
+      if constexpr (watched) {
+        double const rate = learning_rate(position_.step - 1);
+        collect();
+        auto const others = call.lend();
+        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
+      }
+    }
+    while (!queue_.empty()) {
+      collect();
+    }
+    workers_.drain();
+    if (result.stopped) {
+      cursor_.stop(epoch);
+    } else {
+      position_.epoch = index + 1;
+      position_.position = 0;
+      cursor_.done(epoch);
+    }
+    line.finish(mean(result));
+    return mean(result);
+  }
+
+  StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
+                       double seconds) const {
+    return {.step = position_.step,
+            .epoch = position_.epoch,
+            .samples = position_.position,
+            .epoch_samples = samples,
+            .batch = step.samples,
+            .loss = step.loss,
+            .metric = step.metric,
+            .gradient_norm = step.gradient_norm,
+            .learning_rate = rate,
+            .seconds = seconds};
+  }
+
   /// Queues one step; its result comes from collect_step(), in order.
   void queue_step(StepBatchType const& batch, bool traced = false) {
     Batches::check(batch);
     queue_.push(workers_, options_, position_, batch, traced);
   }
-  StepResult collect_step() { return queue_.pop(workers_, position_); }
+  template <class BadSample>
+  StepResult collect_step(BadSample const& bad_sample) {
+    return queue_.pop(workers_, position_, bad_sample);
+  }
 
   /// However train() ends, no step stays queued.
   struct Drain {
@@ -36539,7 +38058,9 @@ class Trainer {
   TrainerOptions options_;
   ImportedTable table_;
   TrainingPosition position_;
+  EpochCursor cursor_;
   mutable Workers workers_;
+  mutable OneCall one_call_;
   StepQueue<Workers> queue_;
 };
 
@@ -40130,7 +41651,7 @@ struct Op<Linear<Out, Options...>, BasicHost<OneDnn, Precision>>
 // ---- tandem/ops/onednn/loss.hpp
 
 /// @file
-/// SoftmaxCrossEntropy, MeanSquaredError and top-k accuracy on Host, channels-last: the portable
+/// SoftmaxCrossEntropy, losses of elements and top-k accuracy on Host, channels-last: the portable
 /// kernels on outputs in the order and precision that users know.
 
 #include <cstdint>
@@ -40273,8 +41794,8 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<OneDnn, Precision>> {
   host::channels_last::LossMemory<T, P> memory_;
 };
 
-template <class Precision>
-class LossOp<MeanSquaredError, BasicHost<OneDnn, Precision>> {
+template <ElementLoss L, class Precision>
+class LossOp<L, BasicHost<OneDnn, Precision>> {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
 
@@ -40285,15 +41806,15 @@ class LossOp<MeanSquaredError, BasicHost<OneDnn, Precision>> {
 
   void forward(Pass<host::Device> const& p, T const* output, P const* targets, double* loss) const {
     double total = 0.0;
-    host::mean_squared_error_forward(p.device.team, p.batch, elements_, memory_.outputs(p, output),
-                                     targets, memory_.losses(p), total);
+    host::element_loss_forward<L>(p.device.team, p.batch, elements_, memory_.outputs(p, output),
+                                  targets, memory_.losses(p), total);
     *loss = total / static_cast<double>(elements_);
   }
   void gradient(Pass<host::Device> const& p, T const* output, P const* targets, double scale,
                 T* dy) const {
-    host::mean_squared_error_gradient(p.device.team, memory_.outputs(p, output), targets,
-                                      static_cast<P>(scale / static_cast<double>(elements_)),
-                                      memory_.gradients(p, dy), p.batch * elements_);
+    host::element_loss_gradient<L>(p.device.team, memory_.outputs(p, output), targets,
+                                   static_cast<P>(scale / static_cast<double>(elements_)),
+                                   memory_.gradients(p, dy), p.batch * elements_);
     memory_.write(p, dy);
   }
 
@@ -41584,7 +43105,40 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 
 #endif
 
+// ---- tandem/core/letters_back.hpp
+
+/// @file
+/// Gives back what letters_aside.hpp has set aside: the last include of each door.
+
+#pragma pop_macro("A")
+#pragma pop_macro("B")
+#pragma pop_macro("C")
+#pragma pop_macro("D")
+#pragma pop_macro("E")
+#pragma pop_macro("F")
+#pragma pop_macro("G")
+#pragma pop_macro("H")
+#pragma pop_macro("I")
+#pragma pop_macro("J")
+#pragma pop_macro("K")
+#pragma pop_macro("L")
+#pragma pop_macro("M")
+#pragma pop_macro("N")
+#pragma pop_macro("O")
+#pragma pop_macro("P")
+#pragma pop_macro("Q")
+#pragma pop_macro("R")
+#pragma pop_macro("S")
+#pragma pop_macro("T")
+#pragma pop_macro("U")
+#pragma pop_macro("V")
+#pragma pop_macro("W")
+#pragma pop_macro("X")
+#pragma pop_macro("Y")
+#pragma pop_macro("Z")
+
 #undef TANDEM_ASSERT
+#undef TANDEM_COLD
 #undef TANDEM_HOST_DEVICE
 #undef TANDEM_INLINE
 #undef TANDEM_KERNEL
