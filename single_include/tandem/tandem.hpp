@@ -37057,6 +37057,9 @@ struct RefusedTrainer {
   void load_weights(auto const&...) {}
   std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
   TrainingPosition position() const { return {}; }
+  void set_position(auto const&...) {}
+  double learning_rate() const { return {}; }
+  void set_learning_rate(auto const&...) {}
 };
 
 }  // namespace tandem::detail
