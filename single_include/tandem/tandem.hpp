@@ -11345,6 +11345,13 @@ namespace tandem::host {
 /// Order: none; no bit depends on where a run begins or on the threads.
 template <class T, class Update>
 TANDEM_NOINLINE void update(Team& team, std::int64_t n, Update const& update) {
+#if defined(__CUDACC__)  // which takes no vectors in functions that are for devices, too
+  team.parallel_for(n, [update](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      update(i);
+    }
+  });
+#else
   for_wide<T>(team, n, [update](std::int64_t i, auto some) {
     auto const& run = update.run;
     Wide<T> state[2] = {run.state[0] != nullptr ? some.load(run.state[0] + i) : wide<T>(0),
@@ -11357,6 +11364,7 @@ TANDEM_NOINLINE void update(Team& team, std::int64_t n, Update const& update) {
       }
     }
   });
+#endif
 }
 
 }  // namespace tandem::host
