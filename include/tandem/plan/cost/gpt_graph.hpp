@@ -143,6 +143,10 @@ class GptGraph {
             std::initializer_list<Weight> weights) {
     Node node{.kind = NodeKind::layer, .out = out, .macs = macs, .kept = kept};
     node.name = name;
+    node.layer = name == "Linear"      ? LayerKind::linear
+                 : name == "LayerNorm" ? LayerKind::row_norm
+                 : name == "GeluTanh"  ? LayerKind::gelu_tanh
+                                       : LayerKind::other;
     node.first_parameter = static_cast<int>(parameter_.size());
     node.parameters = static_cast<int>(weights.size());
     for (Weight const& weight : weights) {
