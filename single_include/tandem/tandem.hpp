@@ -4037,6 +4037,9 @@ class Augmented<D, Ts...> {
  public:
   using Base = std::remove_cvref_t<D>;
   using Target = typename Base::Target;
+  static_assert(!SequenceDataset<Base>,
+                "augment(data, ...): its transforms are of images and vectors; a dataset with "
+                "length(index), of sequences of several lengths, is trained on as it is");
 
   static constexpr std::uint32_t draws =
       detail::draws_of<Base>() + static_cast<std::uint32_t>(sizeof...(Ts));
