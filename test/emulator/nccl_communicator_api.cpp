@@ -81,8 +81,9 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* resu
                            ncclConfig_t* config) {
   auto held = lock();
   auto const found = find(comm);
-  if (found == nullptr || result == nullptr || config != nullptr || color < NCCL_SPLIT_NOCOLOR) {
-    return misuse("ncclCommSplit: bad arguments, or a config, which is not emulated",
+  if (found == nullptr || result == nullptr || color < NCCL_SPLIT_NOCOLOR ||
+      (config != nullptr && (config->blocking != 0) != found->blocking)) {
+    return misuse("ncclCommSplit: bad arguments, or one that blocks where its parent does not",
                   ncclInvalidArgument);
   }
   if (found->finalizing || found->async == ncclInProgress) {
@@ -91,7 +92,9 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* resu
   if (current_device() != found->device) {
     return misuse("ncclCommSplit: another device is current");
   }
-  state().splits.push_back({found->rank, color, key, group().depth > 0 ? group().number : 0});
+  int const most =
+      config != nullptr && config->maxCTAs != NCCL_CONFIG_UNDEF_INT ? config->maxCTAs : 0;
+  state().splits.push_back({found->rank, color, key, group().depth > 0 ? group().number : 0, most});
   Split& split = found->clique->splits[found->splits++];
   split.calls.resize(static_cast<std::size_t>(found->clique->ranks));
   split.calls[static_cast<std::size_t>(found->rank)] = {true, color, key};

@@ -39,7 +39,8 @@ struct NcclSplit {
   int rank = 0;  ///< in the communicator that is split
   int color = 0;
   int key = 0;
-  int group = 0;  ///< as in NcclCall
+  int group = 0;        ///< as in NcclCall
+  int most_blocks = 0;  ///< of config->maxCTAs, if given
 
   friend bool operator==(NcclSplit const&, NcclSplit const&) = default;
 };

@@ -20,7 +20,8 @@ namespace tandem {
 /// Some of the ranks of a program, in the order in which the group numbers them.
 struct RankSet {
   std::vector<int> ranks;  ///< among those of the program, each once
-  std::string name{};      ///< for messages: "stage 2", "boundary 1-2, forward"
+  std::string name{};      ///< for error messages: "stage 2", "boundary 1-2, forward"
+  bool sends = false;      ///< it sends messages only, which may wait long beside what computes
 };
 
 namespace detail {

@@ -39,8 +39,8 @@ TransportOptions two_stages(int ms = 600000) {
           .name = "trainer",
           .groups = {{{0, 2}, "stage 0"},
                      {{3, 1}, "stage 1"},
-                     {{0, 1}, "boundary 0-1, forward"},
-                     {{1, 0}, "boundary 1-0, backward"}}};
+                     {{0, 1}, "boundary 0-1, forward", true},
+                     {{1, 0}, "boundary 1-0, backward", true}}};
 }
 
 /// What is queued on @p stream comes before what the device's communication stream does next.
@@ -149,6 +149,7 @@ TEST_CASE(
       for (emu::NcclSplit const& split : emu::nccl_splits(rank)) {
         seen.emplace_back(split.color, split.key);
         CHECK(split.group > 0);
+        CHECK(split.most_blocks == (split.color == forward || split.color == backward ? 4 : 0));
       }
       CHECK(seen == expected[static_cast<std::size_t>(rank)]);
       auto const first = emu::nccl_splits(rank)[1].group;

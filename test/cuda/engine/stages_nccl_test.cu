@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,20 @@ TEST_CASE("stages by NCCL: devices that send to each other at the same time") {
 
 TEST_CASE("stages by NCCL: ZB-H1, in two replicas") {
   check_bits<Hybrid<DataParallel<2, R>, Pipeline<ZeroBubbleH1, 2, Split<4>, Split<5>>>>();
+}
+
+TEST_CASE("stages by NCCL: too few hardware queues for the schedule are refused, not waited for") {
+  using Two = OnGpus<Pipeline<OneFOneB, 4, Split<4>, Split<5>>>;
+  if (tandem::cuda::device_count() < 2) {
+    return;
+  }
+  std::string const before = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");  // the library has set it
+  CHECK(before == "32");
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+  CHECK_THROWS_WITH_AS(Two{recorded_options()},
+                       doctest::Contains("the step would not end: rank 1: 1SEND_B0 waits"),
+                       ContractError);
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", before.c_str(), 1);
 }
 
 #if defined(TANDEM_CUDA_EMULATED)

@@ -24,6 +24,10 @@
 
 namespace tandem::detail {
 
+/// Blocks of threads of a message. All of a rank that wait at once, and those of a collective, must
+/// fit on its GPU beside what they wait for: 16 ends of links and a collective of 32 are 96.
+inline constexpr int most_blocks_of_a_link = 4;
+
 /// Opens and closes all communicators of a process, while no rank uses them.
 class NcclConnector {
  public:
@@ -87,14 +91,18 @@ class NcclConnector {
       cuda::ScopedDevice const scope{mine.device};
       int color = NCCL_SPLIT_NOCOLOR;
       int key = 0;
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 0;
       for (int const group : round) {
         int const position =
             position_of(options_.groups[static_cast<std::size_t>(group)], mine.rank);
         color = position < 0 ? color : group;
         key = position < 0 ? key : position;
+        if (position >= 0 && options_.groups[static_cast<std::size_t>(group)].sends) {
+          config.maxCTAs = most_blocks_of_a_link;
+        }
       }
-      ncclResult_t const made = ncclCommSplit(mine.comm, color, key, &mine.made,
-                                              nullptr);  // null: non-blocking as what is split
+      ncclResult_t const made = ncclCommSplit(mine.comm, color, key, &mine.made, &config);
       status = status == ncclSuccess || status == ncclInProgress ? made : status;
     }
     ncclResult_t const end = ncclGroupEnd();

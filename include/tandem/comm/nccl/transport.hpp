@@ -22,6 +22,7 @@
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/runtime/cuda/device.hpp>
+#include <tandem/runtime/cuda/hardware_queues.hpp>
 
 namespace tandem {
 
@@ -61,7 +62,7 @@ class NcclTransport {
   /// positive, or a group names a rank twice or one that there is not
   /// @throws Error          there are too few GPUs, or a process did not come
   explicit NcclTransport(TransportOptions const& options)
-      : NcclTransport{options, cuda::device_count()} {}
+      : NcclTransport{options, visible_devices()} {}
 
   [[nodiscard]] int first_rank() const noexcept { return group_.first(); }
   [[nodiscard]] int local_ranks() const noexcept { return group_.local(); }
@@ -79,6 +80,11 @@ class NcclTransport {
   }
 
  private:
+  static int visible_devices() {
+    cuda::ask_for_hardware_queues();  // before what may be the first call of CUDA
+    return cuda::device_count();
+  }
+
   NcclTransport(TransportOptions const& options, int visible)
       : devices_{devices(options.world, visible)},
         group_{Ranks, tandem::first_rank(options.world, Ranks), devices_,

@@ -47,8 +47,8 @@ class RankGroups {
         int const to = rank_of(line, edge.to);
         std::string const name =
             "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
-        groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
-        groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
+        groups.push_back({.ranks = {from, to}, .name = name + ", forward", .sends = true});
+        groups.push_back({.ranks = {to, from}, .name = name + ", backward", .sends = true});
       }
     }
     for (int line = 0; line < lines(); ++line) {

@@ -16,6 +16,7 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/engine/links/concepts.hpp>
 #include <tandem/engine/memory/check/plays_rows.hpp>
+#include <tandem/engine/prepare/check_queues.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_body.hpp>
@@ -55,6 +56,7 @@ class Rank final
         runner_{recordable && options.record.value_or(true)},
         rank_{options.rank},
         debug_{options.debug} {
+    check_queues<Whole, typename Backend::Device>(options.rows);
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
   }

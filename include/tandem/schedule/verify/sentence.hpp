@@ -82,6 +82,9 @@ TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
     case Flaw::deadlock:
       return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
              "in flight for each link and direction";
+    case Flaw::queues_shared:
+      return "{action} waits forever, since the streams of its GPU share {queues}; "
+             "raise CUDA_DEVICE_MAX_CONNECTIONS, to 32 at most";
   }
   return "{action}";
 }
@@ -102,8 +105,9 @@ TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
   if (name == "peer") {
     return "rank " + std::to_string(v.other_rank);
   }
-  if (name == "updates" || name == "depth") {
-    return name == "depth" ? counted(v.depth, "message") : counted(v.count, "update");
+  if (name == "updates" || name == "depth" || name == "queues") {
+    return name == "depth" ? counted(v.depth, "message")
+                           : counted(v.count, name == "queues" ? "hardware queue" : "update");
   }
   return std::to_string(name == "rank"      ? v.rank
                         : name == "first"   ? v.first

@@ -37,6 +37,7 @@ enum class Flaw : std::uint8_t {
   foreign_tail,          ///< `action` is none of the step's sums, updates and exchanges
   reduced_out_of_order,  ///< `action` stands before `other`, an earlier bucket
   deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
+  queues_shared,         ///< `action` waits forever, since streams share `count` hardware queues
 };
 
 struct Verdict {
