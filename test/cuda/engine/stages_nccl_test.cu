@@ -62,6 +62,7 @@ TEST_CASE("stages by NCCL: too few hardware queues for the schedule are refused,
   }
   std::string const before = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");  // the library has set it
   CHECK(before == "32");
+  CHECK(std::string{std::getenv("CUDA_MODULE_LOADING")} == "EAGER");
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
   CHECK_THROWS_WITH_AS(Two{recorded_options()},
                        doctest::Contains("the step would not end: rank 1: 1SEND_B0 waits"),

@@ -22,7 +22,7 @@
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/runtime/cuda/device.hpp>
-#include <tandem/runtime/cuda/hardware_queues.hpp>
+#include <tandem/runtime/cuda/environment.hpp>
 
 namespace tandem {
 
@@ -81,7 +81,7 @@ class NcclTransport {
 
  private:
   static int visible_devices() {
-    cuda::ask_for_hardware_queues();  // before what may be the first call of CUDA
+    cuda::prepare_environment();  // before what may be the first call of CUDA
     return cuda::device_count();
   }
 

@@ -19,8 +19,8 @@
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/runtime/cuda/device.hpp>
+#include <tandem/runtime/cuda/environment.hpp>
 #include <tandem/runtime/cuda/error.hpp>
-#include <tandem/runtime/cuda/hardware_queues.hpp>
 #include <tandem/runtime/cuda/memory_pool.hpp>
 #include <tandem/runtime/cuda/range.hpp>
 #include <tandem/runtime/cuda/stream.hpp>

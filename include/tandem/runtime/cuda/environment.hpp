@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// hardware_queues(): how many of a GPU's queues a process's streams are dealt to, and asking for
-/// all of them.
+/// What CUDA reads of the environment at a process's first call: hardware_queues(), and
+/// prepare_environment(), which says what several ranks need.
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,11 +20,15 @@ inline constexpr int most_hardware_queues = 32;
   return asked < 1 ? 8 : std::min(asked, most_hardware_queues);
 }
 
-/// Asks for all, unless the environment says how many: streams that share a queue wait for each
-/// other, so that a message that waits for another GPU holds up what its own has to do.
+/// Sets what the environment does not say yet: all hardware queues, since streams that share one
+/// wait for each other; and that kernels are loaded at the start, since one that is loaded when it
+/// is first launched may wait for what runs, such as a message that waits for another GPU.
 ///
 /// Has no effect where the process has made a CUDA call before.
 /// @pre no other thread reads or changes the environment meanwhile
-inline void ask_for_hardware_queues() { ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
+inline void prepare_environment() {
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
 
 }  // namespace tandem::cuda
