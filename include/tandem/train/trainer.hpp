@@ -23,6 +23,7 @@
 #include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/epoch_cursor.hpp>
+#include <tandem/train/epoch_loop.hpp>
 #include <tandem/train/generate.hpp>
 #include <tandem/train/one_call.hpp>
 #include <tandem/train/options/batch_check.hpp>
@@ -130,7 +131,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
-    return train_epoch(data, epoch, progress, [](StepReport const&) { return false; });
+    return train_epoch(data, epoch, progress, NoWatch{});
   }
 
   /// The same, and each of @p watchers is called after each step, on this thread, in their order:
@@ -150,7 +151,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       ((stops = detail::stops(watchers, report) || stops), ...);
       return stops;
     };
-    return train_epoch<true>(data, epoch, progress, watch);
+    return train_epoch(data, epoch, progress, watch);
   }
   template <Dataset D, StepWatcher... Watchers>
   EpochResult train(D const& data, Epoch epoch,
@@ -371,78 +372,15 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                                                           workers_.batching()));
   }
 
-  template <bool watched = false, Dataset D, class Watch>
+  template <Dataset D, class Watch>
   EpochResult train_epoch(D const& data, Epoch epoch, Progress const& progress,
                           Watch const& watch) {
     static_assert(TargetsFit<D, LossType>::value);
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
-    std::int64_t const index = cursor_.place(epoch);
-    ProgressLine line{leads() ? progress : Progress::none(), epoch, data.size()};
-    if (index < position_.epoch) {
-      cursor_.skip(epoch);
-      line.skip();
-      return {};
-    }
-    if (index > position_.epoch) {
-      position_.epoch = index;
-      position_.position = 0;
-    }
-    cursor_.begin();
-    line.leave_out(position_.position);
-    Loader<D, In> loader{data, training_order(options_, index, position_.position)};
-    EpochResult result;
-    auto const start = std::chrono::steady_clock::now();
-    StepResult last;
-    auto const collect = [&] {
-      last = collect_step([&] {  // position_ is that of before the step
-        return bad_sample_of(data, training_order(options_, index, position_.position));
-      });
-      add(result, last, start);
-      line.step(mean(result));
-    };
-    Drain const drain{*this};
-    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
-      if (queue_.full()) {
-        collect();
-      }
-      queue_step(Batches::of(batch));
-      position_.position = batch.first + batch.size;
-      if constexpr (watched) {
-        double const rate = learning_rate(position_.step - 1);
-        collect();
-        auto const others = call.lend();
-        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
-      }
-    }
-    while (!queue_.empty()) {
-      collect();
-    }
-    workers_.drain();
-    if (result.stopped) {
-      cursor_.stop(epoch);
-    } else {
-      position_.epoch = index + 1;
-      position_.position = 0;
-      cursor_.done(epoch);
-    }
-    line.finish(mean(result));
-    return mean(result);
-  }
-
-  StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
-                       double seconds) const {
-    return {.step = position_.step,
-            .epoch = position_.epoch,
-            .samples = position_.position,
-            .epoch_samples = samples,
-            .batch = step.samples,
-            .loss = step.loss,
-            .metric = step.metric,
-            .gradient_norm = step.gradient_norm,
-            .learning_rate = rate,
-            .seconds = seconds};
+    return EpochLoop<Batches, Workers>{workers_, options_, position_, cursor_, queue_}.run(
+        data, epoch, progress, watch, call);
   }
 
   /// Queues one step; its result comes from collect_step(), in order.
@@ -454,12 +392,6 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   StepResult collect_step(BadSample const& bad_sample) {
     return queue_.pop(workers_, position_, bad_sample);
   }
-
-  /// However train() ends, no step stays queued.
-  struct Drain {
-    Trainer& trainer;
-    ~Drain() { trainer.queue_.drain(trainer.workers_, trainer.position_); }
-  };
 
   StepResult forward(StepBatchType const& batch) {
     StepState const state{.seed = options_.seed, .step = position_.step};

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// EpochLoop: the steps of one call of Trainer::train().
+
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/core/clock.hpp>
+#include <tandem/data/loader.hpp>
+#include <tandem/train/bad_sample.hpp>
+#include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/epoch_cursor.hpp>
+#include <tandem/train/one_call.hpp>
+#include <tandem/train/options/check_rates.hpp>
+#include <tandem/train/options/loader_options.hpp>
+#include <tandem/train/options/options.hpp>
+#include <tandem/train/progress.hpp>
+#include <tandem/train/ranks/step_queue.hpp>
+#include <tandem/train/step_report.hpp>
+
+namespace tandem {
+
+/// The watch of a loop that nobody watches: it may queue a step before the last one's result.
+struct NoWatch {};
+
+/// Made by a trainer for one call, of its own parts; it has checked data and epoch.
+/// @tparam Batches  StepBatches of the trainer
+template <class Batches, class Workers>
+class EpochLoop {
+  using In = typename Batches::In;
+  using Target = typename Batches::Target;
+
+ public:
+  EpochLoop(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
+            EpochCursor& cursor, StepQueue<Workers>& queue)
+      : workers_{workers}, options_{options}, position_{position}, cursor_{cursor}, queue_{queue} {}
+
+  /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
+  /// @param call   lent to the watch
+  template <class D, class Watch>
+  EpochResult run(D const& data, Epoch epoch, Progress const& progress, Watch const& watch,
+                  OneCall::Scope const& call) {
+    std::int64_t const index = cursor_.place(epoch);
+    ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
+                      data.size()};
+    if (index < position_.epoch) {
+      cursor_.skip(epoch);
+      line.skip();
+      return {};
+    }
+    if (index > position_.epoch) {
+      position_.epoch = index;
+      position_.position = 0;
+    }
+    cursor_.begin();
+    line.leave_out(position_.position);
+    Loader<D, In> loader{data, training_order(options_, index, position_.position)};
+    EpochResult result;
+    auto const start = std::chrono::steady_clock::now();
+    StepResult last;
+    auto const collect = [&] {
+      last = queue_.pop(workers_, position_, [&] {  // position_ is that of before the step
+        return bad_sample_of(data, training_order(options_, index, position_.position));
+      });
+      add(result, last, start);
+      line.step(mean(result));
+    };
+    Drain const drain{*this};
+    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
+      if (queue_.full()) {
+        collect();
+      }
+      auto const own = Batches::of(batch);
+      Batches::check(own);
+      queue_.push(workers_, options_, position_, own);
+      position_.position = batch.first + batch.size;
+      if constexpr (!std::is_same_v<Watch, NoWatch>) {
+        double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);
+        collect();
+        auto const others = call.lend();
+        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
+      }
+    }
+    while (!queue_.empty()) {
+      collect();
+    }
+    workers_.drain();
+    if (result.stopped) {
+      cursor_.stop(epoch);
+    } else {
+      position_.epoch = index + 1;
+      position_.position = 0;
+      cursor_.done(epoch);
+    }
+    line.finish(mean(result));
+    return mean(result);
+  }
+
+ private:
+  StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
+                       double seconds) const {
+    return {.step = position_.step,
+            .epoch = position_.epoch,
+            .samples = position_.position,
+            .epoch_samples = samples,
+            .batch = step.samples,
+            .loss = step.loss,
+            .metric = step.metric,
+            .gradient_norm = step.gradient_norm,
+            .learning_rate = rate,
+            .seconds = seconds};
+  }
+
+  /// However run() ends, no step stays queued.
+  struct Drain {
+    EpochLoop& loop;
+    ~Drain() { loop.queue_.drain(loop.workers_, loop.position_); }
+  };
+
+  Workers& workers_;
+  TrainerOptions const& options_;
+  TrainingPosition& position_;
+  EpochCursor& cursor_;
+  StepQueue<Workers>& queue_;
+};
+
+}  // namespace tandem
