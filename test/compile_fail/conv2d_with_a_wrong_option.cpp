@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Groups and NoBias
+// expect-error: Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Dilation, Groups and
+// NoBias
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/conv2d.hpp>
 

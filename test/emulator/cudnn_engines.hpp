@@ -93,6 +93,7 @@ inline ConvolutionJob job_of(Descriptor const& operation, Operation const& names
   };
   auto const stride = window.numbers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
   auto const padding = window.numbers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+  auto const dilation = window.numbers(CUDNN_ATTR_CONVOLUTION_DILATIONS);
   ConvolutionJob job;
   job.kind = names.kind;
   job.batch = static_cast<int>(x[0]);
@@ -102,7 +103,8 @@ inline ConvolutionJob job_of(Descriptor const& operation, Operation const& names
                   static_cast<int>(x[1] / w[1]),
                   pair(x[2], x[3]),
                   pair(y[2], y[3]),
-                  {pair(w[2], w[3]), pair(stride[0], stride[1]), pair(padding[0], padding[1])}};
+                  {pair(w[2], w[3]), pair(stride[0], stride[1]), pair(padding[0], padding[1]),
+                   pair(dilation[0], dilation[1])}};
   return job;
 }
 
@@ -137,7 +139,6 @@ inline cudnnStatus_t check_window(Descriptor const& d) {
       d.value<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) == CUDNN_DATA_FLOAT &&
       d.value<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) ==
           CUDNN_CROSS_CORRELATION &&
-      d.numbers(CUDNN_ATTR_CONVOLUTION_DILATIONS) == std::vector<std::int64_t>{1, 1} &&
       d.numbers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS) ==
           d.numbers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
   return sound ? CUDNN_STATUS_SUCCESS

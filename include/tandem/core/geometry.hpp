@@ -21,17 +21,23 @@ struct Extent2d {
   friend constexpr bool operator==(Extent2d const&, Extent2d const&) = default;
 };
 
-/// A window of `kernel` cells that moves by `stride` over an image padded by `padding` on each
-/// side.
+/// A window of `kernel` cells, `dilation` apart, that moves by `stride` over an image padded by
+/// `padding` on each side.
 struct Window {
   Extent2d kernel{};
   Extent2d stride{};
   Extent2d padding{0, 0};
+  Extent2d dilation{};
+
+  /// Rows and columns from its first cell to its last.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d reach() const {
+    return {(kernel.height - 1) * dilation.height + 1, (kernel.width - 1) * dilation.width + 1};
+  }
 
   /// Number of positions over @p in, rounded down as PyTorch does; 0 or less: does not fit.
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d positions(Extent2d in) const {
-    int const rows = in.height + 2 * padding.height - kernel.height;
-    int const columns = in.width + 2 * padding.width - kernel.width;
+    int const rows = in.height + 2 * padding.height - reach().height;
+    int const columns = in.width + 2 * padding.width - reach().width;
     return {rows < 0 ? 0 : rows / stride.height + 1, columns < 0 ? 0 : columns / stride.width + 1};
   }
 

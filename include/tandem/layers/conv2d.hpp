@@ -17,15 +17,18 @@ struct Conv2dIsSound {
   static constexpr bool value = true;
   static_assert(Out >= 1, "Conv2d<Out, Options...>: give a positive number of output channels");
   static_assert((ConvolutionOption<Options> && ...),
-                "Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Groups and NoBias");
+                "Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Dilation, Groups "
+                "and NoBias");
 };
 
 }  // namespace detail
 
-/// y = x ⋆ weight + bias, over images. Options: Kernel, Stride, Padding, Groups, NoBias.
+/// y = x ⋆ weight + bias, over images. Options: Kernel, Stride, Padding,
+/// Dilation, Groups, NoBias.
 ///
 /// Shapes: x (B, In, H, W), weight (Out, In / Groups, kernel height, kernel width), bias (Out);
-///         y (B, Out, H', W') with H' = floor((H + 2 padding - kernel) / stride) + 1.
+///         y (B, Out, H', W') with H' = floor((H + 2 padding - reach) / stride) + 1,
+///         reach = (kernel - 1) dilation + 1.
 /// Cost:   Out H' W' (In / Groups) kernel area multiply-accumulates a sample, each of three passes.
 /// Init:   uniform in ±1/sqrt(fan-in), as PyTorch.
 /// The primary template is the error path. Its pack's name is what a compiler has to say of a

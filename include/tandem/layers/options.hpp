@@ -51,6 +51,13 @@ struct Padding {
   static_assert(Height >= 0 && Width >= 0, "Padding<Height, Width>: give numbers of 0 or more");
 };
 
+/// Rows and columns from one cell of a convolution's kernel to the next.
+template <int Height, int Width = Height>
+struct Dilation {
+  static constexpr Extent2d dilation{detail::at_least(1, Height), detail::at_least(1, Width)};
+  static_assert(Height >= 1 && Width >= 1, "Dilation<Height, Width>: give positive numbers");
+};
+
 /// Channels in this many independent groups.
 template <int Count>
 struct Groups {
@@ -118,6 +125,8 @@ constexpr void apply_option(LayerOptions& options) {
     options.stride_given = true;
   } else if constexpr (requires { Option::padding; }) {
     options.window.padding = Option::padding;
+  } else if constexpr (requires { Option::dilation; }) {
+    options.window.dilation = Option::dilation;
   } else if constexpr (requires { Option::groups; }) {
     options.groups = Option::groups;
   } else if constexpr (requires { Option::bias; }) {
@@ -157,12 +166,20 @@ concept WindowOption = requires {
 || requires { Option::stride; }
 || requires { Option::padding; };
 
+namespace detail {
+
+// No part of the concept, of which a compiler prints each term.
 template <class Option>
-concept ConvolutionOption = WindowOption<Option> || requires {
-  Option::groups;
-} || requires {
-  Option::bias;
-};
+inline constexpr bool convolves = requires {
+  Option::dilation;
+}
+|| requires { Option::groups; }
+|| requires { Option::bias; };
+
+}  // namespace detail
+
+template <class Option>
+concept ConvolutionOption = WindowOption<Option> || detail::convolves<Option>;
 
 template <class Option>
 concept AveragePoolOption = WindowOption<Option> || requires {

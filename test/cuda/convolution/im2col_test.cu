@@ -35,8 +35,8 @@ std::vector<std::int64_t> sources(ConvolutionGeometry const& g, int batch) {
         for (int group = 0; group < g.groups; ++group) {
           for (int u = 0; u < w.kernel.height; ++u) {
             for (int v = 0; v < w.kernel.width; ++v) {
-              int const row = i * w.stride.height + u - w.padding.height;
-              int const column = j * w.stride.width + v - w.padding.width;
+              int const row = i * w.stride.height + u * w.dilation.height - w.padding.height;
+              int const column = j * w.stride.width + v * w.dilation.width - w.padding.width;
               bool const inside =
                   row >= 0 && row < g.in.height && column >= 0 && column < g.in.width;
               for (int c = 0; c < maps; ++c) {

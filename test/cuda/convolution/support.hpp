@@ -30,15 +30,27 @@ inline std::vector<ConvolutionGeometry> geometries() {
   Window const five{{5, 5}, {1, 1}, {2, 2}};
   Window const seven_strided{{7, 7}, {2, 2}, {3, 3}};
   Window const uneven{{2, 3}, {3, 2}, {0, 2}};
-  return {geometry(1, 1, 1, {4, 4}, three),        geometry(3, 17, 1, {7, 5}, three),
-          geometry(17, 3, 1, {6, 6}, one),         geometry(64, 16, 1, {3, 4}, one),
-          geometry(16, 8, 1, {5, 5}, one_strided), geometry(8, 64, 1, {6, 6}, three_strided),
-          geometry(3, 5, 1, {9, 8}, five),         geometry(3, 8, 1, {13, 11}, seven_strided),
-          geometry(16, 6, 2, {5, 6}, three),       geometry(4, 8, 2, {5, 5}, one),
-          geometry(12, 12, 12, {6, 5}, three),     geometry(5, 10, 5, {7, 7}, three_strided),
-          geometry(32, 16, 2, {4, 4}, three),      geometry(6, 4, 2, {8, 9}, uneven),
-          geometry(32, 16, 1, {4, 4}, three),      geometry(4, 256, 1, {3, 3}, three),
-          geometry(2, 3, 1, {1, 1}, five)};
+  Window const dilated{{3, 2}, {1, 2}, {2, 1}, {2, 3}};
+  Window const dilated_strided{{3, 3}, {4, 2}, {3, 2}, {6, 2}};
+  return {geometry(1, 1, 1, {4, 4}, three),
+          geometry(3, 17, 1, {7, 5}, three),
+          geometry(17, 3, 1, {6, 6}, one),
+          geometry(64, 16, 1, {3, 4}, one),
+          geometry(16, 8, 1, {5, 5}, one_strided),
+          geometry(8, 64, 1, {6, 6}, three_strided),
+          geometry(3, 5, 1, {9, 8}, five),
+          geometry(3, 8, 1, {13, 11}, seven_strided),
+          geometry(16, 6, 2, {5, 6}, three),
+          geometry(4, 8, 2, {5, 5}, one),
+          geometry(12, 12, 12, {6, 5}, three),
+          geometry(5, 10, 5, {7, 7}, three_strided),
+          geometry(32, 16, 2, {4, 4}, three),
+          geometry(6, 4, 2, {8, 9}, uneven),
+          geometry(32, 16, 1, {4, 4}, three),
+          geometry(4, 256, 1, {3, 3}, three),
+          geometry(2, 3, 1, {1, 1}, five),
+          geometry(8, 5, 1, {7, 8}, dilated),
+          geometry(4, 6, 2, {14, 9}, dilated_strided)};
 }
 
 /// "3 -> 17 in 1, 3 x 3 by 1, 1 on 7 x 5", for messages.

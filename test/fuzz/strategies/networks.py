@@ -87,7 +87,8 @@ def pair_text(name, pair, default):
 
 def window_text(part, stride):
     return (pair_text("Kernel", part["kernel"], (1, 1)) + pair_text("Stride", part["stride"], stride) +
-            pair_text("Padding", part["padding"], (0, 0)))
+            pair_text("Padding", part["padding"], (0, 0)) +
+            pair_text("Dilation", part.get("dilation", (1, 1)), (1, 1)))
 
 
 def spelled(name, arguments):
@@ -167,6 +168,8 @@ def random_layer(r, shape):
     part = {"kind": kind}
     if kind == "conv":
         part.update(random_window(r, kind))
+        if r.random() < 0.2:
+            part["dilation"] = r.choice(((2, 2), (2, 1), (1, 3)))
         groups = r.choice([g for g in (1, 1, 1, 2, 3) if shape[0] % g == 0])
         part.update(out=groups * r.randint(1, 4), groups=groups, bias=r.random() < 0.7)
     elif kind in ("maxpool", "avgpool"):
@@ -296,9 +299,10 @@ def smaller_parts(part):
         for less in smaller_parts(child):
             yield {**part, "parts": children[:i] + [less] + children[i + 1:]}
     if kind == "conv":
-        for change in ({"groups": 1}, {"stride": (1, 1)}, {"kernel": (1, 1), "padding": (0, 0)}, {"out": 1}, {"out": 2},
+        for change in ({"groups": 1}, {"stride": (1, 1)}, {"dilation": (1, 1)},
+                       {"kernel": (1, 1), "padding": (0, 0)}, {"out": 1}, {"out": 2},
                        {"out": 3}, {"bias": False}):
-            if any(part[key] != value for key, value in change.items()):
+            if any(part.get(key, value) != value for key, value in change.items()):
                 yield {**part, **change}
     if kind in ("maxpool", "avgpool") and part["padding"] != (0, 0):
         yield {**part, "padding": (0, 0)}

@@ -14,7 +14,8 @@ OF_EACH = ("relu", "dropout", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "s
 def positions(extent, window):
     sizes = []
     for axis in (0, 1):
-        room = extent[axis] + 2 * window["padding"][axis] - window["kernel"][axis]
+        reach = (window["kernel"][axis] - 1) * window.get("dilation", (1, 1))[axis] + 1
+        room = extent[axis] + 2 * window["padding"][axis] - reach
         sizes.append(0 if room < 0 else room // window["stride"][axis] + 1)
     return tuple(sizes)
 

@@ -40,6 +40,10 @@ constexpr Case cases[] = {
     {1, 2, 2, 1, {2, 300}, {{2, 7}, {2, 2}, {1, 3}}},  // an image wider than a panel
     {9, 2, 4, 1, {4, 1}, {{3, 1}, {1, 1}, {1, 0}}},    // 256 positions are many short rows
     {3, 1, 2, 1, {4, 4}, {{2, 2}, {5, 5}, {0, 0}}},    // pixels that no position sees
+    {2, 3, 4, 1, {9, 8}, {{3, 3}, {1, 1}, {2, 2}, {2, 2}}},
+    {2, 2, 3, 1, {11, 12}, {{3, 2}, {2, 3}, {1, 0}, {3, 4}}},  // no factor in common with the
+                                                               // stride
+    {2, 4, 4, 2, {13, 9}, {{3, 3}, {4, 2}, {3, 2}, {6, 4}}},  // one of 2, with phases without a tap
 };
 
 ConvolutionGeometry geometry(Case const& c) {

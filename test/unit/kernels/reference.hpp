@@ -77,8 +77,8 @@ void each_tap(ConvolutionGeometry const& g, int batch, Function const& f) {
           for (int i = 0; i < in; ++i) {
             for (int kh = 0; kh < w.kernel.height; ++kh) {
               for (int kw = 0; kw < w.kernel.width; ++kw) {
-                int const h = oh * w.stride.height - w.padding.height + kh;
-                int const v = ow * w.stride.width - w.padding.width + kw;
+                int const h = oh * w.stride.height - w.padding.height + kh * w.dilation.height;
+                int const v = ow * w.stride.width - w.padding.width + kw * w.dilation.width;
                 if (h < 0 || v < 0 || h >= g.in.height || v >= g.in.width) {
                   continue;
                 }

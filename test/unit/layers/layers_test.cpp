@@ -61,6 +61,16 @@ TEST_CASE("Conv2d: every option, and floor((H + 2 p - k) / s) + 1") {
   CHECK(list.item[0].init.fan_in == 2 * 5 * 3);
 }
 
+TEST_CASE("Conv2d: with dilation k is (k - 1) d + 1") {
+  using L = Conv2d<4, Kernel<3, 2>, Dilation<4, 3>, Padding<1, 0>, Stride<2, 1>>;
+  // rows floor((13 + 2 - 9) / 2) + 1 = 4, columns 10 - 4 + 1 = 7
+  CHECK(L::output(image) == image_shape(4, 4, 7));
+  CHECK(L::macs(image) == 4 * 4 * 7 * 6 * 3 * 2);
+  CHECK(L::fault(image_shape(3, 6, 4)) == Fault::window_too_large);
+  CHECK(L::fault(image_shape(3, 7, 4)) == Fault::none);
+  CHECK(Conv2d<4, Dilation<2>>::kind == LayerKind::convolution);
+}
+
 TEST_CASE("Conv2d: what it refuses") {
   CHECK(Conv2d<8>::fault(vector_shape(3)) == Fault::not_an_image);
   CHECK(Conv2d<8, Groups<4>>::fault(image) == Fault::groups);  // 6 inputs

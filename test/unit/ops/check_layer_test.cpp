@@ -84,6 +84,7 @@ TEST_CASE("convolutions pass finite differences") {
   holds<Conv2d<4, Kernel<3>, Stride<2>, Padding<1>, NoBias>, Image<3, 7, 6>>();
   holds<Conv2d<6, Kernel<1, 3>, Padding<0, 1>, Groups<2>>, Image<4, 5, 6>>();
   holds<Conv2d<6, Kernel<5, 2>, Stride<3, 1>, Padding<2, 0>, Groups<3>>, Image<3, 9, 5>>();
+  holds<Conv2d<4, Kernel<3, 2>, Stride<2, 1>, Padding<2, 1>, Dilation<2, 3>>, Image<2, 7, 6>>();
 }
 
 TEST_CASE("the other layers pass finite differences") {

@@ -63,9 +63,10 @@ class PatchIndex {
     std::uint32_t const sample = positions_.split(position);
     std::uint32_t const i = out_width_.split(position);
     Window const& w = geometry_.window;
-    int const h = static_cast<int>(i) * w.stride.height + static_cast<int>(u) - w.padding.height;
-    int const c =
-        static_cast<int>(position) * w.stride.width + static_cast<int>(v) - w.padding.width;
+    int const h = static_cast<int>(i) * w.stride.height + static_cast<int>(u) * w.dilation.height -
+                  w.padding.height;
+    int const c = static_cast<int>(position) * w.stride.width +
+                  static_cast<int>(v) * w.dilation.width - w.padding.width;
     if (h < 0 || h >= geometry_.in.height || c < 0 || c >= geometry_.in.width) {
       return -1;
     }
@@ -86,14 +87,11 @@ class PatchIndex {
     Window const& w = geometry_.window;
     int const h = static_cast<int>(row) + w.padding.height;
     int const c = static_cast<int>(pixel) + w.padding.width;
-    for (int u = h % w.stride.height; u < w.kernel.height && u <= h; u += w.stride.height) {
-      int const i = (h - u) / w.stride.height;
-      if (i >= geometry_.out.height) {
-        continue;
-      }
-      for (int v = c % w.stride.width; v < w.kernel.width && v <= c; v += w.stride.width) {
-        int const j = (c - v) / w.stride.width;
-        if (j < geometry_.out.width) {
+    for (int u = 0; u < w.kernel.height && u * w.dilation.height <= h; ++u) {
+      int const i = position(h - u * w.dilation.height, w.stride.height, geometry_.out.height);
+      for (int v = 0; i >= 0 && v < w.kernel.width && v * w.dilation.width <= c; ++v) {
+        int const j = position(c - v * w.dilation.width, w.stride.width, geometry_.out.width);
+        if (j >= 0) {
           std::int64_t const position = sample * positions() + i * geometry_.out.width + j;
           int const tap = (static_cast<int>(group) * w.kernel.height + u) * w.kernel.width + v;
           f(position * columns() + std::int64_t{tap} * units_ + unit);
@@ -103,6 +101,12 @@ class PatchIndex {
   }
 
  private:
+  /// Where a window begins that begins at @p pixel; -1: none does.
+  TANDEM_HOST_DEVICE static constexpr int position(int pixel, int stride, int count) {
+    int const at = pixel / stride;
+    return at * stride == pixel && at < count ? at : -1;
+  }
+
   ConvolutionGeometry geometry_{};
   int units_ = 1;  // of one group of one pixel
   Divider units_of_group_{1};

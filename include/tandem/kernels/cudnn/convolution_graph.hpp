@@ -46,9 +46,10 @@ inline std::string to_string(ConvolutionTask const& task) {
   return "Conv2d of " + std::to_string(g.in_channels) + " to " + std::to_string(g.out_channels) +
          " channels in " + std::to_string(g.groups) + (g.groups == 1 ? " group" : " groups") +
          ", kernel " + extent(g.window.kernel) + ", stride " + extent(g.window.stride) +
-         ", padding " + extent(g.window.padding) + ", images " + extent(g.in) + ", batch " +
-         std::to_string(task.batch) + ", " + task.precision + ", " +
-         pass[static_cast<int>(task.pass)];
+         ", padding " + extent(g.window.padding) +
+         (g.window.dilation == Extent2d{} ? "" : ", dilation " + extent(g.window.dilation)) +
+         ", images " + extent(g.in) + ", batch " + std::to_string(task.batch) + ", " +
+         task.precision + ", " + pass[static_cast<int>(task.pass)];
 }
 
 namespace detail {
@@ -71,7 +72,7 @@ inline BackendDescriptor make_window(Window const& w) {
   window.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2});
   window.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
   window.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
-  window.set<std::int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, {1, 1});
+  window.set<std::int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, {w.dilation.height, w.dilation.width});
   window.set<std::int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
                            {w.stride.height, w.stride.width});
   window.set<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,

@@ -5,12 +5,14 @@
 /// The gradient of a convolution to its input, as convolutions of dy: one for each phase of the
 /// stride.
 ///
-/// With stride s, the pixels h of x with (h + padding) mod s = r only meet the kernel's rows r, r +
-/// s, r + 2 s, …, and neighbours among them meet neighbours in dy. So each of the s·s phases is a
-/// convolution of stride 1 with every s-th tap, mirrored; no sum is scattered and no product
-/// wasted.
+/// With stride s and dilation d, the pixels h of x with (h + padding) mod s = r only meet the
+/// kernel's rows u with u d mod s = r, which are s / gcd(s, d) apart (without dilation r, r + s,
+/// r + 2 s, …), and neighbours among them meet rows of dy that are d / gcd(s, d) apart. So each of
+/// the s·s phases is a convolution of stride 1 with some of the taps, mirrored; no sum is scattered
+/// and no product wasted.
 
 #include <cstdint>
+#include <numeric>
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
@@ -25,18 +27,32 @@ namespace detail {
 
 /// One axis of one phase: which pixels it writes, which taps it uses and where it reads dy.
 struct PhaseAxis {
-  int offset;  // r
-  int corner;  // its first pixel; the next ones follow at the stride
-  int count;   // of pixels
-  int taps;    // kernel rows r, r + s, …
-  int first;   // the row of dy under the last of these taps, at the first pixel
+  int offset;    // its first kernel row
+  int step;      // to the next
+  int corner;    // its first pixel; the next ones follow at the stride
+  int count;     // of pixels
+  int taps;      // kernel rows offset, offset + step, …
+  int dilation;  // rows of dy from one of these taps to the next
+  int first;     // the row of dy under the last of these taps, at the first pixel
 
-  constexpr PhaseAxis(int r, int in, int kernel, int stride, int padding)
-      : offset{r},
+  constexpr PhaseAxis(int r, int in, int kernel, int stride, int padding, int apart)
+      : offset{first_tap(r, kernel, stride, apart)},
+        step{stride / std::gcd(stride, apart)},
         corner{((r - padding) % stride + stride) % stride},
         count{corner < in ? (in - corner + stride - 1) / stride : 0},
-        taps{r < kernel ? (kernel - r + stride - 1) / stride : 0},
-        first{(corner + padding - r) / stride - (taps - 1)} {}
+        taps{offset < kernel ? (kernel - offset + step - 1) / step : 0},
+        dilation{apart / std::gcd(stride, apart)},
+        first{(corner + padding - offset * apart) / stride - (taps - 1) * dilation} {}
+
+ private:
+  // The kernel itself: there is none.
+  static constexpr int first_tap(int r, int kernel, int stride, int apart) {
+    int u = 0;
+    while (u < kernel && u * apart % stride != r) {
+      ++u;
+    }
+    return u;
+  }
 };
 
 /// Calls f(rows, columns, taps before) for each phase; the last says how many taps went before.
@@ -45,9 +61,11 @@ void each_phase(ConvolutionGeometry const& g, Function const& f) {
   Window const& w = g.window;
   std::int64_t taps = 0;
   for (int r = 0; r < w.stride.height; ++r) {
-    PhaseAxis const rows{r, g.in.height, w.kernel.height, w.stride.height, w.padding.height};
+    PhaseAxis const rows{
+        r, g.in.height, w.kernel.height, w.stride.height, w.padding.height, w.dilation.height};
     for (int c = 0; c < w.stride.width; ++c) {
-      PhaseAxis const columns{c, g.in.width, w.kernel.width, w.stride.width, w.padding.width};
+      PhaseAxis const columns{
+          c, g.in.width, w.kernel.width, w.stride.width, w.padding.width, w.dilation.width};
       f(rows, columns, taps);
       taps += std::int64_t{rows.taps} * columns.taps;
     }
@@ -66,8 +84,8 @@ void pack_mirrored(ConvolutionGeometry const& g, T const* weight, std::int64_t c
   for (std::int64_t o = 0; o < out; ++o) {
     for (int a = rows.taps - 1; a >= 0; --a) {
       for (int b = columns.taps - 1; b >= 0; --b) {
-        std::int64_t const row = rows.offset + std::int64_t{a} * w.stride.height;
-        std::int64_t const tap = row * w.kernel.width + columns.offset + b * w.stride.width;
+        std::int64_t const row = rows.offset + std::int64_t{a} * rows.step;
+        std::int64_t const tap = row * w.kernel.width + columns.offset + b * columns.step;
         for (std::int64_t i = channel; i < channel + tile_rows; ++i) {
           *panel++ = i < in ? weight[(o * in + i) * area + tap] : T{0};
         }
@@ -116,11 +134,8 @@ TANDEM_NOINLINE void convolution_input_gradient(Team& team, ConvolutionGeometry 
       std::int64_t const depth = out * rows.taps * columns.taps;
       for (std::int64_t group = 0; group < g.groups; ++group) {
         detail::Correlation<T> c{};
-        c.patches = {g.out,
-                     {rows.taps, columns.taps},
-                     {rows.count, columns.count},
-                     {1, 1},
-                     {rows.first, columns.first}};
+        c.patches = {g.out,  {rows.taps, columns.taps},   {rows.count, columns.count},
+                     {1, 1}, {rows.first, columns.first}, {rows.dilation, columns.dilation}};
         c.rows = in;
         c.depth = depth;
         c.left = packed + before * tap_panels + group * panels * detail::tile_rows * depth;

@@ -19,13 +19,15 @@
 namespace tandem::host::detail {
 
 /// How patches lie on an image: tap (u, v) at grid position (i, j) is pixel
-/// (first.height + i stride.height + u, first.width + j stride.width + v), zero outside the image.
+/// (first.height + i stride.height + u dilation.height, first.width + j stride.width +
+/// v dilation.width), zero outside the image.
 struct Patches {
   Extent2d image;
   Extent2d taps;
   Extent2d grid;
   Extent2d stride;
   Extent2d first;
+  Extent2d dilation;
 
   [[nodiscard]] constexpr std::int64_t positions() const {
     return std::int64_t{grid.height} * grid.width;
@@ -44,7 +46,8 @@ constexpr Patches patches_of(ConvolutionGeometry const& g) {
           g.window.kernel,
           g.out,
           g.window.stride,
-          {-g.window.padding.height, -g.window.padding.width}};
+          {-g.window.padding.height, -g.window.padding.width},
+          g.window.dilation};
 }
 
 /// The same convolution, on images of one row where the kernel is one cell that visits every pixel.
@@ -94,8 +97,9 @@ struct View {
     int const u = tap / patches.taps.width;
     int const v = tap % patches.taps.width;
     int const stride = patches.stride.width;
-    int const h = patches.first.height + run.row * patches.stride.height + u;
-    int const w = patches.first.width + run.column * stride + v;
+    int const h =
+        patches.first.height + run.row * patches.stride.height + u * patches.dilation.height;
+    int const w = patches.first.width + run.column * stride + v * patches.dilation.width;
     pixel = std::int64_t{h} * patches.image.width + w;
     if (h >= 0 && h < patches.image.height) {
       int const room = patches.image.width - w;

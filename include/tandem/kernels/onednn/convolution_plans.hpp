@@ -42,8 +42,10 @@ TANDEM_NOINLINE inline std::string to_string(ConvolutionTask const& task) {
   return "Conv2d of " + std::to_string(g.in_channels) + " to " + std::to_string(g.out_channels) +
          " channels in " + std::to_string(g.groups) + (g.groups == 1 ? " group" : " groups") +
          ", kernel " + extent(g.window.kernel) + ", stride " + extent(g.window.stride) +
-         ", padding " + extent(g.window.padding) + ", images " + extent(g.in) + ", batch " +
-         std::to_string(task.batch) + (task.type == dnnl_bf16 ? ", bf16" : ", fp32");
+         ", padding " + extent(g.window.padding) +
+         (g.window.dilation == Extent2d{} ? "" : ", dilation " + extent(g.window.dilation)) +
+         ", images " + extent(g.in) + ", batch " + std::to_string(task.batch) +
+         (task.type == dnnl_bf16 ? ", bf16" : ", fp32");
 }
 
 namespace detail {
@@ -96,7 +98,8 @@ inline bool suits_winograd(ConvolutionTask const& task) {
   ConvolutionGeometry const& g = task.geometry;
   return DNNL_VERSION_MAJOR < 3 && !task.direct && task.type == dnnl_f32 && g.groups == 1 &&
          g.in_channels >= 16 && g.out_channels >= 16 && g.window.kernel == Extent2d{3, 3} &&
-         g.window.stride == Extent2d{1, 1} && g.out.height >= 4 && g.out.width >= 4;
+         g.window.stride == Extent2d{1, 1} && g.window.dilation == Extent2d{1, 1} &&
+         g.out.height >= 4 && g.out.width >= 4;
 }
 
 /// What oneDNN would do in each pass.
@@ -119,7 +122,8 @@ struct ConvolutionPlans {
     Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
     DescriptorView const bias_or_none = task.bias ? vector.get() : nullptr;
     WindowSteps steps{{g.window.stride.height, g.window.stride.width},
-                      {g.window.padding.height, g.window.padding.width}};
+                      {g.window.padding.height, g.window.padding.width},
+                      {g.window.dilation.height - 1, g.window.dilation.width - 1}};
     Attributes const attributes;
     auto const plan = [&](auto const& create, DescriptorView weight, DescriptorView with_bias,
                           auto... hint) {

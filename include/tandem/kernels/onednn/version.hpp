@@ -41,6 +41,7 @@ struct TensorViews {
 struct WindowSteps {
   dnnl_dims_t strides = {};
   dnnl_dims_t padding = {};
+  dnnl_dims_t dilation = {};  // cells left out between two of the kernel
   dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 };
 
@@ -91,14 +92,14 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_forward_primitive_desc_create(
       made, engine, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
-      nullptr, w.padding, w.padding, attributes);
+      w.dilation, w.padding, w.padding, attributes);
 }
 inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
                                                 TensorViews const& t, WindowSteps const& w,
                                                 const_dnnl_primitive_desc_t forward,
                                                 const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_data_primitive_desc_create(
-      made, engine, w.algorithm, t.x, t.weight, t.y, w.strides, nullptr, w.padding, w.padding,
+      made, engine, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding,
       forward, attributes);
 }
 inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
@@ -106,7 +107,7 @@ inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dn
                                                  const_dnnl_primitive_desc_t forward,
                                                  const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_weights_primitive_desc_create(
-      made, engine, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, nullptr, w.padding,
+      made, engine, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
       w.padding, forward, attributes);
 }
 
@@ -157,9 +158,9 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          TensorViews const& t, WindowSteps const& w,
                                          const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
-  dnnl_status_t const status =
-      dnnl_convolution_forward_desc_init(&operation, dnnl_forward_training, w.algorithm, t.x,
-                                         t.weight, t.bias, t.y, w.strides, w.padding, w.padding);
+  dnnl_status_t const status = dnnl_dilated_convolution_forward_desc_init(
+      &operation, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
+      w.dilation, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
@@ -169,8 +170,8 @@ inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnn
                                                 const_dnnl_primitive_desc_t forward,
                                                 const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
-  dnnl_status_t const status = dnnl_convolution_backward_data_desc_init(
-      &operation, w.algorithm, t.x, t.weight, t.y, w.strides, w.padding, w.padding);
+  dnnl_status_t const status = dnnl_dilated_convolution_backward_data_desc_init(
+      &operation, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
@@ -180,8 +181,9 @@ inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dn
                                                  const_dnnl_primitive_desc_t forward,
                                                  const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
-  dnnl_status_t const status = dnnl_convolution_backward_weights_desc_init(
-      &operation, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.padding, w.padding);
+  dnnl_status_t const status = dnnl_dilated_convolution_backward_weights_desc_init(
+      &operation, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
+      w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
