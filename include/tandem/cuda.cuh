@@ -35,6 +35,7 @@
 #include <tandem/ops/cuda/loss.cuh>
 #include <tandem/ops/cuda/no_metric.cuh>
 #include <tandem/ops/cuda/pool.cuh>
+#include <tandem/ops/cuda/resample.cuh>
 #include <tandem/ops/cuda/smooth_activation.cuh>
 #include <tandem/ops/cuda/sync_batch_norm.cuh>
 #include <tandem/ops/cuda/time_pool.cuh>

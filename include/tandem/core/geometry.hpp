@@ -44,6 +44,9 @@ struct Window {
   friend constexpr bool operator==(Window const&, Window const&) = default;
 };
 
+/// What stands where an image is padded.
+enum class PaddingMode : std::uint8_t { zeros, reflect, replicate, circular };
+
 /// A window over each of `channels` maps: what pooling needs to know.
 struct PoolGeometry {
   int channels = 0;

@@ -34,6 +34,9 @@ struct NetworkIsSound {
   static_assert(Why != Fault::groups,
                 "Conv2d: input and output channels must be multiples of Groups");
   static_assert(Why != Fault::padding, "a pool's padding must be at most half of its kernel");
+  static_assert(Why != Fault::border,
+                "Pad2d: the padding of Reflect must be smaller than the image's height and width, "
+                "that of Circular at most as large; pad less, or use Replicate");
   static_assert(Why != Fault::concat_shapes,
                 "Concat: every branch must give the same height and width");
   static_assert(Why != Fault::residual_shapes,

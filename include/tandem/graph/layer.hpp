@@ -89,6 +89,7 @@ enum class Fault : std::uint8_t {
   window_too_large,  ///< kernel larger than the padded input
   groups,            ///< channels are no multiple of the groups
   padding,           ///< a pool's padding exceeds half of its kernel
+  border,            ///< a mirrored or wrapped border is wider than the image
   concat_shapes,     ///< branches differ in height or width
   residual_shapes,   ///< body and shortcut differ in shape
   channels,          ///< a shortcut that would drop channels

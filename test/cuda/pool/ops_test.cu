@@ -8,9 +8,11 @@
 #include <tandem/ops/cuda/flatten.cuh>
 #include <tandem/ops/cuda/join.cuh>
 #include <tandem/ops/cuda/pool.cuh>
+#include <tandem/ops/cuda/resample.cuh>
 #include <tandem/ops/cuda/verbs.cuh>
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/pool.hpp>
+#include <tandem/ops/host/resample.hpp>
 
 #include "../../support/device_kernels.hpp"
 
@@ -139,6 +141,22 @@ TEST_CASE_TEMPLATE("the ops of pooling and joins give Host's numbers", Precision
   check_op<ConcatJoin, Precision>({image, image_shape(3, 7, 5), image_shape(16, 7, 5)},
                                   image_shape(27, 7, 5));
   check_op<AddJoin, Precision>({image, image}, image);
+}
+
+TEST_CASE_TEMPLATE("Pad2d and Upsample give Host's numbers", Precision, Fp32, Fp64, Bf16) {
+  auto const check = [](auto layer, bool exact) {
+    using L = decltype(layer);
+    for (int const channels : {3, 8}) {
+      Shape const image = image_shape(channels, 4, 5);
+      check_op<L, Precision>({image}, L::output(image), exact);
+    }
+  };
+  check(Pad2d<Padding<2, 1>>{}, true);
+  check(Pad2d<Padding<3, 4>, Reflect>{}, false);
+  check(Pad2d<Padding<1, 3>, Replicate>{}, false);
+  check(Pad2d<Padding<4, 5>, Circular>{}, false);
+  check(Upsample<3>{}, false);
+  check(Upsample<2, Bilinear>{}, false);
 }
 
 TEST_CASE_TEMPLATE("Flatten gives the order (C, H, W), and its gradient goes back", Precision, Fp32,

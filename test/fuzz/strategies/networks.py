@@ -11,7 +11,7 @@ import classifiers
 import sequences
 from shapes import Rows, shape_of
 
-LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample")
+LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample", "pad", "upsample")
 COMPOSITES = ("seq", "concat", "residual", "frozen")
 
 
@@ -115,6 +115,10 @@ def cpp(part, repeats=False):
         return f"Dropout<Percent<{part['percent']}>>"
     if kind == "subsample":
         return f"Subsample2d<{part['out']}, {part['step']}>"
+    if kind == "pad":
+        return spelled("Pad2d", pair_text("Padding", part["padding"], None) + [part["mode"]])
+    if kind == "upsample":
+        return f"Upsample<{part['scale']}, {part['mode']}>"
     if kind in ("bn", "gap", "flatten"):
         return {"bn": "BatchNorm2d<>", "gap": "GlobalAvgPool", "flatten": "Flatten"}[kind]
     name = {"seq": "Sequential", "concat": "Concat", "residual": "Residual", "frozen": "Frozen"}[kind]
@@ -163,7 +167,7 @@ def random_layer(r, shape):
     """A layer that may stand behind `shape`, or None: the caller tries again."""
     image = len(shape) == 3
     kind = r.choice(("conv", "conv", "conv", "bn", "bn", "relu", "relu", "maxpool", "avgpool", "dropout", "subsample",
-                     "gap", "flatten") if image else
+                     "gap", "flatten", "pad", "upsample") if image else
                     ("linear", "linear", "linear", "relu", "relu", "dropout", "flatten"))
     part = {"kind": kind}
     if kind == "conv":
@@ -182,6 +186,13 @@ def random_layer(r, shape):
         part.update(out=r.choice((1, 2, 3, 4, 5, 8)), bias=r.random() < 0.7)
     elif kind == "dropout":
         part["percent"] = r.choice((0, 10, 25, 50, 80))
+    elif kind == "pad":
+        part.update(padding=(r.choice((0, 1, 1, 2)), r.choice((0, 1, 1, 2))),
+                    mode=r.choice(("Zeros", "Reflect", "Replicate", "Circular")))
+    elif kind == "upsample" and shape[1] * shape[2] <= 36:
+        part.update(scale=r.choice((2, 2, 3)), mode=r.choice(("Nearest", "Bilinear")))
+    elif kind == "upsample":
+        return None
     elif kind == "subsample":
         part.update(out=shape[0] + r.choice((0, 1, 2)), step=r.choice((1, 2)))
     return part if shape_of(part, shape) is not None else None

@@ -73,6 +73,14 @@ def of_image(part, shape):
             return (part["out"], rows, columns) if fits else None
         halves = all(2 * p <= k for p, k in zip(part["padding"], part["kernel"]))
         return (shape[0], rows, columns) if halves else None
+    if kind == "pad":
+        own = 1 if part["mode"] == "Reflect" else 0
+        fits = all(p + own <= extent for p, extent in zip(part["padding"], shape[1:]))
+        if part["mode"] in ("Reflect", "Circular") and not fits:
+            return None
+        return (shape[0],) + tuple(extent + 2 * p for p, extent in zip(part["padding"], shape[1:]))
+    if kind == "upsample":
+        return (shape[0], part["scale"] * shape[1], part["scale"] * shape[2])
     if kind == "subsample" and shape[0] <= part["out"]:
         step = part["step"]
         return (part["out"], (shape[1] + step - 1) // step, (shape[2] + step - 1) // step)

@@ -10,6 +10,7 @@
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
+#include <tandem/layers/resample.hpp>
 #include <tandem/layers/subsample2d.hpp>
 
 namespace layers_test {
@@ -151,6 +152,25 @@ TEST_CASE("Subsample2d: every Step-th row and column, rounded up") {
   CHECK(Subsample2d<6, 1>::fault(image) == Fault::none);
   CHECK(Subsample2d<5, 1>::fault(image) == Fault::channels);
   CHECK(Subsample2d<8, 2>::fault(vector_shape(3)) == Fault::not_an_image);
+}
+
+TEST_CASE("Pad2d: rows above and below, columns on both sides; what each mode refuses") {
+  CHECK(Pad2d<Padding<2, 1>, Reflect>::output(image) == image_shape(6, 17, 12));
+  CHECK(Pad2d<>::output(image) == image);
+  CHECK(Pad2d<Padding<12, 9>, Reflect>::fault(image) == Fault::none);
+  CHECK(Pad2d<Padding<13, 9>, Reflect>::fault(image) == Fault::border);
+  CHECK(Pad2d<Padding<12, 10>, Reflect>::fault(image) == Fault::border);
+  CHECK(Pad2d<Padding<13, 10>, Circular>::fault(image) == Fault::none);
+  CHECK(Pad2d<Padding<13, 11>, Circular>::fault(image) == Fault::border);
+  CHECK(Pad2d<Padding<40>, Replicate>::fault(image) == Fault::none);
+  CHECK(Pad2d<Padding<1>>::fault(vector_shape(3)) == Fault::not_an_image);
+  CHECK(kept_of<Pad2d<>>(image).known);
+}
+
+TEST_CASE("Upsample: as many times the rows and columns") {
+  CHECK(Upsample<3>::output(image) == image_shape(6, 39, 30));
+  CHECK(Upsample<2, Bilinear>::output(image) == image_shape(6, 26, 20));
+  CHECK(Upsample<2>::fault(vector_shape(3)) == Fault::not_an_image);
 }
 
 }  // namespace layers_test

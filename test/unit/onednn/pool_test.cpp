@@ -2,12 +2,14 @@
 #if defined(TANDEM_ONEDNN)
 
 #include <tandem/ops/onednn/pool.hpp>
+#include <tandem/ops/onednn/resample.hpp>
 
 #include <limits>
 
 #include <doctest/doctest.h>
 
 #include <tandem/ops/host/pool.hpp>
+#include <tandem/ops/host/resample.hpp>
 
 #include "channels_last.hpp"
 
@@ -207,6 +209,26 @@ TEST_CASE_TEMPLATE("subsample moves the portable op's bits", Precision, Fp32, Bf
         {.inputs = {image_shape(32, height, width)},
          .out = Subsample2d<32, 3>::output(image_shape(32, height, width))});
   }
+}
+
+template <class L, class Precision>
+void resample_agrees(double relative) {
+  for (int const channels : {1, 16, 21}) {
+    Shape const in = image_shape(channels, 4, 3);
+    test::check_near<L, Precision>({.inputs = {in}, .out = L::output(in)}, relative,
+                                   relative > 0 ? 9 * 0x1p-24 : 0.0);
+  }
+}
+
+TEST_CASE_TEMPLATE("Pad2d and Upsample agree with the portable op", Precision, Fp32, Bf16) {
+  resample_agrees<Pad2d<Padding<2, 1>>, Precision>(0);
+  // Sums of up to nine terms below 1: products may be contracted, or not.
+  constexpr double unit = std::is_same_v<Precision, Fp32> ? 0x1p-24 : 0x1p-8;
+  resample_agrees<Pad2d<Padding<2>, Reflect>, Precision>(2 * unit);
+  resample_agrees<Pad2d<Padding<3, 1>, Replicate>, Precision>(2 * unit);
+  resample_agrees<Pad2d<Padding<1, 3>, Circular>, Precision>(2 * unit);
+  resample_agrees<Upsample<2>, Precision>(2 * unit);
+  resample_agrees<Upsample<3, Bilinear>, Precision>(2 * unit);
 }
 
 }  // namespace pool_test

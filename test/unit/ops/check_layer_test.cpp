@@ -6,6 +6,7 @@
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
+#include <tandem/layers/resample.hpp>
 #include <tandem/layers/subsample2d.hpp>
 #include <tandem/ops/check_layer.hpp>
 #include <tandem/ops/host/all.hpp>
@@ -100,6 +101,14 @@ TEST_CASE("the other layers pass finite differences") {
   holds<Linear<7>, Vector<13>>();
   holds<Linear<3, NoBias>, Vector<1>>();
   holds<Subsample2d<6, 2>, Image<3, 5, 4>>();
+  holds<Pad2d<Padding<2, 1>>, Image<2, 3, 4>>();
+  holds<Pad2d<Padding<2>, Reflect>, Image<2, 3, 5>>();
+  holds<Pad2d<Reflect, Padding<0, 3>>, Image<2, 1, 4>>();
+  holds<Pad2d<Padding<3, 2>, Replicate>, Image<2, 1, 4>>();
+  holds<Pad2d<Padding<3, 1>, Circular>, Image<2, 3, 4>>();
+  holds<Upsample<3>, Image<2, 2, 3>>();
+  holds<Upsample<2, Bilinear>, Image<2, 3, 1>>();
+  holds<Upsample<3, Bilinear>, Image<2, 4, 2>>();
 }
 
 TEST_CASE("a layer of the user's without parameters passes") { holds<Plain, Vector<7>>(); }

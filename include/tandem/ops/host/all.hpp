@@ -13,6 +13,7 @@
 #include <tandem/ops/host/layer_norm.hpp>
 #include <tandem/ops/host/loss.hpp>
 #include <tandem/ops/host/pool.hpp>
+#include <tandem/ops/host/resample.hpp>
 #include <tandem/ops/host/smooth_activation.hpp>
 #include <tandem/ops/host/sync_batch_norm.hpp>
 #include <tandem/ops/host/time_pool.hpp>

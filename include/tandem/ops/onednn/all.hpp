@@ -14,6 +14,7 @@
 #include <tandem/ops/onednn/linear.hpp>
 #include <tandem/ops/onednn/loss.hpp>
 #include <tandem/ops/onednn/pool.hpp>
+#include <tandem/ops/onednn/resample.hpp>
 #include <tandem/ops/onednn/sync_batch_norm.hpp>
 #include <tandem/ops/onednn/user_layer.hpp>
 #include <tandem/ops/onednn/vocabulary.hpp>

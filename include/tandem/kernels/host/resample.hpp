@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Images padded or enlarged: each pixel a mean of a few of another image's, and the gradient.
+
+#include <cstdint>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/functors/resample_axes.hpp>
+#include <tandem/runtime/host/team.hpp>
+
+namespace tandem::host {
+
+namespace detail {
+
+/// to[h, w] = the sum over the places that @p rows and @p columns name of from, by their weights.
+template <class T, class Way>
+void resample(Team& team, std::int64_t maps, Way const& rows, Way const& columns, T const* from,
+              T* to) {
+  std::int64_t const pixels = std::int64_t{rows.read()} * columns.read();
+  team.parallel_for(maps * rows.written(), [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const map = from + row / rows.written() * pixels;
+      int const h = static_cast<int>(row % rows.written());
+      for (int w = 0; w < columns.written(); ++w) {
+        T total{0};
+        rows.template each<T>(h, [&](int i, T of_row) {
+          columns.template each<T>(w, [&](int j, T of_column) {
+            total += of_row * of_column * map[std::int64_t{i} * columns.read() + j];
+          });
+        });
+        to[row * columns.written() + w] = total;
+      }
+    }
+  });
+}
+
+}  // namespace detail
+
+/// y = x with the rows and columns of @p g.
+///
+/// Shapes: x (B, channels, in); y (B, channels, out).
+/// Cost:   reads one to four pixels an output, most of them from a cache; bound by memory.
+/// Order:  the pixels of the input row by row, in T.
+template <class T, class Axis>
+TANDEM_NOINLINE void resample_forward(Team& team, Resampling<Axis> const& g, int batch, T const* x,
+                                      T* y) {
+  detail::resample(team, std::int64_t{batch} * g.channels, TowardsOutput<Axis>{g.rows},
+                   TowardsOutput<Axis>{g.columns}, x, y);
+}
+
+/// The gradient of resample_forward.
+///
+/// Shapes: dy (B, channels, out); dx (B, channels, in), overwritten.
+/// Cost:   reads each element of dy once to four times; bound by memory.
+/// Order:  the pixels of the output row by row, in T.
+template <class T, class Axis>
+TANDEM_NOINLINE void resample_gradient(Team& team, Resampling<Axis> const& g, int batch,
+                                       T const* dy, T* dx) {
+  detail::resample(team, std::int64_t{batch} * g.channels, TowardsInput<Axis>{g.rows},
+                   TowardsInput<Axis>{g.columns}, dy, dx);
+}
+
+}  // namespace tandem::host
