@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/available_memory.hpp>
@@ -20,6 +21,7 @@
 #include <tandem/train/bad_sample.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/load.hpp>
+#include <tandem/train/checkpoint/load_weights.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/epoch_cursor.hpp>
@@ -296,16 +298,21 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     replicas().upload();
   }
 
-  /// Takes the parameters and statistics of a safetensors file, and nothing else of it; averages of
-  /// weights are these weights, too.
-  /// @throws FileError  it lacks one, has one of another shape, or two that differ where this
-  ///                    network shares one: nothing has changed
-  void load_weights(std::string const& path) {
+  /// Takes the parameters and statistics of a safetensors file, and nothing else of it, from F16,
+  /// BF16, F32 or F64; averages of weights are these weights, too.
+  /// @param names  where the file has other names: WeightNames, such as {.prefix = "module."}, or
+  ///               std::string(std::string_view), which gives the network's name
+  /// @returns the names of the file's other tensors, but for those of a checkpoint
+  /// @throws FileError  it lacks one, has one of another shape, a number too large, or two that
+  ///                    differ where this network shares one: nothing has changed
+  template <class Names = WeightNames>
+  std::vector<std::string> load_weights(std::string const& path, Names const& names = {}) {
     auto const call = one_call_.begin("load_weights()", OneCall::trains);
-    replicas().load(path, [&] {
-      return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks());
+    auto loaded = replicas().load(path, [&] {
+      return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks(), names);
     });
     replicas().upload();
+    return std::move(loaded.unused);
   }
 
   /// The parameters of replica number @p local of this process (all replicas have the same), in the

@@ -4,9 +4,13 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tandem/tandem.hpp>
@@ -167,6 +171,137 @@ TEST_CASE("load_weights takes parameters only, whatever else is there") {
   CHECK(contains(test::message<FileError>([&] { trainer.load_weights(bad); }),
                  "tensor '0.bias' is missing"));
   CHECK(test::values_of(trainer.parameters()) == before);
+}
+
+/// The weights of a trainer as Stored, under names with @p before in front.
+template <class Stored>
+std::vector<std::vector<Stored>> write_as(std::string const& path, Dtype dtype, Plain const& from,
+                                          std::string const& before = "") {
+  std::vector<std::vector<Stored>> memory;
+  std::vector<TensorView> tensors;
+  for (auto const& p : from.parameters()) {
+    auto& own = memory.emplace_back();
+    for (float const value : p.value) {
+      own.push_back(static_cast<Stored>(value));
+    }
+    std::vector<std::int64_t> const extents(p.shape.extent, p.shape.extent + p.shape.rank);
+    tensors.push_back({before + p.name, dtype, extents, std::as_bytes(std::span{own})});
+  }
+  write_safetensors(path, tensors, {});
+  return memory;
+}
+
+template <class Stored, class TrainerType = Plain>
+void check_type(Dtype dtype) {
+  using T = typename TrainerType::T;
+  test::TemporaryFolder const folder;
+  Plain const source{with(Sgd{}, 3)};
+  auto const written = write_as<Stored>(folder.file("typed"), dtype, source);
+  TrainerType trainer{with(Sgd{}, 2)};
+  CHECK(trainer.load_weights(folder.file("typed")).empty());
+  auto const parameters = trainer.parameters(1);
+  for (std::size_t p = 0; p < written.size(); ++p) {
+    for (std::size_t i = 0; i < written[p].size(); ++i) {
+      CHECK(parameters[p].value[i] == static_cast<T>(written[p][i]));
+    }
+  }
+}
+
+TEST_CASE("load_weights converts F16, BF16, F32 and F64") {
+  using Double = Trainer<test::PlainNet, DataParallel<2>, BasicHost<Portable, Fp64>>;
+  check_type<Float16>(Dtype::F16);
+  check_type<BFloat16>(Dtype::BF16);
+  check_type<double>(Dtype::F64);
+  check_type<float, Double>(Dtype::F32);
+  check_type<Float16, Double>(Dtype::F16);
+}
+
+TEST_CASE("a double is rounded to the nearest float, and refused where there is none") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("doubles");
+  Plain trainer{with(Sgd{})};
+  auto const write = [&](double value) {
+    auto memory = write_as<double>(path, Dtype::F64, trainer);
+    memory[0][1] = value;
+    std::vector<TensorView> tensors;
+    auto const parameters = trainer.parameters();
+    for (std::size_t p = 0; p < memory.size(); ++p) {
+      std::vector<std::int64_t> const extents(
+          parameters[p].shape.extent, parameters[p].shape.extent + parameters[p].shape.rank);
+      tensors.push_back(
+          {parameters[p].name, Dtype::F64, extents, std::as_bytes(std::span{memory[p]})});
+    }
+    write_safetensors(path, tensors, {});
+    trainer.load_weights(path);
+    return trainer.parameters()[0].value[1];
+  };
+  CHECK(write(1.0 + 0x1p-24) == 1.0F);  // a tie goes to the even one
+  CHECK(write(1.0 + 0x1.8p-24) == 1.0F + 0x1p-23F);
+  CHECK(write(0x1.fffffefffp+127) == 0x1.fffffep+127F);
+  CHECK(write(INFINITY) == INFINITY);
+  CHECK(contains(test::message<FileError>([&] { write(-0x1.ffffffp+127); }),
+                 "which no float holds; take a backend of Fp64"));
+}
+
+TEST_CASE("load_weights takes a prefix, renames, and any function of names") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("named");
+  Plain const source{with(Sgd{}, 3)};
+  auto const wanted = test::values_of(source.parameters());
+  auto const loads = [&](auto const& names) {
+    Plain trainer{with(Sgd{}, 2)};
+    trainer.load_weights(path, names);
+    return test::values_of(trainer.parameters(1)) == wanted;
+  };
+  write_as<float>(path, Dtype::F32, source, "module.");
+  CHECK(loads(WeightNames{.prefix = "module."}));
+  CHECK(loads([](std::string_view name) { return std::string{name.substr(7)}; }));
+  Plain braced{with(Sgd{}, 2)};
+  braced.load_weights(path, {.prefix = "module."});
+  CHECK(test::values_of(braced.parameters()) == wanted);
+  CHECK(test::message<FileError>([&] { braced.load_weights(path); }) ==
+        "'" + path +
+            "': tensors '0.weight', '0.bias', '3.weight' and 1 more are missing; the file has "
+            "'module.0.bias', 'module.0.weight', 'module.3.bias' and 1 more besides, of which "
+            "'module.0.weight' is nearest to '0.weight': give load_weights(path, {.prefix = "
+            "\"module.\"})");
+
+  std::string const renamed = changed(folder, path, [](auto& tensors) {
+    for (TensorView& t : tensors) {
+      t.name = t.name.starts_with("module.3") ? "head" + t.name.substr(8) : t.name;
+    }
+    tensors.push_back(tensors.front());
+    tensors.back().name = "module.fc.weight";
+  });
+  WeightNames const names{.prefix = "module.", .rename = {{"hea", "none"}, {"head", "3"}}};
+  CHECK(braced.load_weights(renamed, names) == std::vector<std::string>{"module.fc.weight"});
+  CHECK(contains(
+      test::message<FileError>([&] { braced.load_weights(renamed, {.prefix = "module."}); }),
+      "'3.weight', '3.bias' are missing; the file has 'module.fc.weight', 'head.bias', "
+      "'head.weight' besides, of which 'head.weight' is nearest to '3.weight': give "
+      "load_weights(path, {.rename ="));
+  WeightNames const twice{.prefix = "module.", .rename = {{"head", "3"}, {"fc", "3"}}};
+  CHECK(contains(test::message<FileError>([&] { braced.load_weights(renamed, twice); }),
+                 "tensors 'head.weight' and 'module.fc.weight' are both '3.weight' by the prefix"));
+}
+
+TEST_CASE("load_weights says what a tensor is that cannot be a weight") {
+  test::TemporaryFolder const folder;
+  std::string const path = saved(folder, Adam{});
+  Plain trainer{with(Sgd{})};
+  auto const refusal = [&](auto const& change) {
+    std::string const bad = changed(
+        folder, path, [&](auto& t) { change(*std::ranges::find(t, "0.bias", &TensorView::name)); });
+    return test::message<FileError>([&] { trainer.load_weights(bad); });
+  };
+  CHECK(contains(refusal([](TensorView& t) { t.dtype = Dtype::I32; }),
+                 "tensor '0.bias' is of I32, but weights are of F16, BF16, F32 or F64"));
+  CHECK(contains(refusal([](TensorView& t) {
+                   t.shape = {1, 2};
+                 }),
+                 "tensor '0.bias' is (1 2), but this network wants (2) for '0.bias'"));
+  CHECK(contains(refusal([](TensorView& t) { t.name = "0.biass"; }),
+                 "of which '0.biass' is nearest to '0.bias': give load_weights(path, {.rename"));
 }
 
 TEST_CASE("a checkpoint larger than the process may write leaves the old one") {

@@ -85,10 +85,10 @@ void check_saves(T& trainer, std::string const& before) {
       "Trainer and load that";
   CHECK(contains(test::message<ContractError>([&] { trainer.step(batch.x, batch.y); }), refused));
   CHECK(contains(test::message<ContractError>([&] { trainer.evaluate(samples); }), refused));
-  for (auto const load : {&T::load, &T::load_weights}) {
-    CHECK(contains(test::message<ContractError>([&] { (trainer.*load)(folder.file("next")); }),
-                   refused));
-  }
+  CHECK(
+      contains(test::message<ContractError>([&] { trainer.load(folder.file("next")); }), refused));
+  CHECK(contains(test::message<ContractError>([&] { trainer.load_weights(folder.file("next")); }),
+                 refused));
   trainer.save(folder.file("after"));
   CHECK(test::content(folder.file("after")) == test::content(before));
 }

@@ -95,7 +95,8 @@ TEST_CASE("a network with two weights names the one that a file of one lacks") {
   Trains<SingleDevice<>, Net<>> two{{.batch = 1}};
   CHECK(loaded(two, folder.file("one")) ==
         "'" + folder.file("one") +
-            "': tensor '1.weight' is missing; the file is of another network or optimizer");
+            "': tensor '1.weight' is missing, and nothing else is in the file: it is of another "
+            "network");
 }
 
 TEST_CASE("a network with one weight takes a file of two where they are equal, and no other") {

@@ -19,6 +19,7 @@
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/io/safetensors/all.hpp>
+#include <tandem/io/safetensors/numbers.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 
@@ -37,12 +38,17 @@ struct LoadedCheckpoint {
   Safetensors file;
   std::vector<CheckpointCopy> copies;
   TrainingPosition position{};
+  std::vector<std::string> unused{};  ///< of load_weights(): tensors that nobody takes
 
-  /// Copies. Allocates nothing, cannot fail.
+  /// Copies, and rounds what is of another type to nearest. Allocates nothing, cannot fail.
   void take() const noexcept {
     for (CheckpointCopy const& copy : copies) {
       if (copy.second != nullptr) {
         take_mean<T>(copy.to, *copy.from, *copy.second);
+      } else if (is_float(copy.from->dtype) && copy.from->dtype != dtype_of<T>) {
+        auto const size = static_cast<std::int64_t>(copy.from->data.size());
+        copy_numbers(copy.from->dtype, copy.from->data.data(), reinterpret_cast<T*>(copy.to), 1,
+                     size / dtype_bytes(copy.from->dtype), false);
       } else if (!copy.from->data.empty()) {
         std::memcpy(copy.to, copy.from->data.data(), copy.from->data.size());
       }
@@ -133,23 +139,6 @@ void check_all_known(Safetensors const& file, std::string const& path,
   }
 }
 
-/// A file may have a weight of its own where the network shares one, if both are equal.
-template <class = void>
-void check_shared(Safetensors const& file, std::string const& path, GraphView network) {
-  for (int p = 0; p < network.parameters; ++p) {
-    TensorView const* const first = file.find(parameter_name(network, p));
-    TensorView const* const second =
-        network.parameter[p].shared < 0 ? nullptr : file.find(untied_name(network, p));
-    if (first != nullptr && second != nullptr &&
-        (second->dtype != first->dtype || second->shape != first->shape ||
-         !std::ranges::equal(second->data, first->data))) {
-      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
-                                "' differ, but this network has one weight for both; leave out "
-                                "its Shares<>, or make them equal in the file"};
-    }
-  }
-}
-
 /// Averages begin where their weights do, whose copies are planned.
 template <class T>
 void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> const& rank) {
@@ -224,28 +213,6 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
     } else {
       detail::begin_averages(loaded, rank);
     }
-  }
-  return loaded;
-}
-
-/// The same of parameters and statistics only, whoever wrote the file; other tensors are ignored.
-/// @throws FileError  the file is corrupt, lacks a parameter, has one of another shape, or two that
-///                    differ where the network shares one
-template <class T>
-LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
-                                    std::vector<NamedParameter<T>> const& whole,
-                                    std::vector<std::vector<NamedParameter<T>>> const& ranks) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
-  std::vector<std::string> const no_states;
-  for (TensorView const& tensor : detail::checkpoint_tensors(without_prefix(whole), no_states)) {
-    static_cast<void>(detail::matching(loaded.file, path, tensor));
-  }
-  detail::check_shared(loaded.file, path, network);
-  for (auto const& rank : ranks) {
-    for (TensorView const& own : detail::checkpoint_tensors(without_prefix(rank), no_states)) {
-      loaded.copies.push_back({detail::memory_of(own), loaded.file.find(own.name)});
-    }
-    detail::begin_averages(loaded, rank);
   }
   return loaded;
 }

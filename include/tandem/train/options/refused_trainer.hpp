@@ -53,7 +53,7 @@ struct RefusedTrainer {
   void save(auto const&...) const {}
   void export_model(auto const&...) const {}
   void load(auto const&...) {}
-  void load_weights(auto const&...) {}
+  std::vector<std::string> load_weights(auto const&...) { return {}; }
   std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
   TrainingPosition position() const { return {}; }
   void set_position(auto const&...) {}
