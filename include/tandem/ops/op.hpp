@@ -144,7 +144,8 @@ struct OpIsThere {
   static constexpr bool value = true;
   static_assert(has_op<L, Backend>,
                 "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
-                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+                "static forward(call) and input_gradient(call) for Host, derive it from "
+                "ElementLayer for every backend, or specialise tandem::Op");
 };
 template <class L, class Backend>
 struct LossOpIsThere {

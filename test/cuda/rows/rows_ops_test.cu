@@ -6,6 +6,7 @@
 #include <tandem/ops/cuda/join.cuh>
 #include <tandem/ops/cuda/layer_norm.cuh>
 #include <tandem/ops/cuda/linear.cuh>
+#include <tandem/ops/cuda/own_layer.cuh>
 #include <tandem/ops/cuda/smooth_activation.cuh>
 #include <tandem/ops/cuda/time_pool.cuh>
 #include <tandem/ops/cuda/vocabulary.cuh>
@@ -25,9 +26,12 @@
 #include <tandem/ops/host/embedding.hpp>
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/layer_norm.hpp>
+#include <tandem/ops/host/own_layer.hpp>
 #include <tandem/ops/host/smooth_activation.hpp>
 #include <tandem/ops/host/time_pool.hpp>
 #include <tandem/ops/host/vocabulary.hpp>
+
+#include <own_parts.hpp>
 
 #include "cuda/normalize/support.hpp"
 
@@ -343,6 +347,14 @@ TEST_CASE("the ops of activations are Host's, and those of Softmax and SwiGlu") 
   check_rows<ReLU>();
   check_rows<Softmax>();
   check_rows<SwiGlu>();
+}
+
+TEST_CASE("the ops of layers given by functions of one element are Host's") {
+  check_rows<test::Softsign>();
+  check_rows<test::Square>();
+  check_rows<test::OwnSilu>();
+  check_rows<test::OwnPrelu>();
+  check_rows<test::OwnSwish>();
 }
 
 struct Third {

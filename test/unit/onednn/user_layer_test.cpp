@@ -5,6 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/ops/host/own_layer.hpp>
+
+#include <own_parts.hpp>
+
 #include "channels_last.hpp"
 
 namespace user_layer_test {
@@ -58,15 +62,15 @@ struct Passes {
 };
 
 /// All passes on a backend, the values in user order; weight_gradient twice, the second one adds.
-template <class Precision, class Kernels>
-Passes run(Shape in, bool twice) {
+template <class Precision, class Kernels, class L = Ramp>
+Passes run(Shape in, bool twice, int threads = 1) {
   using T = typename Precision::Scalar;
   using X = std::conditional_t<std::is_same_v<Kernels, Portable>, float, T>;
   int const samples = 3;
-  Shape const out = Ramp::output(in);
+  Shape const out = L::output(in);
   OpSetup const setup{.node = {.edges = 1, .in = in, .out = out}, .inputs = &in, .batch = 4};
-  Op<Ramp, BasicHost<Kernels, Precision>> const op{setup};
-  host::Device device{1};
+  Op<L, BasicHost<Kernels, Precision>> const op{setup};
+  host::Device device{threads};
   auto const bytes = static_cast<std::size_t>(op.needs().scratch_bytes);
   std::vector<float> scratch(bytes / sizeof(float) + 16, -7.0F);
   device.scratch = reinterpret_cast<std::byte*>(scratch.data());
@@ -97,10 +101,13 @@ Passes run(Shape in, bool twice) {
   Pass<host::Device> pass{.device = device, .batch = samples};
   op.forward(o, pass);
   op.input_gradient(o, pass);
-  op.weight_gradient(o, pass);
-  if (twice) {
-    pass.accumulate = true;
-    op.weight_gradient(o, pass);
+  for (bool const add : {false, true}) {
+    pass.accumulate = add;
+    if constexpr (requires { op.weight_gradient(o, pass); }) {
+      if (!add || twice) {
+        op.weight_gradient(o, pass);
+      }
+    }
   }
   CHECK(y.canaries_live(samples));
   CHECK(dx.canaries_live(samples));
@@ -137,6 +144,34 @@ TEST_CASE("a user's layer computes in float where activations are BFloat16") {
       CHECK(!(std::abs(got.dx[i] - expected.dx[i]) > 2 * 4 * 0x1p-8F));
     }
   }
+}
+
+template <class L, class Precision>
+void own_layer_is_portable() {
+  bool constexpr whole = std::is_same_v<Precision, Fp32>;
+  for (Shape const& shape : shapes) {
+    Passes const expected = run<Fp32, Portable, L>(shape, true);
+    Passes const got = run<Precision, OneDnn, L>(shape, true);
+    Passes const three = run<Precision, OneDnn, L>(shape, true, 3);
+    CHECK(test::same_bits(got.a, three.a));
+    CHECK(test::same_bits(got.dx, three.dx));
+    CHECK(test::same_bits(got.y, test::rounded<typename Precision::Scalar>(expected.y)));
+    for (std::size_t i = 0; i < got.dx.size(); ++i) {  // where y is read it has been rounded
+      CHECK(!(std::abs(got.dx[i] - expected.dx[i]) > (whole ? 0.0F : 4 * 0x1p-8F)));
+    }
+    for (std::size_t i = 0; i < got.a.size(); ++i) {  // added in another order, in double
+      CHECK(!(std::abs(got.a[i] - expected.a[i]) > 0x1p-22F * (1 + std::abs(expected.a[i]))));
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("layers given by functions of one element are the portable ones", Precision,
+                   Fp32, Bf16) {
+  own_layer_is_portable<test::Softsign, Precision>();
+  own_layer_is_portable<test::Square, Precision>();
+  own_layer_is_portable<test::OwnSilu, Precision>();
+  own_layer_is_portable<test::OwnPrelu, Precision>();
+  own_layer_is_portable<test::OwnSwish, Precision>();
 }
 
 /// Σ (i + 1) (y_i - t_i), which shows the order of the elements.

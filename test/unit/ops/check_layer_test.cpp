@@ -11,6 +11,8 @@
 #include <tandem/ops/check_layer.hpp>
 #include <tandem/ops/host/all.hpp>
 
+#include <own_parts.hpp>
+
 namespace check_layer_test {
 
 using namespace tandem;
@@ -112,6 +114,25 @@ TEST_CASE("the other layers pass finite differences") {
 }
 
 TEST_CASE("a layer of the user's without parameters passes") { holds<Plain, Vector<7>>(); }
+
+TEST_CASE("layers given by functions of one element pass, whatever their slope reads") {
+  holds<test::Softsign, Image<2, 4, 3>>();
+  holds<test::Square, Vector<7>>();
+  holds<test::OwnSilu, Image<2, 4, 3>>();
+  static_assert(!test::Softsign::kept({}).input && test::Softsign::kept({}).output);
+  static_assert(test::Square::kept({}).input && !test::Square::kept({}).output);
+  static_assert(test::OwnSilu::kept({}).input && test::OwnSilu::kept({}).output);
+  static_assert(!OwnElementLayer<Plain> && !OwnElementLayer<test::OwnPrelu>);
+}
+
+TEST_CASE("and those with a weight a channel, or one for all") {
+  holds<test::OwnPrelu, Image<3, 4, 5>>();
+  holds<test::OwnPrelu, Vector<9>>();
+  holds<test::OwnSwish, Image<3, 40, 50>>();
+  holds<test::OwnSwish, Vector<1>>();
+  static_assert(test::OwnPrelu::parameters(timed_shape(9, 5)).item[0].shape == vector_shape(5));
+  static_assert(test::OwnSwish::parameters(image_shape(3, 4, 5)).item[0].shape == vector_shape(1));
+}
 
 TEST_CASE("a right layer of the user's passes, and each mistake is named") {
   CHECK(problem<0>() == "");

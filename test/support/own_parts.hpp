@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Layers that a program could bring, as functions of one element: for the tests of every backend.
+
+#include <cmath>
+#include <string_view>
+
+#include <tandem/layers/own_layer.hpp>
+
+namespace tandem::test {
+
+/// Its slope is one of y.
+struct Softsign : ElementLayer<Softsign> {
+  static constexpr std::string_view name = "Softsign";
+  template <class R>
+  TANDEM_HOST_DEVICE static R value(R x) {
+    return x / (1 + std::fabs(x));
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R slope_of_output(R y) {
+    return (1 - std::fabs(y)) * (1 - std::fabs(y));
+  }
+};
+
+/// Its slope is one of x.
+struct Square : ElementLayer<Square> {
+  static constexpr std::string_view name = "Square";
+  template <class R>
+  TANDEM_HOST_DEVICE static R value(R x) {
+    return x * x;
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R slope(R x) {
+    return 2 * x;
+  }
+};
+
+/// x / (1 + exp(-x)), whose slope is short in both.
+struct OwnSilu : ElementLayer<OwnSilu> {
+  static constexpr std::string_view name = "OwnSilu";
+  template <class R>
+  TANDEM_HOST_DEVICE static R value(R x) {
+    return x / (1 + std::exp(-x));
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R slope(R x, R y) {
+    return y + (1 - y) / (1 + std::exp(-x));
+  }
+};
+
+/// x where it is positive, else w x.
+struct OwnPrelu : ChannelLayer<OwnPrelu> {
+  static constexpr std::string_view name = "OwnPrelu";
+  static constexpr Init initial = Init::constant(0.25F);
+  template <class R>
+  TANDEM_HOST_DEVICE static R value(R x, R w) {
+    return x > 0 ? x : w * x;
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R slope(R x, R w) {
+    return x > 0 ? R{1} : w;
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R weight_slope(R x, R /*w*/) {
+    return x > 0 ? R{0} : x;
+  }
+};
+
+/// x logistic(w x), with one w for all channels.
+struct OwnSwish : ChannelLayer<OwnSwish> {
+  static constexpr std::string_view name = "OwnSwish";
+  static constexpr Init initial = Init::constant(1);
+  static constexpr bool one_weight = true;
+  template <class R>
+  TANDEM_HOST_DEVICE static R logistic(R x) {
+    return 1 / (1 + std::exp(-x));
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R value(R x, R w) {
+    return x * logistic(w * x);
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R slope(R x, R w) {
+    R const s = logistic(w * x);
+    return s * (1 + w * x * (1 - s));
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R weight_slope(R x, R w) {
+    R const s = logistic(w * x);
+    return x * x * s * (1 - s);
+  }
+};
+
+}  // namespace tandem::test
