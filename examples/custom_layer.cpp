@@ -56,5 +56,5 @@ int main() {
       {.batch = 64, .optimizer = td::Adam{.learning_rate = 0.02F}}};
   for (auto epoch : td::epochs(100))
     trainer.train(sine, epoch);
-  std::printf("share within 0.1: %.2f\n", trainer.evaluate(sine).accuracy);
+  std::printf("share within 0.1: %.2f\n", trainer.evaluate(sine).metric);
 }

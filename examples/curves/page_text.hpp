@@ -50,9 +50,13 @@ inline constexpr char const* page_after =
 const byId = id => document.getElementById(id);
 const state = Object.assign({axis: "step", smooth: 0, log: false, hidden: []},
   (() => { try { return JSON.parse(decodeURIComponent(location.hash.slice(1))); } catch { return {}; } })());
+// What else a line has are metrics, each under its own name.
+const known = ["kind", "step", "epoch", "samples", "loss", "learning_rate", "gradient_norm", "seconds", "rate"];
+const metrics = [...new Set(runs.flatMap(run => run.lines.flatMap(Object.keys)))]
+  .filter(key => !known.includes(key)).map(key => ({name: key, of: l => l[key]}));
 const charts = [
   {name: "Loss", of: l => l.loss, loss: true},
-  {name: "Metric", of: l => l.metric},
+  ...metrics,
   {name: "Learning rate", of: l => l.learning_rate, steps: true},
   {name: "Gradient norm", of: l => l.gradient_norm || null, steps: true},
   {name: "Samples a second", of: l => l.rate, steps: true},
@@ -117,7 +121,7 @@ function draw(chart) {
   });
   if (!series.length) return;
   const box = document.createElement("section");
-  box.innerHTML = `<h2>${chart.name}</h2>`;
+  box.append(Object.assign(document.createElement("h2"), {textContent: chart.name}));
   const W = 560, H = 300, left = 58, right = 10, top = 8, bottom = 26;
   const logarithmic = chart.loss && state.log;
   const all = series.flatMap(s => s.points);

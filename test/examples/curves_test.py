@@ -24,10 +24,10 @@ def log_of(steps, rate=0.1):
     for step in range(1, steps + 1):
         loss = 2.3 * math.exp(-rate * step)
         lines.append({"kind": "step", "step": step, "epoch": (step - 1) // 10, "samples": 8 * ((step - 1) % 10 + 1),
-                      "loss": loss, "metric": None, "learning_rate": 0.1, "gradient_norm": 0, "seconds": 0.5 * step})
+                      "loss": loss, "accuracy": None, "learning_rate": 0.1, "gradient_norm": 0, "seconds": 0.5 * step})
         if step % 10 == 0:
             lines.append({"kind": "evaluation", "step": step, "epoch": step // 10, "samples": 0, "loss": loss + 0.1,
-                          "metric": 0.5, "seconds": 0.5 * step})
+                          "accuracy": 0.5, "top-5 <b>": 0.75, "seconds": 0.5 * step})
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
 
@@ -80,15 +80,16 @@ class Curves(program.ProgramTest):
         page = self.folder / "page.html"
         page.write_text(self.output(self.log("one.jsonl", log_of(20)), self.log("two.jsonl", log_of(30))),
                         encoding="utf-8")
-        for state, curves in ({}, 4 + 2 + 2 + 2), ({"axis": "seconds", "log": True, "smooth": 0.5}, 6 + 2 + 4 + 4), (
-                {"hidden": [str(self.folder / "two.jsonl")]}, 5):
+        for state, curves in ({}, 4 + 2 + 2 + 2 + 2), (
+                {"axis": "seconds", "log": True, "smooth": 0.5}, 6 + 2 + 2 + 4 + 4), (
+                {"hidden": [str(self.folder / "two.jsonl")]}, 6):
             address = page.as_uri() + "#" + urllib.parse.quote(json.dumps(state))
             result = subprocess.run(
                 [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.folder / 'profile'}",
                  "--dump-dom", address], text=True, capture_output=True, timeout=120, check=True)
             drawn = result.stdout[result.stdout.index('<main id="charts">'):result.stdout.index("<script>")]
             self.assertEqual(re.findall("<h2>(.*?)</h2>", drawn),
-                             ["Loss", "Metric", "Learning rate", "Samples a second"])
+                             ["Loss", "accuracy", "top-5 &lt;b&gt;", "Learning rate", "Samples a second"])
             self.assertEqual(len(re.findall('<path class="run', drawn)), curves, state)
             self.assertNotIn("NaN", drawn)
 

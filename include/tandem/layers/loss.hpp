@@ -8,7 +8,9 @@
 /// gradient of the network's output. The gradient is divided by the global batch once; everything
 /// after that is a sum. A metric counts something of the outputs; the engine sums it over samples.
 
+#include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -31,12 +33,63 @@ concept Metric = requires {
   { M::name } -> std::convertible_to<std::string_view>;
 };
 
+template <class... Ms>
+struct Metrics;  // layers/metrics.hpp
+
+namespace detail {
+
+/// Outputs that a metric takes to be right, the largest number where it is several metrics; 0: it
+/// counts otherwise.
+template <class M>
+inline constexpr int k_of = [] {
+  if constexpr (requires { M::k; }) {
+    return M::k;
+  } else {
+    return 0;
+  }
+}();
+template <class... Ms>
+inline constexpr int k_of<Metrics<Ms...>> = std::max({0, k_of<Ms>...});
+
+/// Whether a metric looks the label up.
+template <class M>
+inline constexpr bool looks_up = k_of<M> > 0;
+
+/// The characters of "top-5 accuracy".
+template <int K>
+struct TopKName {
+  char text[32] = {};
+  int size = 0;
+
+  constexpr TopKName() {
+    put("top-");
+    int power = 1;
+    while (K / power >= 10) {
+      power *= 10;
+    }
+    for (; power > 0; power /= 10) {
+      text[size++] = static_cast<char>('0' + K / power % 10);
+    }
+    put(" accuracy");
+  }
+
+ private:
+  constexpr void put(std::string_view part) {
+    for (char const c : part) {
+      text[size++] = c;
+    }
+  }
+};
+template <int K>
+inline constexpr TopKName<K> top_k_name{};
+
+}  // namespace detail
+
 /// Whether targets are indices of outputs, which the trainer then checks: a loss that sets
 /// `static constexpr bool labels = true`, or a metric that looks the label up, as TopK does.
 template <class L, class M>
 inline constexpr bool targets_are_labels = std::integral<typename L::Target> &&
-                                           (
-                                               requires { L::labels; } || requires { M::k; });
+                                           (requires { L::labels; } || detail::looks_up<M>);
 
 /// The shape of a sample's targets: as many as the loss says, a row of time each where it has
 /// `static constexpr bool timed = true`.
@@ -115,7 +168,8 @@ struct SoftmaxCrossEntropy<void> {
 template <int K>
 struct TopK {
   static_assert(K >= 1, "TopK<K>: give a positive number");
-  static constexpr std::string_view name = "top-k accuracy";
+  static constexpr std::string_view name{detail::top_k_name<K>.text,
+                                         static_cast<std::size_t>(detail::top_k_name<K>.size)};
   static constexpr int k = K;
 };
 

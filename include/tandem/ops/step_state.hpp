@@ -16,6 +16,7 @@ struct StepState {
   double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
   /// Where the loss is a mean over targets: how many the global batch has; -1: a mean over samples.
   double targets = -1.0;
+  double counted = -1.0;     ///< what metrics are means over; -1: all samples
   double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
 };
 

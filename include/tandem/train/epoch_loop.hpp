@@ -61,9 +61,9 @@ class EpochLoop {
     auto const start = std::chrono::steady_clock::now();
     StepResult last;
     auto const collect = [&] {
-      last = queue_.pop(workers_, position_, [&] {  // position_ is that of before the step
+      last = Batches::named(queue_.pop(workers_, position_, [&] {  // position_: of before the step
         return bad_sample_of(data, training_order(options_, index, position_.position));
-      });
+      }));
       add(result, last, start);
       line.step(mean(result));
     };
@@ -108,6 +108,7 @@ class EpochLoop {
             .batch = step.samples,
             .loss = step.loss,
             .metric = step.metric,
+            .metrics = step.metrics,
             .gradient_norm = step.gradient_norm,
             .learning_rate = rate,
             .seconds = seconds};

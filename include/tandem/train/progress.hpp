@@ -67,9 +67,12 @@ class ProgressLine {
 
   void print(EpochResult const& r, char const* before, char const* after) const {
     print_epoch(before);
-    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f  accuracy %.4f  %.0f samples/s%s",
-                 static_cast<long long>(r.samples), static_cast<long long>(samples_), r.loss,
-                 r.accuracy, r.samples_per_second(), after);
+    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f", static_cast<long long>(r.samples),
+                 static_cast<long long>(samples_), r.loss);
+    for (auto const [name, value] : r.metrics) {
+      std::fprintf(stderr, "  %.*s %.4f", static_cast<int>(name.size()), name.data(), value);
+    }
+    std::fprintf(stderr, "  %.0f samples/s%s", r.samples_per_second(), after);
     std::fflush(stderr);
   }
 

@@ -11,6 +11,7 @@
 #include <tandem/data/batch_reader.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/layers/loss.hpp>
+#include <tandem/layers/metrics.hpp>
 #include <tandem/train/options/batch_check.hpp>
 
 namespace tandem {
@@ -47,6 +48,13 @@ struct StepBatches {
                       pointer_to(sequences.second_lengths)};
     }
     return batch;
+  }
+
+  /// A step's result with the names of its metrics.
+  static StepResult named(StepResult result) {
+    result.metrics.names = MetricNames<MetricType>::list;
+    result.metrics.count = MetricNames<MetricType>::count;
+    return result;
   }
 
   /// Every index that the network will look up.

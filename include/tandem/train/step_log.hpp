@@ -32,11 +32,11 @@ struct StepLogOptions {
 /// }
 ///
 /// Fields, of a JSON line as names and of CSV as columns, in this order: kind ("step" or
-/// "evaluation"), step, epoch, samples (of the epoch), loss, metric, learning_rate, gradient_norm
-/// (0 where TrainerOptions::clip_norm is), seconds (of training since the log was begun). What an
-/// evaluation has not is left out, or empty; a number that is not finite is null, or empty. Each
-/// line is handed to the system as it is written, so that others may read along. Of several
-/// processes one should have a log.
+/// "evaluation"), step, epoch, samples (of the epoch), loss, the trainer's metrics under their
+/// names, learning_rate, gradient_norm (0 where TrainerOptions::clip_norm is), seconds (of training
+/// since the log was begun). What an evaluation has not is left out, or empty; a number that is not
+/// finite is null, or empty. Each line is handed to the system as it is written, so that others may
+/// read along. Of several processes one should have a log.
 class StepLog {
  public:
   /// @throws FileError      the file cannot be written
@@ -48,9 +48,7 @@ class StepLog {
     expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
     file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
     check(file_ != nullptr);
-    if (csv_ && (!options.append || std::ftell(file_) == 0)) {
-      write("kind,step,epoch,samples,loss,metric,learning_rate,gradient_norm,seconds\n");
-    }
+    headed_ = !csv_ || (options.append && std::ftell(file_) != 0);
   }
   StepLog(StepLog const&) = delete;
   StepLog& operator=(StepLog const&) = delete;
@@ -60,7 +58,8 @@ class StepLog {
     }
   }
 
-  /// @throws FileError  the line cannot be written
+  /// @throws FileError      the line cannot be written
+  /// @throws ContractError  it is a line of CSV, and the metrics are not those of the line before
   void operator()(StepReport const& report) {
     if (report.seconds < last_) {  // train() began anew
       before_ += last_;
@@ -69,9 +68,9 @@ class StepLog {
     if (report.step % every_ != 0) {
       return;
     }
-    begin("step", report.step, report.epoch, report.samples);
+    begin("step", report.step, report.epoch, report.samples, report.metrics);
     number("loss", report.loss);
-    number("metric", report.metric);
+    numbers(report.metrics);
     number("learning_rate", report.learning_rate);
     number("gradient_norm", report.gradient_norm);
     number("seconds", before_ + report.seconds);
@@ -82,9 +81,9 @@ class StepLog {
   /// @throws FileError  the line cannot be written
   template <class Position>
   void evaluation(Position const& position, Evaluation const& result) {
-    begin("evaluation", position.step, position.epoch, position.position);
+    begin("evaluation", position.step, position.epoch, position.position, result.metrics);
     number("loss", result.loss);
-    number("metric", result.accuracy);
+    numbers(result.metrics);
     if (csv_) {
       line_ += ",,";
     }
@@ -93,24 +92,65 @@ class StepLog {
   }
 
  private:
-  void begin(std::string_view kind, std::int64_t step, std::int64_t epoch, std::int64_t samples) {
+  void begin(std::string_view kind, std::int64_t step, std::int64_t epoch, std::int64_t samples,
+             MetricValues const& metrics) {
+    if (csv_) {
+      begin_columns(metrics);
+    }
     line_ = csv_ ? std::string{kind} : "{\"kind\":\"" + std::string{kind} + '"';
     count("step", step);
     count("epoch", epoch);
     count("samples", samples);
   }
+  // The first line says which metrics there are.
+  void begin_columns(MetricValues const& metrics) {
+    std::string columns;
+    for (auto const [name, value] : metrics) {
+      columns += "," + quoted(name);
+    }
+    expects(!known_ || columns == columns_,
+            "StepLog: the metrics are not those of the lines before, which are the columns of a "
+            ".csv; give each trainer a log of its own, or take .jsonl");
+    known_ = true;
+    columns_ = columns;
+    if (!headed_) {
+      write("kind,step,epoch,samples,loss" + columns + ",learning_rate,gradient_norm,seconds\n");
+      headed_ = true;
+    }
+  }
+  // A name as a string of JSON, or as a column of CSV where that asks for quotes.
+  [[nodiscard]] std::string quoted(std::string_view name) const {
+    if (csv_ && name.find_first_of(",\"\r\n") == name.npos) {
+      return std::string{name};
+    }
+    std::string text{'"'};
+    for (char const c : name) {
+      if (csv_ && c == '"') {
+        text += '"';
+      } else if (!csv_ && (c == '"' || c == '\\')) {
+        text += '\\';
+      }
+      text += !csv_ && static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+    return text += '"';
+  }
+  void numbers(MetricValues const& metrics) {
+    for (auto const [name, value] : metrics) {
+      number(name, value);
+    }
+  }
   void count(char const* name, std::int64_t value) {
     field(name);
     line_ += std::to_string(value);
   }
-  void field(char const* name) {
+  void field(std::string_view name) {
     line_ += ',';
     if (!csv_) {
-      line_ += '"' + std::string{name} + "\":";
+      line_ += quoted(name) + ':';
     }
   }
   // 9 digits, which tell each float from every other.
-  void number(char const* name, double value) {
+  void number(std::string_view name, double value) {
     field(name);
     char text[32];
     std::snprintf(text, sizeof text, "%.9g", value);
@@ -131,6 +171,9 @@ class StepLog {
   std::string path_;
   std::int64_t every_;
   bool csv_;
+  bool headed_ = false;  // the names of the columns stand in the file
+  bool known_ = false;   // columns_ are those of a line
+  std::string columns_{};
   std::FILE* file_ = nullptr;
   std::string line_{};
   double before_ = 0.0;  // seconds of earlier calls of train()

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/core/metric_values.hpp>
+
 namespace tandem {
 
 /// One step of train(), after its update.
@@ -18,7 +20,8 @@ struct StepReport {
   std::int64_t epoch_samples = 0;  ///< in the epoch
   int batch = 0;                   ///< samples of this step
   double loss = 0.0;               ///< mean over the batch, before the update
-  double metric = 0.0;             ///< likewise
+  double metric = 0.0;             ///< likewise; the first of several; 0 where there is none
+  MetricValues metrics{};          ///< likewise, of each metric, by name
   double gradient_norm = 0.0;      ///< before clipping; 0 where TrainerOptions::clip_norm is 0
   double learning_rate = 0.0;      ///< of this step, without the scales of groups
   double seconds = 0.0;            ///< since train() began

@@ -161,7 +161,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     return train(data, epoch, Progress::none(), watchers...);
   }
 
-  /// Loss and accuracy on @p data, in its order and without random augmentation.
+  /// Loss and metrics on @p data, in its order and without random augmentation.
   /// @param which  of two models, where the strategy trains two; where TrainerOptions::average is
   ///               on, `average` evaluates the averages of the weights, `first` the weights
   /// @throws ContractError  data does not fit the network, or is empty
@@ -397,13 +397,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
   template <class BadSample>
   StepResult collect_step(BadSample const& bad_sample) {
-    return queue_.pop(workers_, position_, bad_sample);
+    return Batches::named(queue_.pop(workers_, position_, bad_sample));
   }
 
   StepResult forward(StepBatchType const& batch) {
     StepState const state{.seed = options_.seed, .step = position_.step};
-    return workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
-                        WorkKind::computes);
+    return Batches::named(workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
+                                       WorkKind::computes));
   }
 
   template <Dataset D, class F>

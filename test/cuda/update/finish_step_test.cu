@@ -16,8 +16,11 @@
 namespace finish_step_test {
 
 struct Result {
-  double loss, metric, gradient_norm, weight;
+  double loss, metric, gradient_norm, weight, counted;
   int non_finite, samples;
+  struct {
+    double value[8];
+  } metrics;
 };
 
 /// Notes the scale of each run.
@@ -78,6 +81,37 @@ TEST_CASE("finish_step: the means have the bits of sums in the order of the micr
     CHECK(result.gradient_norm == 0);
     CHECK(result.non_finite == -1);
     CHECK(result.samples == 7);
+  }
+}
+
+TEST_CASE("finish_step: several metrics, of more microbatches than a block sums at once") {
+  constexpr int metrics = 8;
+  for (int microbatches : {1, 28, 29, 100}) {
+    auto const sums = numbers((1 + metrics) * microbatches, 3);
+    DeviceArray<double> const in{gpu(), sums};
+    DeviceArray<double> const over{gpu(), std::vector<double>{2.5, 5}};
+    DeviceArray<Result> const made{gpu(), 1};
+    cuda::finish_step(gpu().compute,
+                      cuda::StepEnd<Result>{.sums = in.data(),
+                                            .microbatches = microbatches,
+                                            .metrics = metrics,
+                                            .samples = 7,
+                                            .targets = over.data(),
+                                            .counted = over.data() + 1,
+                                            .result = made.data()},
+                      cuda::PrepareNothing{}, 0);
+    Result const result = made.host()[0];
+    for (std::size_t which = 0; which <= metrics; ++which) {
+      double sum = 0;
+      for (std::size_t i = which; i < sums.size(); i += 1 + metrics) {
+        sum += sums[i];
+      }
+      CHECK((which == 0 ? result.loss : result.metrics.value[which - 1]) ==
+            sum / (which == 0 ? 2.5 : 5));
+    }
+    CHECK(result.metric == result.metrics.value[0]);
+    CHECK(result.weight == 2.5);
+    CHECK(result.counted == 5);
   }
 }
 

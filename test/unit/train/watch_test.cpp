@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -196,18 +197,22 @@ TEST_CASE("a log has a line of JSON or of CSV for each step that it is asked for
     StepLog lines{json, {.every = 3}};
     StepLog columns{csv};
     trainer.train(tiny_data(), 0, lines, columns);
-    lines.evaluation(trainer.position(), {.loss = 1.5, .accuracy = std::nan("")});
-    columns.evaluation(trainer.position(), {.loss = 1.5, .accuracy = 0.25});
+    Evaluation result = trainer.evaluate(tiny_data());
+    result.loss = 1.5;
+    result.metrics.value[0] = 0.25;
+    columns.evaluation(trainer.position(), result);
+    result.metrics.value[0] = std::nan("");
+    lines.evaluation(trainer.position(), result);
   }
   std::string const text = test::content(json);
   CHECK(text.starts_with("{\"kind\":\"step\",\"step\":3,\"epoch\":0,\"samples\":24,\"loss\":"));
   CHECK(test::contains(text,
                        "\n{\"kind\":\"evaluation\",\"step\":4,\"epoch\":1,\"samples\":0,"
-                       "\"loss\":1.5,\"metric\":null,\"seconds\":"));
+                       "\"loss\":1.5,\"accuracy\":null,\"seconds\":"));
   CHECK(std::count(text.begin(), text.end(), '\n') == 2);
   std::string const table = test::content(csv);
   CHECK(
-      table.starts_with("kind,step,epoch,samples,loss,metric,learning_rate,gradient_norm,"
+      table.starts_with("kind,step,epoch,samples,loss,accuracy,learning_rate,gradient_norm,"
                         "seconds\nstep,1,0,8,"));
   CHECK(test::contains(table, "\nevaluation,4,1,0,1.5,0.25,,,"));
   std::istringstream rows{table};
@@ -221,6 +226,88 @@ TEST_CASE("a log has a line of JSON or of CSV for each step that it is asked for
   CHECK(test::contains(test::message<ContractError>([&] { StepLog{folder.file("run.txt")}; }),
                        "must end in .jsonl or in .csv"));
 }
+
+struct Half {  // of its name, what a table or a string must not take as it is
+  static constexpr std::string_view name = "half, \"so\"";
+  static double value(auto /*y*/, auto /*t*/) { return 0.5; }
+};
+template <class M>
+using Measured = Trainer<test::TinyNet, SingleDevice<>, Host, SoftmaxCrossEntropy<>, M>;
+
+TEST_CASE("several metrics at once, each under its own name, are what each is alone") {
+  Measured<Metrics<Half, TopK<2>, Accuracy>> all{options()};
+  Measured<Accuracy> one{options()};
+  Measured<TopK<2>> two{options()};
+  std::vector<std::string> names;
+  std::vector<double> values;
+  EpochResult const epoch = all.train(tiny_data(), 0, [&](StepReport const& report) {
+    for (auto const [name, value] : report.metrics) {
+      names.emplace_back(name);
+      values.push_back(value);
+    }
+    CHECK(report.metric == 0.5);
+  });
+  CHECK(std::vector<std::string>(names.begin(), names.begin() + 3) ==
+        std::vector<std::string>{"half, \"so\"", "top-2 accuracy", "accuracy"});
+  std::vector<double> alone;
+  EpochResult const of_one =
+      one.train(tiny_data(), 0, [&](StepReport const& r) { alone.push_back(r.metric); });
+  EpochResult const of_two =
+      two.train(tiny_data(), 0, [&](StepReport const& r) { alone.push_back(r.metric); });
+  std::size_t const steps = values.size() / 3;
+  REQUIRE(alone.size() == 2 * steps);
+  for (std::size_t s = 0; s < steps; ++s) {
+    CHECK(values[3 * s] == 0.5);
+    CHECK(values[3 * s + 1] == alone[steps + s]);
+    CHECK(values[3 * s + 2] == alone[s]);
+  }
+  CHECK(epoch.metric == 0.5);
+  CHECK(epoch.accuracy == of_one.accuracy);
+  CHECK(epoch.metrics["top-2 accuracy"] == of_two.metric);
+  CHECK(std::isnan(of_two.accuracy));  // never another metric's value
+  Evaluation const result = all.evaluate(tiny_data());
+  CHECK(result.metrics["accuracy"] == one.evaluate(tiny_data()).accuracy);
+  CHECK(result.metrics["top-2 accuracy"] == two.evaluate(tiny_data()).metric);
+  CHECK(
+      test::message<ContractError>([&] { (void)result.metrics["loss"]; }) ==
+      "metrics[name]: this trainer has no metric 'loss', it has 'half, \"so\"', 'top-2 accuracy', "
+      "'accuracy'");
+  CHECK(test::contains(test::message<ContractError>([&] { (void)Evaluation{}.metrics["x"]; }),
+                       "it has none"));
+}
+
+TEST_CASE("a log has each metric under its own name, and nothing of one that there is not") {
+  test::TemporaryFolder const folder;
+  auto const logged = [&](auto trainer, std::string const& file) {
+    StepLog log{folder.file(file)};
+    trainer->train(tiny_data(), 0, log);
+    log.evaluation(trainer->position(), trainer->evaluate(tiny_data()));
+    return test::content(folder.file(file));
+  };
+  using Several = Measured<Metrics<TopK<2>, Half>>;
+  std::string const lines = logged(std::make_unique<Several>(options()), "a.jsonl");
+  CHECK(test::contains(lines, ",\"top-2 accuracy\":"));
+  CHECK(test::contains(lines, ",\"half, \\\"so\\\"\":0.5,\"learning_rate\":"));
+  CHECK(test::contains(lines, ",\"half, \\\"so\\\"\":0.5,\"seconds\":"));
+  std::string const table = logged(std::make_unique<Several>(options()), "a.csv");
+  CHECK(table.starts_with(
+      "kind,step,epoch,samples,loss,top-2 accuracy,\"half, \"\"so\"\"\",learning_rate,"));
+  std::string const none = logged(std::make_unique<Measured<NoMetric>>(options()), "b.jsonl");
+  CHECK_FALSE(test::contains(none, "accuracy"));
+  CHECK_FALSE(test::contains(none, "metric"));
+  CHECK(logged(std::make_unique<Measured<NoMetric>>(options()), "b.csv")
+            .starts_with("kind,step,epoch,samples,loss,learning_rate,"));
+  StepLog two{folder.file("c.csv")};
+  Measured<Accuracy> trainer{options()};
+  two.evaluation(trainer.position(), trainer.evaluate(tiny_data()));
+  CHECK(test::contains(
+      test::message<ContractError>(
+          [&] { Measured<NoMetric>{options()}.train(tiny_data(), 0, two); }),
+      "StepLog: the metrics are not those of the lines before, which are the columns of a .csv"));
+}
+
+static_assert(std::string_view{TopK<1>::name} == "top-1 accuracy");
+static_assert(std::string_view{TopK<120>::name} == "top-120 accuracy");
 
 TEST_CASE("a plateau is more than so many figures in a row that are no better than the best") {
   Plateau plateau{{.patience = 1, .least = 0.1}};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tandem/engine/rank/op_table.hpp>
+#include <tandem/ops/metrics.hpp>
 
 namespace tandem {
 
@@ -47,7 +48,7 @@ class PreparedOps {
   }
 
   LossOp<LossType, Backend> loss;
-  MetricOp<MetricType, LossType, Backend> metric;
+  MetricOpsOf<MetricType, LossType, Backend> metric;
 
  private:
   OpTable<Program, Backend> nodes_;

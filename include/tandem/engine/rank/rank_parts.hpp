@@ -72,7 +72,7 @@ struct RankParts {
               tracer,
               options.largest_microbatch},
         ties{device, options.rank, connect, tracer},
-        sums{device, plan.batching.all_microbatches()} {
+        sums{device, plan.batching.all_microbatches(), metric_sums<MetricType>} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
   }

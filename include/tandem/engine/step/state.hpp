@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/core/metric_values.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/step_state.hpp>
 
@@ -58,12 +59,14 @@ using StepBatchOf = StepBatch<typename Backend::Master, typename LossType::Targe
 /// Sums over the global batch, the same on every rank.
 struct StepResult {
   double loss = 0.0;    ///< mean over the samples
-  double metric = 0.0;  ///< mean over the samples
+  double metric = 0.0;  ///< mean over the samples that count; the first of several metrics
   /// Of what TrainerOptions::clip_norm bounds, before it does; 0 where that is off.
   double gradient_norm = 0.0;
   int non_finite = -1;  ///< first microbatch whose loss is not finite; the update is skipped
   int samples = 0;
-  double weight = 0.0;  ///< what loss and metric are means over: the samples, or their targets
+  double weight = 0.0;   ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;  ///< what metrics are means over, likewise
+  MetricValues metrics{};
 };
 
 }  // namespace tandem

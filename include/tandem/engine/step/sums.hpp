@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// StepSums: the loss and the metric of every microbatch of a global batch, in double.
+/// StepSums: the loss and the metrics of every microbatch of a global batch, in double.
 ///
 /// A rank writes the slots of its own microbatches; a sum over the ranks, zeros elsewhere, gives
 /// every rank all of them without rounding, so that the totals have the same bits on any number.
@@ -17,23 +17,32 @@
 
 namespace tandem {
 
-/// The means over result.weight, and the first microbatch whose loss is not finite; @p sums are
-/// pairs of loss and metric.
+/// The mean losses over result.weight and metrics over result.counted, and the first microbatch
+/// whose loss is not finite.
+/// @param sums  of each microbatch its loss and @p metrics metrics
 template <class = void>  // compiled where it is called, not by every include
-void finish_sums(std::span<double const> sums, StepResult& result) {
-  double loss = 0.0;
-  double metric = 0.0;
-  for (std::size_t i = 0; i < sums.size(); i += 2) {
-    loss += sums[i];
-    metric += sums[i + 1];
+void finish_sums(std::span<double const> sums, int metrics, StepResult& result) {
+  std::size_t const each = 1 + static_cast<std::size_t>(metrics);
+  auto const sum = [&](std::size_t which) {
+    double all = 0.0;
+    for (std::size_t i = which; i < sums.size(); i += each) {
+      all += sums[i];
+    }
+    return all;
+  };
+  auto const mean = [](double all, double over) {  // of no targets: 0
+    return all / (over > 0.0 ? over : 1.0);
+  };
+  double const loss = sum(0);
+  result.loss = mean(loss, result.weight);
+  for (int m = 0; m < metrics; ++m) {
+    result.metrics.value[m] = mean(sum(1 + static_cast<std::size_t>(m)), result.counted);
   }
-  double const divisor = result.weight > 0.0 ? result.weight : 1.0;  // of no targets: 0
-  result.loss = loss / divisor;
-  result.metric = metric / divisor;
+  result.metric = result.metrics.value[0];
   if (!is_finite(loss)) {
     std::size_t first = 0;  // also where only the sum of finite losses overflows
-    for (std::size_t i = sums.size(); i > 0; i -= 2) {
-      first = is_finite(sums[i - 2]) ? first : i / 2 - 1;
+    for (std::size_t i = sums.size(); i > 0; i -= each) {
+      first = is_finite(sums[i - each]) ? first : i / each - 1;
     }
     result.non_finite = static_cast<int>(first);
   }
@@ -45,14 +54,18 @@ class StepSums {
  public:
   using Device = typename Backend::Device;
 
+  /// @param metrics  sums that each microbatch has besides its loss
   template <class = void>
-  StepSums(Device& /*device*/, int microbatches)
-      : sums_(2 * static_cast<std::size_t>(microbatches)) {}
+  StepSums(Device& /*device*/, int microbatches, int metrics = 1)
+      : metrics_{metrics},
+        sums_((1 + static_cast<std::size_t>(metrics)) * static_cast<std::size_t>(microbatches)) {}
 
   void clear(Device& /*device*/) { std::fill(sums_.begin(), sums_.end(), 0.0); }
 
   /// Zeros for one microbatch.
-  void clear(Device& /*device*/, int microbatch) { *loss(microbatch) = *metric(microbatch) = 0.0; }
+  void clear(Device& /*device*/, int microbatch) {
+    std::fill_n(loss(microbatch), 1 + metrics_, 0.0);
+  }
 
   /// Zeros, or for a no a loss that leaves no sum finite.
   void vote(Device& device, bool yes) {
@@ -61,8 +74,9 @@ class StepSums {
   }
 
   [[nodiscard]] double* loss(int microbatch) {
-    return &sums_[2 * static_cast<std::size_t>(microbatch)];
+    return &sums_[(1 + static_cast<std::size_t>(metrics_)) * static_cast<std::size_t>(microbatch)];
   }
+  /// The first of its metrics.
   [[nodiscard]] double* metric(int microbatch) { return loss(microbatch) + 1; }
 
   /// What is to be summed over the ranks.
@@ -76,10 +90,12 @@ class StepSums {
   void finish(Device& /*device*/, StepState const* state, int samples, StepResult* result) const {
     result->samples = samples;
     result->weight = state->targets >= 0.0 ? state->targets : samples;
-    finish_sums(sums_, *result);
+    result->counted = state->counted >= 0.0 ? state->counted : samples;
+    finish_sums(sums_, metrics_, *result);
   }
 
  private:
+  int metrics_;
   std::vector<double> sums_;
 };
 

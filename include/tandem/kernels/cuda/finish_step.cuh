@@ -22,13 +22,15 @@
 namespace tandem::cuda {
 
 /// What finish_step reads and writes; all pointers are to device memory.
-/// @tparam Result  has loss, metric, gradient_norm, non_finite and samples, as the engine's
+/// @tparam Result  has loss, metric, metrics.value, weight, counted, gradient_norm, non_finite and samples, as the engine's
 template <class Result>
 struct StepEnd {
-  double const* sums = nullptr;  ///< (microbatches, 2): loss and metric, summed over samples
+  double const* sums = nullptr;  ///< (microbatches, 1 + metrics): loss and metrics, over samples
   int microbatches = 0;
+  int metrics = 1;                    ///< at least one
   int samples = 0;                    ///< of the global batch
-  double const* targets = nullptr;    ///< if not below 0, what the means are over in their place
+  double const* targets = nullptr;    ///< if not below 0, what the loss is a mean over instead
+  double const* counted = nullptr;    ///< likewise of the metrics
   double const* squares = nullptr;    ///< sums of the gradient's squares; null: no clipping
   std::int64_t squares_count = 0;     ///< of them
   double const* clip_norm = nullptr;  ///< of set 0; read if squares is not null; 0: none
@@ -50,24 +52,24 @@ namespace detail {
 template <class Result, class Prepare>
 TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int runs) {
   using std::sqrt;
-  constexpr int part = row_threads / 2;  // microbatches
+  int const each = 1 + end.metrics;
+  int const part = row_threads / each;  // microbatches
   __shared__ double shared[row_threads];
   __shared__ double shared_scale;
   double* const scales = end.scales != nullptr ? end.scales : &shared_scale;
   int const thread = static_cast<int>(threadIdx.x);
-  double loss = 0;
-  double metric = 0;
+  double sum = 0;  // of thread 0 the loss, of those behind it the metrics
   int first = -1;  // microbatch that is not finite
   for (int begin = 0; begin < end.microbatches; begin += part) {
     int const count = end.microbatches - begin < part ? end.microbatches - begin : part;
-    if (thread < 2 * count) {
-      shared[thread] = end.sums[2 * std::int64_t{begin} + thread];
+    if (thread < each * count) {
+      shared[thread] = end.sums[each * std::int64_t{begin} + thread];
     }
     __syncthreads();
-    for (int m = 0; thread == 0 && m < count; ++m) {
-      loss += shared[2 * m];
-      metric += shared[2 * m + 1];
-      first = first < 0 && !is_finite(shared[2 * m]) ? begin + m : first;
+    for (int m = 0; thread < each && m < count; ++m) {
+      double const own = shared[each * m + thread];
+      sum += own;
+      first = first < 0 && !is_finite(own) ? begin + m : first;
     }
     __syncthreads();
   }
@@ -89,14 +91,24 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
     }
     __syncthreads();
   }
+  auto const over = [&](double const* given) {
+    double const all = given != nullptr ? *given : -1.0;
+    return all >= 0.0 ? all : static_cast<double>(end.samples);
+  };
+  if (thread > 0 && thread < each) {
+    double const counted = over(end.counted);
+    double const mean = sum / (counted > 0.0 ? counted : 1.0);  // of no targets: 0
+    end.result->metrics.value[thread - 1] = mean;
+    if (thread == 1) {
+      end.result->metric = mean;
+      end.result->counted = counted;
+    }
+  }
   if (thread == 0) {
-    int const sum_overflows = is_finite(loss) ? -1 : 0;
+    int const sum_overflows = is_finite(sum) ? -1 : 0;
     int const non_finite = first < 0 ? sum_overflows : first;
-    double const targets = end.targets != nullptr ? *end.targets : -1.0;
-    double const weight = targets >= 0.0 ? targets : end.samples;
-    double const divisor = weight > 0.0 ? weight : 1.0;  // of no targets: 0
-    end.result->loss = loss / divisor;
-    end.result->metric = metric / divisor;
+    double const weight = over(end.targets);
+    end.result->loss = sum / (weight > 0.0 ? weight : 1.0);
     end.result->weight = weight;
     end.result->gradient_norm = non_finite < 0 ? first_norm : 0.0;
     end.result->non_finite = non_finite;

@@ -108,16 +108,18 @@ class UpdateKernels {
 
   /// Writes the step's result and makes the functors of this step.
   /// @param state  in device memory
-  /// @param sums   (microbatches, 2), in device memory
+  /// @param sums   (microbatches, 1 + metrics), in device memory
   /// @param clips  whether sum_squares() was called for this step; state->clip_norm is the bound
   ///               of set 0
   template <class Result>
   void finish(Stream const& stream, StepState const* state, double const* sums, int microbatches,
-              int samples, bool clips, Result* result) const {
+              int metrics, int samples, bool clips, Result* result) const {
     StepEnd<Result> const end{.sums = sums,
                               .microbatches = microbatches,
+                              .metrics = metrics,
                               .samples = samples,
                               .targets = &state->targets,
+                              .counted = &state->counted,
                               .squares = clips ? memory_.sums : nullptr,
                               .squares_count = memory_.range_count,
                               .clip_norm = &state->clip_norm,

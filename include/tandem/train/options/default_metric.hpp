@@ -83,16 +83,6 @@ struct TopKIsOfMore {
                 "right; give a smaller K");
 };
 
-/// How many outputs a metric takes to be right; 0: it counts otherwise.
-template <class MetricType>
-constexpr int k_of() {
-  if constexpr (requires { MetricType::k; }) {
-    return MetricType::k;
-  } else {
-    return 0;
-  }
-}
-
 /// The output where each of its numbers is to be a class's score; nothing where it is not, nor
 /// where it is not valid, which is said elsewhere.
 template <class Net, class LossType>
@@ -110,7 +100,7 @@ struct Scores {
 template <class Net, class LossType, class MetricType, class S = Scores<Net, LossType>>
 struct OutputFits : EndsInScores<S::height, S::width>,
                     EndsInOneRow<S::rows>,
-                    TopKIsOfMore<S::any ? k_of<MetricType>() : 0, S::count> {
+                    TopKIsOfMore<S::any ? k_of<MetricType> : 0, S::count> {
   static constexpr bool value = true;
 };
 

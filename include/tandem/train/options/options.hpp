@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numbers>
 #include <optional>
 #include <vector>
@@ -78,44 +79,74 @@ struct TrainerOptions {
 /// One pass over the training data.
 struct EpochResult {
   double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
-  double accuracy = 0.0;  ///< of the trainer's metric, likewise
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
-  double weight = 0.0;   ///< what the means are over: the samples, or their targets
-  bool stopped = false;  ///< by a watcher, and then these are the numbers up to there
+  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;    ///< what metrics are means over, likewise
+  MetricValues metrics{};  ///< of each metric, by name: result.metrics["top-5 accuracy"]
+  bool stopped = false;    ///< by a watcher, and then these are the numbers up to there
 
   [[nodiscard]] double samples_per_second() const {
     return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
   }
 };
 
+namespace detail {
+
+/// Adds a batch to the sums of an EpochResult or an Evaluation.
+template <class Sums>
+void add_batch(Sums& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.weight;
+  sum.metrics.names = batch.metrics.names;
+  sum.metrics.count = batch.metrics.count;
+  for (int i = 0; i < batch.metrics.count; ++i) {
+    sum.metrics.value[i] += batch.metrics.value[i] * batch.counted;
+  }
+  sum.samples += batch.samples;
+  sum.weight += batch.weight;
+  sum.counted += batch.counted;
+}
+
+template <class Sums>
+Sums mean_of(Sums sum) {
+  sum.loss /= sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
+  for (double& value : sum.metrics.value) {
+    value /= sum.counted > 0.0 ? sum.counted : 1.0;
+  }
+  int const accuracy = sum.metrics.find("accuracy");
+  sum.metric = sum.metrics.value[0];
+  sum.accuracy =
+      accuracy < 0 ? std::numeric_limits<double>::quiet_NaN() : sum.metrics.value[accuracy];
+  return sum;
+}
+
+}  // namespace detail
+
 /// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
 template <class = void>  // compiled where it is called, not by every include
 void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  sum.loss += step.loss * step.weight;
-  sum.accuracy += step.metric * step.weight;
-  sum.samples += step.samples;
-  sum.weight += step.weight;
+  detail::add_batch(sum, step);
   ++sum.steps;
   sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 template <class = void>
-EpochResult mean(EpochResult sum) {
-  if (sum.weight > 0.0) {
-    sum.loss /= sum.weight;
-    sum.accuracy /= sum.weight;
-  }
-  return sum;
+EpochResult mean(EpochResult const& sum) {
+  return detail::mean_of(sum);
 }
 
 /// One pass over evaluation data.
 struct Evaluation {
   double loss = 0.0;
-  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
   std::int64_t samples = 0;
-  double weight = 0.0;  ///< what the means are over: the samples, or their targets
+  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;    ///< what metrics are means over, likewise
+  MetricValues metrics{};  ///< of each metric, by name
 
   /// Of a language model, whose loss is a mean over targets in nats.
   [[nodiscard]] double perplexity() const { return std::exp(loss); }
@@ -124,16 +155,14 @@ struct Evaluation {
 };
 
 /// Adds a batch; mean() makes means of the sums.
-inline void add(Evaluation& sum, StepResult const& batch) {
-  sum.loss += batch.loss * batch.weight;
-  sum.accuracy += batch.metric * batch.weight;
-  sum.samples += batch.samples;
-  sum.weight += batch.weight;
+template <class = void>
+void add(Evaluation& sum, StepResult const& batch) {
+  detail::add_batch(sum, batch);
 }
 /// @pre there are samples
-inline Evaluation mean(Evaluation const& sum) {
-  double const divisor = sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
-  return {sum.loss / divisor, sum.accuracy / divisor, sum.samples, sum.weight};
+template <class = void>
+Evaluation mean(Evaluation const& sum) {
+  return detail::mean_of(sum);
 }
 
 /// Which epoch of a loop, counted from 0, of how many.

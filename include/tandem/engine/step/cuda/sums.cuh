@@ -23,15 +23,14 @@ class StepSums<BasicCuda<Kernels, Precision>> {
  public:
   using Device = cuda::RankDevice;
 
-  StepSums(Device& device, int microbatches)
+  StepSums(Device& device, int microbatches, int metrics = 1)
       : microbatches_{microbatches},
-        sums_{device, 2 * static_cast<std::size_t>(microbatches) * sizeof(double)} {}
+        metrics_{metrics},
+        sums_{device, static_cast<std::size_t>(count()) * sizeof(double)} {}
 
-  void clear(Device& device) {
-    cuda::fill(device.compute, loss(0), 2 * std::int64_t{microbatches_}, 0.0);
-  }
+  void clear(Device& device) { cuda::fill(device.compute, loss(0), count(), 0.0); }
   void clear(Device& device, int microbatch) {
-    cuda::fill(device.compute, loss(microbatch), 2, 0.0);
+    cuda::fill(device.compute, loss(microbatch), 1 + metrics_, 0.0);
   }
   void vote(Device& device, bool yes) {
     clear(device);
@@ -39,27 +38,33 @@ class StepSums<BasicCuda<Kernels, Precision>> {
   }
 
   [[nodiscard]] double* loss(int microbatch) const {
-    return sums_.template as<double>() + 2 * std::int64_t{microbatch};
+    return sums_.template as<double>() + (1 + metrics_) * std::int64_t{microbatch};
   }
   [[nodiscard]] double* metric(int microbatch) const { return loss(microbatch) + 1; }
   [[nodiscard]] std::span<double> all() const {
-    return {loss(0), 2 * static_cast<std::size_t>(microbatches_)};
+    return {loss(0), static_cast<std::size_t>(count())};
   }
   [[nodiscard]] int microbatches() const { return microbatches_; }
+  [[nodiscard]] int metrics() const { return metrics_; }
   [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
 
   void finish(Device& device, StepState const* state, int samples, StepResult* result) const {
     cuda::finish_step(device.compute,
                       cuda::StepEnd<StepResult>{.sums = loss(0),
                                                 .microbatches = microbatches_,
+                                                .metrics = metrics_,
                                                 .samples = samples,
                                                 .targets = &state->targets,
+                                                .counted = &state->counted,
                                                 .result = result},
                       cuda::PrepareNothing{}, 0);
   }
 
  private:
+  [[nodiscard]] std::int64_t count() const { return std::int64_t{microbatches_} * (1 + metrics_); }
+
   int microbatches_;
+  int metrics_;
   cuda::Buffer sums_;
 };
 
