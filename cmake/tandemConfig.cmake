@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# find_package(tandem): with what is found here of zlib, onednn and sentencepiece, as the options TANDEM_ZLIB, ... say.
+# find_package(tandem): with what is found here of zlib, onednn, sentencepiece and images (libjpeg and libpng), as the options
+# TANDEM_ZLIB, ... say.
 # find_package(tandem COMPONENTS onednn): with that, and no other. The component cuda makes the target tandem::cuda.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
@@ -9,7 +10,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/tandemParts.cmake)
 foreach(part ${tandem_FIND_COMPONENTS})
   if(NOT part IN_LIST tandem_parts AND NOT part STREQUAL cuda)
     set(tandem_FOUND FALSE)
-    set(tandem_NOT_FOUND_MESSAGE "there is no component ${part}; there are zlib, onednn, sentencepiece and cuda")
+    set(tandem_NOT_FOUND_MESSAGE "there is no component ${part}; there are zlib, onednn, sentencepiece, images and cuda")
     return()
   endif()
 endforeach()

@@ -2,13 +2,15 @@
 # What tandem::tandem has of other libraries, in the tree and by find_package(tandem): each a target tandem::<part>, made
 # where its library is found, unless the option TANDEM_<PART> is OFF.
 
-set(tandem_parts zlib onednn sentencepiece)
+set(tandem_parts zlib onednn sentencepiece images)
 set(folder "the folder that has include/ and lib/ may be given in CMAKE_PREFIX_PATH")
 set(tandem_zlib_missing "tandem's zlib is wanted, but zlib is not found: install zlib1g-dev; ${folder}")
 set(tandem_onednn_missing
     "tandem's onednn is wanted, but oneapi/dnnl/dnnl.h or libdnnl is not found: install libdnnl-dev; ${folder}")
 set(tandem_sentencepiece_missing "tandem's sentencepiece is wanted, but sentencepiece_trainer.h, libsentencepiece or \
 libsentencepiece_train is not found: install libsentencepiece-dev; ${folder}")
+set(tandem_images_missing "tandem's images are wanted, but libjpeg or libpng is not found: install libjpeg-dev and \
+libpng-dev; ${folder}")
 unset(folder)
 
 # Sets tandem_<part>_wanted in the caller's scope, where nothing less will do.
@@ -55,6 +57,13 @@ function(tandem_find_part part)
     if(TANDEM_SENTENCEPIECE_INCLUDE_DIR AND TANDEM_SENTENCEPIECE_LIBRARY AND TANDEM_SENTENCEPIECE_TRAIN_LIBRARY)
       set(libraries ${TANDEM_SENTENCEPIECE_TRAIN_LIBRARY} ${TANDEM_SENTENCEPIECE_LIBRARY})
       set(folders ${TANDEM_SENTENCEPIECE_INCLUDE_DIR})
+    endif()
+  elseif(part STREQUAL images)
+    find_package(JPEG QUIET)
+    find_package(PNG QUIET)
+    if(JPEG_FOUND AND PNG_FOUND)
+      set(libraries ${JPEG_LIBRARIES} ${PNG_LIBRARIES})
+      set(folders ${JPEG_INCLUDE_DIRS} ${PNG_INCLUDE_DIRS})
     endif()
   endif()
   if(libraries)

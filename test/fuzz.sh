@@ -18,7 +18,7 @@ elif [ "${1:-}" = mutations ]; then
 fi
 require clang g++ libcli11-dev
 require "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
-wish_for zlib1g-dev
+wish_for zlib1g-dev libjpeg-dev libpng-dev
 seconds=${1:-600}
 [[ $seconds =~ ^[0-9]+$ ]] || fail "usage: test/fuzz.sh [SECONDS [NAME ...]]"
 shift $(($# > 0))
@@ -28,14 +28,15 @@ if [ $# = 0 ]; then
     set -- "$@" "$(basename "$source" _fuzz.cpp)"
   done
 fi
-zlib=()
-! is_there zlib1g-dev || zlib=(-DTANDEM_ZLIB=1 -lz)
+libraries=()
+! is_there zlib1g-dev || libraries+=(-DTANDEM_ZLIB=1 -lz)
+! is_there libjpeg-dev || ! is_there libpng-dev || libraries+=(-DTANDEM_IMAGES=1 -ljpeg -lpng)
 
 for name in "$@"; do
   folder=build/fuzz/$name
   mkdir -p "$folder"
   clang++ -std=c++20 -O1 -g -Iinclude -Itest -fsanitize=fuzzer,address,undefined \
-    -fno-sanitize-recover=all "test/fuzz/${name}_fuzz.cpp" -pthread "${zlib[@]}" -o "build/fuzz/$name.fuzz"
+    -fno-sanitize-recover=all "test/fuzz/${name}_fuzz.cpp" -pthread "${libraries[@]}" -o "build/fuzz/$name.fuzz"
   if [ -d "test/fuzz/corpus/$name" ]; then
     cp -r "test/fuzz/corpus/$name/." "$folder"
   fi

@@ -22,6 +22,8 @@ is_there() {
     libcli11-dev) has_header CLI/CLI.hpp ;;
     zlib1g-dev) has_header zlib.h ;;
     libdnnl-dev) has_header oneapi/dnnl/dnnl.h ;;
+    libjpeg-dev) has_header jpeglib.h ;;
+    libpng-dev) has_header png.h ;;
     libsentencepiece-dev) has_header sentencepiece_trainer.h ;;
     libclang-rt-*-dev) fuzzer_links ;;
     dataset-fashion-mnist) ls /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
@@ -30,7 +32,7 @@ is_there() {
   esac >/dev/null 2>&1
 }
 
-has_header() { echo "#include <$1>" | ${CXX:-g++} -x c++ -E - ; }
+has_header() { printf '#include <stdio.h>\n#include <%s>\n' "$1" | ${CXX:-g++} -x c++ -E - ; }
 
 fuzzer_links() {
   echo 'extern "C" int LLVMFuzzerTestOneInput(unsigned char const*, unsigned long) { return 0; }' |
@@ -84,7 +86,7 @@ wish_for() {
 # The tools that every build needs, in versions that can do it.
 require_toolchain() {
   require g++ cmake
-  wish_for ninja-build zlib1g-dev libdnnl-dev libsentencepiece-dev
+  wish_for ninja-build zlib1g-dev libdnnl-dev libsentencepiece-dev libjpeg-dev libpng-dev
 
   local version compiler
   version=$(cmake --version | sed -n '1s/[^0-9]*//p')

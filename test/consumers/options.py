@@ -30,7 +30,11 @@ file(GENERATE OUTPUT flags.txt CONTENT "$<TARGET_PROPERTY:consumer,COMPILE_DEFIN
 ZLIB = ["-DZLIB_INCLUDE_DIR=/usr/include", "-DZLIB_LIBRARY=/usr/lib/libz.so"]
 ONEDNN = ["-DTANDEM_ONEDNN_INCLUDE_DIR=/usr/include", "-DTANDEM_ONEDNN_LIBRARY=/usr/lib/libdnnl.so"]
 NO_ONEDNN = ["-DTANDEM_ONEDNN_INCLUDE_DIR=", "-DTANDEM_ONEDNN_LIBRARY="]
-BOTH = [*ZLIB, *ONEDNN, "-DTANDEM_SENTENCEPIECE=OFF"]
+IMAGES = [f"-D{name}={path}" for name, path in (
+    ("JPEG_INCLUDE_DIR", "/usr/include"), ("JPEG_LIBRARY", "/usr/lib/libjpeg.so"),
+    ("PNG_PNG_INCLUDE_DIR", "/usr/include"), ("PNG_LIBRARY", "/usr/lib/libpng.so"))]
+NO_IMAGES = ["-DJPEG_INCLUDE_DIR=", "-DJPEG_LIBRARY="]
+BOTH = [*ZLIB, *ONEDNN, "-DTANDEM_SENTENCEPIECE=OFF", "-DTANDEM_IMAGES=OFF"]
 RELEASE = ["-DCMAKE_BUILD_TYPE=Release"]
 LEAVE_OUT = [f"-DTANDEM_{part}=OFF" for part in ("TESTS", "EXAMPLES", "BENCH", "CUDA")]
 
@@ -40,6 +44,8 @@ CASES = [
     ([*RELEASE, *BOTH, "-DCOMPONENTS=COMPONENTS;zlib"], None, "TANDEM_ZLIB=1;-march=native"),
     ([*RELEASE, *BOTH, "-DTANDEM_ZLIB=off"], None, "TANDEM_ONEDNN=1;-march=native"),
     ([*RELEASE, *NO_ONEDNN, "-DCOMPONENTS=COMPONENTS;onednn"], "tandem's onednn is wanted, but", None),
+    ([*RELEASE, *ZLIB, *IMAGES, "-DCOMPONENTS=COMPONENTS;images"], None, "TANDEM_IMAGES=1;-march=native"),
+    ([*RELEASE, *NO_IMAGES, "-DCOMPONENTS=COMPONENTS;images"], "tandem's images are wanted, but libjpeg or libpng", None),
     ([*RELEASE, "-DCOMPONENTS=COMPONENTS;onedn"], "there is no component onedn; there are zlib,", None),
     ([*BOTH], "CMAKE_BUILD_TYPE is empty, so that the compiler optimises nothing", None),
     ([*BOTH, "-DSUBDIRECTORY={source}"], "CMAKE_BUILD_TYPE is empty", "TANDEM_ONEDNN=1;TANDEM_ZLIB=1;-march=native"),
