@@ -8,7 +8,11 @@
 
 #include <tandem/core/config.hpp>
 
+#include <tandem/data/image/color_jitter.hpp>
 #include <tandem/data/image/image_folder.hpp>
+#include <tandem/data/image/rand_augment.hpp>
+#include <tandem/data/image/random_erasing.hpp>
 #include <tandem/data/image/random_resized_crop.hpp>
+#include <tandem/data/image/resizing.hpp>
 
 #include <tandem/core/letters_back.hpp>

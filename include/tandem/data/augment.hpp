@@ -4,12 +4,14 @@
 /// @file
 /// augment(dataset, transforms...): a Dataset whose samples pass through transforms, in that order.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/shape.hpp>
@@ -33,7 +35,8 @@ class Augmented {
 /// Training reads through all transforms, each random one with bits of (seed, epoch, sample) and
 /// its place in the chain; evaluation, the plain read, leaves the random ones out.
 ///
-/// Cost: that of the transforms, in place; no memory.
+/// Cost: that of the transforms, in place; where one makes samples smaller, memory for the largest
+///       of the chain for each read.
 template <class D, class... Ts>
   requires(PlainDataset<std::remove_cvref_t<D>> && (Transform<Ts> && ...))
 class Augmented<D, Ts...> {
@@ -47,36 +50,44 @@ class Augmented<D, Ts...> {
   static constexpr std::uint32_t draws =
       detail::draws_of<Base>() + static_cast<std::uint32_t>(sizeof...(Ts));
 
-  /// @throws ContractError  a transform does not fit the shape that it meets, shrinks it, or is
-  ///                        random and changes it
+  /// @throws ContractError  a transform does not fit the shape that it meets, or is random and
+  ///                        changes it
   explicit Augmented(D&& data, Ts... transforms)
       : data_{std::forward<D>(data)},
         transforms_{std::move(transforms)...},
-        shape_{base().shape()} {
-    std::apply([this](Ts const&... transform) { ((shape_ = checked(transform, shape_)), ...); },
-               transforms_);
+        shape_{base().shape()},
+        largest_{shape_.elements()} {
+    auto const next = [this](auto const& transform) {
+      shape_ = checked(transform, shape_);
+      largest_ = std::max(largest_, shape_.elements());
+    };
+    std::apply([&](Ts const&... transform) { (next(transform), ...); }, transforms_);
   }
 
   void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
-    base().read(index, input(x), y);
-    transform(x,
-              [](auto const& transform, std::span<float> values, Shape const& in, std::uint32_t) {
-                if constexpr (FixedTransform<decltype(transform)>) {
-                  transform.apply(values, in);
-                }
-              });
+    in_place(x, [&](std::span<float> room) {
+      base().read(index, input(room), y);
+      transform(room,
+                [](auto const& transform, std::span<float> values, Shape const& in, std::uint32_t) {
+                  if constexpr (FixedTransform<decltype(transform)>) {
+                    transform.apply(values, in);
+                  }
+                });
+    });
   }
 
   void read(std::int64_t index, std::span<float> x, std::span<Target> y,
             Randomness const& randomness) const {
-    read_sample(base(), index, input(x), y, randomness);
-    transform(x, [&](auto const& transform, std::span<float> values, Shape const& in,
-                     std::uint32_t which) {
-      if constexpr (RandomTransform<decltype(transform)>) {
-        transform.apply(values, in, randomness.draw(which));
-      } else {
-        transform.apply(values, in);
-      }
+    in_place(x, [&](std::span<float> room) {
+      read_sample(base(), index, input(room), y, randomness);
+      transform(room, [&](auto const& transform, std::span<float> values, Shape const& in,
+                          std::uint32_t which) {
+        if constexpr (RandomTransform<decltype(transform)>) {
+          transform.apply(values, in, randomness.draw(which));
+        } else {
+          transform.apply(values, in);
+        }
+      });
     });
   }
 
@@ -89,8 +100,7 @@ class Augmented<D, Ts...> {
   template <class T>
   static Shape checked(T const& transform, Shape const& in) {
     Shape const out = transform.output(in);
-    expects(out.elements() >= in.elements(),
-            "augment: a transform may not make a sample smaller, since it works in place");
+    expects(out.valid(), "augment: a transform leaves nothing of the sample");
     expects(FixedTransform<T> || out == in,
             "augment: a random transform may not change the shape, since evaluation leaves it out");
     return out;
@@ -98,20 +108,32 @@ class Augmented<D, Ts...> {
 
   [[nodiscard]] Base const& base() const noexcept { return data_; }
 
-  [[nodiscard]] std::span<float> input(std::span<float> x) const {
+  /// Calls @p fill with room for the largest sample of the chain, whose front becomes @p x.
+  template <class Fill>
+  void in_place(std::span<float> x, Fill const& fill) const {
     expects(static_cast<std::int64_t>(x.size()) == shape_.elements(),
             "Augmented::read: x takes shape().elements() numbers");
+    if (largest_ == shape_.elements()) {
+      return fill(x);
+    }
+    std::vector<float> room(static_cast<std::size_t>(largest_));
+    fill(std::span{room});
+    std::copy_n(room.begin(), x.size(), x.begin());
+  }
+
+  [[nodiscard]] std::span<float> input(std::span<float> x) const {
     return x.first(static_cast<std::size_t>(base().shape().elements()));
   }
 
-  /// Calls @p apply for each transform with its part of @p x, its input shape and its draw.
+  /// Calls @p apply for each transform with its room in @p x, its input shape and its draw.
   template <class Apply>
   void transform(std::span<float> x, Apply const& apply) const {
     Shape in = base().shape();
     std::uint32_t which = detail::draws_of<Base>();
     auto const one = [&](auto const& transform) {
       Shape const out = transform.output(in);
-      apply(transform, x.first(static_cast<std::size_t>(out.elements())), in, which++);
+      apply(transform, x.first(static_cast<std::size_t>(std::max(in.elements(), out.elements()))),
+            in, which++);
       in = out;
     };
     std::apply([&](Ts const&... each) { (one(each), ...); }, transforms_);
@@ -120,6 +142,7 @@ class Augmented<D, Ts...> {
   D data_;
   std::tuple<Ts...> transforms_;
   Shape shape_;
+  std::int64_t largest_;  // elements of the largest sample of the chain
 };
 
 /// The samples of @p data after @p transforms.

@@ -5,9 +5,10 @@
     make.py       needs Pillow; written by 13.0.0
 """
 
+import colorsys
 import pathlib
 
-from PIL import Image
+from PIL import Image, ImageEnhance, ImageOps
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -37,6 +38,36 @@ def middle(image, side, height, width):
     return image.crop((left, top, left + width, top + height))
 
 
+def operations(image, sign):
+    """RandAugment's, of magnitude 21 of 30; then the hue turned."""
+    w, h = image.size
+    shear, factor = sign * 0.21, 1 + sign * 0.63
+    right, down = int(sign * 150 / 331 * w * 0.7), int(sign * 150 / 331 * h * 0.7)
+
+    def moved(*matrix):
+        return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST)
+
+    def turned(pixel):
+        hue, saturation, value = colorsys.rgb_to_hsv(*(v / 255 for v in pixel))
+        return tuple(round(255 * v) for v in colorsys.hsv_to_rgb((hue + sign * 0.3) % 1, saturation, value))
+
+    yield image
+    yield moved(1, shear, 0, 0, 1, 0)
+    yield moved(1, 0, 0, shear, 1, 0)
+    yield moved(1, 0, -right, 0, 1, 0)
+    yield moved(1, 0, 0, 0, 1, -down)
+    yield image.rotate(sign * 21, Image.Resampling.NEAREST)
+    for enhance in (ImageEnhance.Brightness, ImageEnhance.Color, ImageEnhance.Contrast, ImageEnhance.Sharpness):
+        yield enhance(image).enhance(factor)
+    yield ImageOps.posterize(image, 5)
+    yield ImageOps.solarize(image, 76.5)
+    yield ImageOps.autocontrast(image)
+    yield ImageOps.equalize(image)
+    hue = image.copy()
+    hue.putdata([turned(pixel) for pixel in image.getdata()])
+    yield hue
+
+
 def main():
     base = picture(37, 23)
     transparent = base.copy()
@@ -64,6 +95,8 @@ def main():
     keep("portrait.png.middle", middle(picture(23, 37), 11, 9, 10))
     keep("rgb.png.smaller", middle(base, 20, 20, 20))
     keep("rgb.png.larger", middle(base, 60, 31, 60))
+    (HERE / "operations.rgb").write_bytes(b"".join(
+        done.tobytes() for sign in (1, -1) for done in operations(ImageOps.invert(base.point(lambda v: v // 2)), sign)))
     keep("rgb.png.stretched", base.resize((13, 29), Image.Resampling.BILINEAR))
     keep("rgb.png.box", base.crop((5, 3, 5 + 17, 3 + 11)).resize((24, 24), Image.Resampling.BILINEAR))
 

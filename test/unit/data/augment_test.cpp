@@ -49,7 +49,15 @@ struct Reveal {
 };
 
 struct Shrink {
-  [[nodiscard]] Shape output(Shape const&) const { return image_shape(1, 1, 1); }
+  [[nodiscard]] Shape output(Shape const&) const { return image_shape(1, 1, 2); }
+  void apply(std::span<float> x, Shape const& in) const {
+    CHECK(static_cast<std::int64_t>(x.size()) == in.elements());
+    x[0] = x[15];
+  }
+};
+
+struct Vanish {
+  [[nodiscard]] Shape output(Shape const&) const { return image_shape(1, 0, 1); }
   void apply(std::span<float>, Shape const&) const {}
 };
 
@@ -162,8 +170,21 @@ TEST_CASE("augment refuses transforms that do not fit") {
   refused("PadTo: the image to pad to must be at least", PadTo{image_shape(3, 2, 2)});
   refused("Normalize: give a mean and an std", PadTo{image_shape(3, 4, 4)},
           Normalize{.mean = {1}, .std = {1}});
-  refused("a transform may not make a sample smaller", Shrink{});
+  refused("a transform leaves nothing of the sample", Vanish{});
   refused("a random transform may not change the shape", RandomGrow{});
+}
+
+TEST_CASE("augment takes transforms that make samples smaller, and larger again") {
+  auto const data = augment(images(), RandomFlip{}, Shrink{});
+  CHECK(data.shape() == image_shape(1, 1, 2));
+  CHECK(plain(data, 1) == std::vector<float>{32, 18});
+  bool flips = false;
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
+    flips = flips || trained(data, {1, epoch, 1}) == std::vector<float>{29, 19};
+  }
+  CHECK(flips);
+  auto const padded = augment(data, PadTo{image_shape(1, 1, 4)});
+  CHECK(plain(padded, 0) == std::vector<float>{0, 16, 2, 0});
 }
 
 TEST_CASE("Augmented::read checks its arguments") {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,6 +25,7 @@
 #include <tandem/data/image/pixels.hpp>
 #include <tandem/data/image/random_resized_crop.hpp>
 #include <tandem/data/image/resample.hpp>
+#include <tandem/data/image/resizing.hpp>
 #include <tandem/io/file.hpp>
 
 namespace tandem {
@@ -249,11 +249,9 @@ class ImageFolder<Image<C, H, W>, Decoder> {
                                      std::to_string(image.height) +
                                      " pixels is too narrow to be resized; take it out"};
     }
-    auto const centred = [](std::int64_t room, int size) {  // as Python rounds halves
-      return static_cast<int>(std::nearbyint(static_cast<double>(room - size) / 2));
-    };
     return resize(image, all, static_cast<int>(height), static_cast<int>(width),
-                  {centred(height, H), centred(width, W), H, W});
+                  {CenterCrop::border(static_cast<int>(height) - H),
+                   CenterCrop::border(static_cast<int>(width) - W), H, W});
   }
 
   // (H, W, C) bytes to (C, H, W) numbers.

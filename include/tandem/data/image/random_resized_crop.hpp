@@ -72,16 +72,11 @@ struct RandomResizedCrop {
       double const ratio = std::exp(random.between(std::log(min_ratio), std::log(max_ratio)));
       double const w = std::nearbyint(std::sqrt(part * ratio));
       double const h = std::nearbyint(std::sqrt(part / ratio));
-      int const down = random.below(height);  // drawn whether it fits or not
-      int const right = random.below(width);
       if (w >= 1 && w <= width && h >= 1 && h <= height) {
-        auto const place = [](int drawn, int size, int room) {
-          return static_cast<int>(static_cast<std::int64_t>(drawn) * (room - size + 1) / room);
-        };
-        int const piece_height = static_cast<int>(h);
-        int const piece_width = static_cast<int>(w);
-        return {place(down, piece_height, height), place(right, piece_width, width), piece_height,
-                piece_width};
+        int const rows = static_cast<int>(h);
+        int const columns = static_cast<int>(w);
+        int const top = random.below(height - rows + 1);
+        return {top, random.below(width - columns + 1), rows, columns};
       }
     }
     double const ratio = static_cast<double>(width) / height;
