@@ -35,6 +35,7 @@
 #include <tandem/ops/cuda/loss.cuh>
 #include <tandem/ops/cuda/no_metric.cuh>
 #include <tandem/ops/cuda/own_layer.cuh>
+#include <tandem/ops/cuda/own_loss.cuh>
 #include <tandem/ops/cuda/pool.cuh>
 #include <tandem/ops/cuda/resample.cuh>
 #include <tandem/ops/cuda/smooth_activation.cuh>

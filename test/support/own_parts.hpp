@@ -2,12 +2,14 @@
 #pragma once
 
 /// @file
-/// Layers that a program could bring, as functions of one element: for the tests of every backend.
+/// Layers, a loss and a metric that a program could bring, for the tests of every backend.
 
 #include <cmath>
+#include <cstddef>
 #include <string_view>
 
 #include <tandem/layers/own_layer.hpp>
+#include <tandem/layers/own_loss.hpp>
 
 namespace tandem::test {
 
@@ -90,6 +92,44 @@ struct OwnSwish : ChannelLayer<OwnSwish> {
   TANDEM_HOST_DEVICE static R weight_slope(R x, R w) {
     R const s = logistic(w * x);
     return x * x * s * (1 - s);
+  }
+};
+
+/// Σ (i + 1) (y_i - t_i)² / 2, which shows the order of the elements.
+struct RampLoss {
+  using Target = float;
+  static constexpr std::string_view name = "RampLoss";
+  static constexpr int targets(Shape out) { return static_cast<int>(out.elements()); }
+  template <class R>
+  TANDEM_HOST_DEVICE static double value(Row<R const> y, Row<float const> t) {
+    double sum = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      double const off = static_cast<double>(y[i]) - static_cast<double>(t[i]);
+      sum += static_cast<double>(i + 1) * off * off / 2;
+    }
+    return sum;
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static void gradient(Row<R const> y, Row<float const> t, Row<R> dy) {
+    for (std::size_t i = 0; i < dy.size(); ++i) {
+      dy[i] = static_cast<R>(i + 1) * (y[i] - static_cast<R>(t[i]));
+    }
+  }
+};
+
+/// Where the largest error of a sample is.
+struct PlaceOfWorst {
+  static constexpr std::string_view name = "place of worst";
+  template <class R>
+  TANDEM_HOST_DEVICE static double value(Row<R const> y, Row<float const> t) {
+    std::size_t worst = 0;
+    for (std::size_t i = 1; i < y.size(); ++i) {
+      worst =
+          std::fabs(y[i] - static_cast<R>(t[i])) > std::fabs(y[worst] - static_cast<R>(t[worst]))
+              ? i
+              : worst;
+    }
+    return static_cast<double>(worst);
   }
 };
 

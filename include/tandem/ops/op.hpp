@@ -152,7 +152,8 @@ struct LossOpIsThere {
   static constexpr bool value = true;
   static_assert(has_op<L, Backend>,
                 "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
-                "value(output, target) and gradient(output, target, dy), both of one sample");
+                "value(output, target) and gradient(output, target, dy), both of one sample, and "
+                "of Rows where they are to run on Cuda");
 };
 template <class M, class Backend>
 struct MetricOpIsThere {
@@ -160,7 +161,7 @@ struct MetricOpIsThere {
   static_assert(has_op<M, Backend>,
                 "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
                 "has no kernels for this backend; give it static value(output, target) of one "
-                "sample");
+                "sample, and of Rows where it is to run on Cuda");
 };
 
 /// In place of an op that there is not: takes what an op takes.

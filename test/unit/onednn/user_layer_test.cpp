@@ -196,6 +196,57 @@ struct Weighted {
   }
 };
 
+static_assert(!RowLoss<Weighted, float> && HostLoss<Weighted, float>);
+static_assert(RowLoss<test::RampLoss, float> && HostLoss<test::RampLoss, double>);
+static_assert(RowMetric<test::PlaceOfWorst, Weighted, float>);
+static_assert(HostMetric<test::PlaceOfWorst, Weighted, float> && !Loss<test::PlaceOfWorst>);
+
+template <class Precision>
+void loss_and_metric_of_rows(Shape shape) {
+  using T = typename Precision::Scalar;
+  int const samples = 3;
+  auto x = test::exact<T>(samples * shape.elements(), 1);
+  auto const t = test::random<float>(samples * shape.elements(), 2);
+  host::Device device{1};
+  Pass<host::Device> const pass{.device = device, .batch = samples};
+  double expected[2] = {};
+  std::vector<float> expected_dy(x.size());
+  LossOp<test::RampLoss, BasicHost<Portable>> const reference{shape, 4};
+  reference.forward(pass, x.data(), t.data(), &expected[0]);
+  reference.gradient(pass, x.data(), t.data(), 0.5, expected_dy.data());
+  MetricOp<test::PlaceOfWorst, test::RampLoss, BasicHost<Portable>>{shape}.count(
+      pass, x.data(), t.data(), &expected[1]);
+  double first = 0;  // sample by sample, as it is written
+  auto const each = static_cast<std::size_t>(shape.elements());
+  for (std::size_t s = 0; s < samples; ++s) {
+    first += test::RampLoss::value(Row<float const>{&x[s * each], each},
+                                   Row<float const>{&t[s * each], each});
+  }
+  CHECK(expected[0] == first);
+
+  LossOp<test::RampLoss, BasicHost<OneDnn, Precision>> const loss{shape, 4};
+  MetricOp<test::PlaceOfWorst, test::RampLoss, BasicHost<OneDnn, Precision>> const metric{shape};
+  std::vector<float> scratch(
+      static_cast<std::size_t>(std::max(loss.scratch_bytes(), metric.scratch_bytes(4)) / 4 + 16));
+  device.scratch = reinterpret_cast<std::byte*>(scratch.data());
+  auto y = test::stored<T>(samples, shape);
+  y.set(x);
+  auto dy = test::stored<T>(samples, shape);
+  double got[2] = {-1, -1};
+  loss.forward(pass, y.data(), t.data(), &got[0]);
+  metric.count(pass, y.data(), t.data(), &got[1]);
+  loss.gradient(pass, y.data(), t.data(), 0.5, dy.data());
+  CHECK(got[0] == expected[0]);
+  CHECK(got[1] == expected[1]);
+  CHECK(test::same_bits(dy.get(), test::rounded<T>(expected_dy)));
+}
+
+TEST_CASE_TEMPLATE("a loss and a metric of Rows are the portable ones", Precision, Fp32, Bf16) {
+  for (Shape const& shape : shapes) {
+    loss_and_metric_of_rows<Precision>(shape);
+  }
+}
+
 template <class Precision>
 void loss_and_metric(Shape shape) {
   using T = typename Precision::Scalar;

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <span>
 
+#include <tandem/core/row.hpp>
 #include <tandem/layers/loss.hpp>
+#include <tandem/layers/own_loss.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -122,14 +124,54 @@ class Op<L, BasicHost<Portable, Precision>> {
 };
 
 /// A loss that brings `double value(output, target)` and `void gradient(output, target, dy)` of one
-/// sample, spans of T and Target; dy is to be written, not scaled by the batch.
+/// sample, spans of T and Target, or Rows (see RowLoss); dy is to be written, not scaled by the
+/// batch.
 template <class L, class T>
-concept HostLoss = Loss<L> &&
-    requires(std::span<T const> output, std::span<typename L::Target const> target,
-             std::span<T> dy) {
-  { L::value(output, target) } -> std::convertible_to<double>;
-  L::gradient(output, target, dy);
+concept HostLoss = (Loss<L> && detail::ValueOfSpans<L, T, typename L::Target> &&
+                    detail::GradientOfSpans<L, T, typename L::Target>) ||
+                   RowLoss<L, T>;
+
+namespace detail {
+
+/// The samples of a microbatch for a loss's or metric's functions of one.
+template <class L, class T, class Target>
+struct OwnSamples {
+  std::size_t outputs;  ///< of a sample
+  std::size_t targets;
+
+  [[nodiscard]] double sum(int batch, T const* output, Target const* target) const {
+    double sum = 0.0;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(batch); ++s) {
+      T const* const y = output + s * outputs;
+      Target const* const t = target + s * targets;
+      if constexpr (ValueOfSpans<L, T, Target>) {
+        sum += L::value(std::span{y, outputs}, std::span{t, targets});
+      } else {
+        sum += L::value(Row<T const>{y, outputs}, Row<Target const>{t, targets});
+      }
+    }
+    return sum;
+  }
+
+  void gradient(int batch, T const* output, Target const* target, double scale, T* dy) const {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(batch); ++s) {
+      T const* const y = output + s * outputs;
+      Target const* const t = target + s * targets;
+      std::span<T> const sample{dy + s * outputs, outputs};
+      if constexpr (GradientOfSpans<L, T, Target>) {
+        L::gradient(std::span{y, outputs}, std::span{t, targets}, sample);
+      } else {
+        L::gradient(Row<T const>{y, outputs}, Row<Target const>{t, targets},
+                    Row<T>{sample.data(), outputs});
+      }
+      for (T& element : sample) {
+        element *= static_cast<T>(scale);
+      }
+    }
+  }
 };
+
+}  // namespace detail
 
 template <class L, class Precision>
   requires HostLoss<L, typename Precision::Scalar>
@@ -139,42 +181,28 @@ class LossOp<L, BasicHost<Portable, Precision>> {
 
  public:
   LossOp(Shape output, int /*batch*/)
-      : outputs_{static_cast<std::size_t>(output.elements())},
-        targets_{static_cast<std::size_t>(L::targets(output))} {}
+      : samples_{static_cast<std::size_t>(output.elements()),
+                 static_cast<std::size_t>(L::targets(output))} {}
 
   [[nodiscard]] std::int64_t scratch_bytes() const { return 0; }
 
   void forward(Pass<host::Device> const& p, T const* output, Target const* target,
                double* loss) const {
-    *loss = 0.0;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      *loss += L::value(std::span{output + s * outputs_, outputs_},
-                        std::span{target + s * targets_, targets_});
-    }
+    *loss = samples_.sum(p.batch, output, target);
   }
   void gradient(Pass<host::Device> const& p, T const* output, Target const* target, double scale,
                 T* dy) const {
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      std::span<T> const sample{dy + s * outputs_, outputs_};
-      L::gradient(std::span{output + s * outputs_, outputs_},
-                  std::span{target + s * targets_, targets_}, sample);
-      for (T& element : sample) {
-        element *= static_cast<T>(scale);
-      }
-    }
+    samples_.gradient(p.batch, output, target, scale, dy);
   }
 
  private:
-  std::size_t outputs_;
-  std::size_t targets_;
+  detail::OwnSamples<L, T, Target> samples_;
 };
 
-/// A metric that brings `double value(output, target)` of one sample.
+/// A metric that brings `double value(output, target)` of one sample, of spans or of Rows.
 template <class M, class L, class T>
-concept HostMetric = Metric<M> &&
-    requires(std::span<T const> output, std::span<typename L::Target const> target) {
-  { M::value(output, target) } -> std::convertible_to<double>;
-};
+concept HostMetric =
+    (Metric<M> && detail::ValueOfSpans<M, T, typename L::Target>) || RowMetric<M, L, T>;
 
 template <class M, class L, class Precision>
   requires HostMetric<M, L, typename Precision::Scalar>
@@ -183,21 +211,16 @@ class MetricOp<M, L, BasicHost<Portable, Precision>> {
 
  public:
   explicit MetricOp(Shape output)
-      : outputs_{static_cast<std::size_t>(output.elements())},
-        targets_{static_cast<std::size_t>(L::targets(output))} {}
+      : samples_{static_cast<std::size_t>(output.elements()),
+                 static_cast<std::size_t>(L::targets(output))} {}
 
   void count(Pass<host::Device> const& p, T const* output, typename L::Target const* target,
              double* sum) const {
-    *sum = 0.0;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      *sum += M::value(std::span{output + s * outputs_, outputs_},
-                       std::span{target + s * targets_, targets_});
-    }
+    *sum = samples_.sum(p.batch, output, target);
   }
 
  private:
-  std::size_t outputs_;
-  std::size_t targets_;
+  detail::OwnSamples<M, T, typename L::Target> samples_;
 };
 
 /// No metric: nothing is counted.

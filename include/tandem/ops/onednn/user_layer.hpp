@@ -135,8 +135,8 @@ class LossOp<L, BasicHost<OneDnn, Precision>> {
 
  public:
   LossOp(Shape output, int batch)
-      : outputs_{static_cast<std::size_t>(output.elements())},
-        targets_{static_cast<std::size_t>(L::targets(output))},
+      : samples_{static_cast<std::size_t>(output.elements()),
+                 static_cast<std::size_t>(L::targets(output))},
         order_{output},
         elements_{order_.elements(batch)} {}
 
@@ -147,31 +147,19 @@ class LossOp<L, BasicHost<OneDnn, Precision>> {
   void forward(Pass<host::Device> const& p, T const* output, Target const* target,
                double* loss) const {
     P const* const y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
-    *loss = 0.0;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      *loss += L::value(std::span{y + s * outputs_, outputs_},
-                        std::span{target + s * targets_, targets_});
-    }
+    *loss = samples_.sum(p.batch, y, target);
   }
   void gradient(Pass<host::Device> const& p, T const* output, Target const* target, double scale,
                 T* dy) const {
     P* const memory = p.device.template scratch_as<P>();
     P const* const y = order_.read(p.device, p.batch, output, memory);
     P* const gradient = order_.writable(dy, memory + elements_);
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      std::span<P> const sample{gradient + s * outputs_, outputs_};
-      L::gradient(std::span{y + s * outputs_, outputs_}, std::span{target + s * targets_, targets_},
-                  sample);
-      for (P& element : sample) {
-        element *= static_cast<P>(scale);
-      }
-    }
+    samples_.gradient(p.batch, y, target, scale, gradient);
     order_.write(p.device, p.batch, memory + elements_, dy);
   }
 
  private:
-  std::size_t outputs_;
-  std::size_t targets_;
+  detail::OwnSamples<L, P, Target> samples_;
   host::channels_last::UserOrder<T, P> order_;
   std::int64_t elements_;
 };
@@ -184,8 +172,8 @@ class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
 
  public:
   explicit MetricOp(Shape output)
-      : outputs_{static_cast<std::size_t>(output.elements())},
-        targets_{static_cast<std::size_t>(L::targets(output))},
+      : samples_{static_cast<std::size_t>(output.elements()),
+                 static_cast<std::size_t>(L::targets(output))},
         order_{output} {}
 
   /// For microbatches of at most @p batch samples.
@@ -196,16 +184,11 @@ class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
   void count(Pass<host::Device> const& p, T const* output, typename L::Target const* target,
              double* sum) const {
     P const* const y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
-    *sum = 0.0;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      *sum += M::value(std::span{y + s * outputs_, outputs_},
-                       std::span{target + s * targets_, targets_});
-    }
+    *sum = samples_.sum(p.batch, y, target);
   }
 
  private:
-  std::size_t outputs_;
-  std::size_t targets_;
+  detail::OwnSamples<M, P, typename L::Target> samples_;
   host::channels_last::UserOrder<T, P> order_;
 };
 
