@@ -29,6 +29,7 @@
 #include <tandem/ops/cuda/convolution.cuh>
 #include <tandem/ops/cuda/embedding.cuh>
 #include <tandem/ops/cuda/flatten.cuh>
+#include <tandem/ops/cuda/group_norm.cuh>
 #include <tandem/ops/cuda/join.cuh>
 #include <tandem/ops/cuda/layer_norm.cuh>
 #include <tandem/ops/cuda/linear.cuh>

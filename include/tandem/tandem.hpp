@@ -25,6 +25,7 @@
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/embedding.hpp>
+#include <tandem/layers/group_norm.hpp>
 #include <tandem/layers/layer_norm.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/loss.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Conv2d: input and output channels must be multiples of Groups
+// expect-error: the channels must be a multiple of the groups
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/conv2d.hpp>
 

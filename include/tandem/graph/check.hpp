@@ -32,7 +32,8 @@ struct NetworkIsSound {
       "the kernel is larger than its padded input: use a smaller kernel, more padding, or "
       "fewer strides before it");
   static_assert(Why != Fault::groups,
-                "Conv2d: input and output channels must be multiples of Groups");
+                "the channels must be a multiple of the groups: a Conv2d's input and output, and a "
+                "GroupNorm's input");
   static_assert(Why != Fault::padding, "a pool's padding must be at most half of its kernel");
   static_assert(Why != Fault::border,
                 "Pad2d: the padding of Reflect must be smaller than the image's height and width, "
@@ -53,6 +54,8 @@ struct NetworkIsSound {
   static_assert(Why != Fault::not_timed,
                 "this layer wants a sequence (T, C): begin the network with Tokens<T, V> and an "
                 "Embedding");
+  static_assert(Why != Fault::a_sequence,
+                "GroupNorm wants an image or a vector: LayerNorm and RmsNorm are for sequences");
   static_assert(Why != Fault::heads,
                 "the channels of a row must be a multiple of its heads: Attention<Heads, "
                 "KeyHeads<K>> wants (Heads + 2 K) D of them, and Heads a multiple of K");

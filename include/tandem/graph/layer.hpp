@@ -96,6 +96,7 @@ enum class Fault : std::uint8_t {
   not_tokens,        ///< wants indices, (T)
   indices,           ///< a layer of numbers has indices as its input
   not_timed,         ///< wants a sequence, (T, C)
+  a_sequence,        ///< wants an image or a vector
   heads,             ///< a row is no multiple of the heads
   no_second_input,   ///< Input<1> of a network that has one
   unread,            ///< a value that no layer reads

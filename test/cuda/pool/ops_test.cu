@@ -6,10 +6,12 @@
 #include <doctest/doctest.h>
 
 #include <tandem/ops/cuda/flatten.cuh>
+#include <tandem/ops/cuda/group_norm.cuh>
 #include <tandem/ops/cuda/join.cuh>
 #include <tandem/ops/cuda/pool.cuh>
 #include <tandem/ops/cuda/resample.cuh>
 #include <tandem/ops/cuda/verbs.cuh>
+#include <tandem/ops/host/group_norm.hpp>
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/pool.hpp>
 #include <tandem/ops/host/resample.hpp>
@@ -51,7 +53,7 @@ void check_op(std::vector<Shape> const& inputs, Shape out, bool exact = true) {
   CHECK(needs.input == host_op.needs().input);
   CHECK(needs.output == host_op.needs().output);
   CHECK(needs.saved_bytes <= host_op.needs().saved_bytes);  // a byte a cell, where Host has four
-  CHECK(needs.scratch_bytes == 0);
+  CHECK((needs.scratch_bytes == 0 || needs.input));         // of a norm
 
   // Host: channels-first, in ComputeType.
   std::vector<std::vector<C>> x, dx;
@@ -82,6 +84,8 @@ void check_op(std::vector<Shape> const& inputs, Shape out, bool exact = true) {
   DeviceArray<T> const device_dy{device,
                                  test::channels_last(dy, batch, channels_of(out), pixels_of(out))};
   DeviceArray<std::byte> const device_saved{device, needs.saved_bytes};
+  DeviceArray<std::byte> const device_scratch{device, needs.scratch_bytes};
+  device.scratch = device_scratch.data();
 
   Operands<C> const host_operands{.x = x_pointers.data(),
                                   .y = y.data(),
@@ -102,6 +106,7 @@ void check_op(std::vector<Shape> const& inputs, Shape out, bool exact = true) {
     cuda_op.input_gradient(operands, pass);
   }
   static_cast<void>(device_saved.host());  // throws if it was too small
+  static_cast<void>(device_scratch.host());
 
   auto const compare = [&](DeviceArray<T> const& result, std::vector<C> const& expected,
                            Shape shape, bool written) {
@@ -157,6 +162,17 @@ TEST_CASE_TEMPLATE("Pad2d and Upsample give Host's numbers", Precision, Fp32, Fp
   check(Pad2d<Padding<4, 5>, Circular>{}, false);
   check(Upsample<3>{}, false);
   check(Upsample<2, Bilinear>{}, false);
+}
+
+TEST_CASE_TEMPLATE("norms of groups of channels give Host's numbers", Precision, Fp32, Fp64, Bf16) {
+  auto const check = [](auto layer, Shape image) {
+    check_op<decltype(layer), Precision>({image}, image, false);
+  };
+  check(InstanceNorm2d<>{}, image_shape(3, 4, 5));
+  check(InstanceNorm2d<>{}, image_shape(16, 4, 5));
+  check(GroupNorm<2, NoAffine>{}, image_shape(6, 7, 5));
+  check(GroupNorm<1, NoAffine>{}, image_shape(32, 3, 5));
+  check(GroupNorm<2, NoAffine>{}, image_shape(32, 9, 9));
 }
 
 TEST_CASE_TEMPLATE("Flatten gives the order (C, H, W), and its gradient goes back", Precision, Fp32,

@@ -3,6 +3,7 @@
 #include <tandem/ops/cuda/activation.cuh>
 #include <tandem/ops/cuda/attention.cuh>
 #include <tandem/ops/cuda/embedding.cuh>
+#include <tandem/ops/cuda/group_norm.cuh>
 #include <tandem/ops/cuda/join.cuh>
 #include <tandem/ops/cuda/layer_norm.cuh>
 #include <tandem/ops/cuda/linear.cuh>
@@ -24,6 +25,7 @@
 #include <tandem/ops/host/attention.hpp>
 #include <tandem/ops/host/convolution.hpp>
 #include <tandem/ops/host/embedding.hpp>
+#include <tandem/ops/host/group_norm.hpp>
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/layer_norm.hpp>
 #include <tandem/ops/host/own_layer.hpp>
@@ -336,6 +338,12 @@ TEST_CASE("the ops of norms are Host's") {
   check_rows<LayerNorm<>>();
   check_rows<LayerNorm<NoBias>>();
   check_rows<RmsNorm<>>();
+}
+
+TEST_CASE("the op of GroupNorm on vectors is Host's") {
+  check_op<GroupNorm<2>>({vector_shape(10), 0, 0});
+  check_op<GroupNorm<2>>({vector_shape(32), 0, 0});
+  check_op<GroupNorm<1, NoAffine>>({vector_shape(300), 0, 0});
 }
 
 TEST_CASE("the ops of activations are Host's, and those of Softmax and SwiGlu") {

@@ -11,7 +11,8 @@ import classifiers
 import sequences
 from shapes import Rows, shape_of
 
-LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample", "pad", "upsample")
+LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample", "pad", "upsample",
+          "group_norm", "instance_norm")
 COMPOSITES = ("seq", "concat", "residual", "frozen")
 
 
@@ -61,9 +62,9 @@ def trained_names(part):
     found = set().union(*(trained_names(child) for child in part.get("parts", ())))
     if kind in ("conv", "linear", "embedding", "positions", "vocabulary"):
         found.add((".weight", 4 if kind == "conv" else 2))
-    if kind in ("bn", "layer_norm", "rms_norm"):
+    if kind in ("bn", "layer_norm", "rms_norm") or part.get("affine"):
         found.add((".weight", 1))
-    if kind == "bn" or part.get("bias"):
+    if kind == "bn" or part.get("bias") or part.get("affine"):
         found.add((".bias", 1))
     return found
 
@@ -73,7 +74,7 @@ def trains(part):
     if part["kind"] == "frozen":
         return False
     with_parameters = ("conv", "bn", "linear") + sequences.WITH_PARAMETERS
-    return part["kind"] in with_parameters or any(trains(child) for child in part.get("parts", ()))
+    return part["kind"] in with_parameters or part.get("affine") or any(trains(child) for child in part.get("parts", ()))
 
 
 # ---- C++ ------------------------------------------------------------------------------------------------------------
@@ -115,6 +116,10 @@ def cpp(part, repeats=False):
         return f"Dropout<Percent<{part['percent']}>>"
     if kind == "subsample":
         return f"Subsample2d<{part['out']}, {part['step']}>"
+    if kind == "group_norm":
+        return spelled("GroupNorm", [str(part["groups"])] + ([] if part["affine"] else ["NoAffine"]))
+    if kind == "instance_norm":
+        return spelled("InstanceNorm2d", ["Affine"] if part["affine"] else [])
     if kind == "pad":
         return spelled("Pad2d", pair_text("Padding", part["padding"], None) + [part["mode"]])
     if kind == "upsample":
@@ -167,8 +172,8 @@ def random_layer(r, shape):
     """A layer that may stand behind `shape`, or None: the caller tries again."""
     image = len(shape) == 3
     kind = r.choice(("conv", "conv", "conv", "bn", "bn", "relu", "relu", "maxpool", "avgpool", "dropout", "subsample",
-                     "gap", "flatten", "pad", "upsample") if image else
-                    ("linear", "linear", "linear", "relu", "relu", "dropout", "flatten"))
+                     "gap", "flatten", "pad", "upsample", "group_norm", "instance_norm") if image else
+                    ("linear", "linear", "linear", "relu", "relu", "dropout", "flatten", "group_norm"))
     part = {"kind": kind}
     if kind == "conv":
         part.update(random_window(r, kind))
@@ -186,6 +191,10 @@ def random_layer(r, shape):
         part.update(out=r.choice((1, 2, 3, 4, 5, 8)), bias=r.random() < 0.7)
     elif kind == "dropout":
         part["percent"] = r.choice((0, 10, 25, 50, 80))
+    elif kind in ("group_norm", "instance_norm"):
+        part["affine"] = r.random() < (0.7 if kind == "group_norm" else 0.5)
+        if kind == "group_norm":
+            part["groups"] = r.choice([g for g in (1, 1, 2, 3, shape[0]) if shape[0] % g == 0])
     elif kind == "pad":
         part.update(padding=(r.choice((0, 1, 1, 2)), r.choice((0, 1, 1, 2))),
                     mode=r.choice(("Zeros", "Reflect", "Replicate", "Circular")))

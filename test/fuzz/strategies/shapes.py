@@ -53,13 +53,17 @@ def of_vector(part, shape):
         return (part["out"],)
     if kind == "swiglu":
         return (shape[0] // 2,) if shape[0] % 2 == 0 else None
+    if kind == "group_norm":
+        return shape if shape[0] % part["groups"] == 0 else None
     return shape if kind in OF_EACH + ("flatten",) else None
 
 
 def of_image(part, shape):
     kind = part["kind"]
-    if kind in ("relu", "dropout", "bn"):
+    if kind in ("relu", "dropout", "bn", "instance_norm"):
         return shape
+    if kind == "group_norm":
+        return shape if shape[0] % part["groups"] == 0 else None
     if kind == "flatten":
         return (shape[0] * shape[1] * shape[2],)
     if kind == "gap":

@@ -8,6 +8,7 @@
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
+#include <tandem/layers/group_norm.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/resample.hpp>
@@ -152,6 +153,21 @@ TEST_CASE("Subsample2d: every Step-th row and column, rounded up") {
   CHECK(Subsample2d<6, 1>::fault(image) == Fault::none);
   CHECK(Subsample2d<5, 1>::fault(image) == Fault::channels);
   CHECK(Subsample2d<8, 2>::fault(vector_shape(3)) == Fault::not_an_image);
+}
+
+TEST_CASE("GroupNorm: images and vectors whose channels are a multiple of the groups") {
+  CHECK(GroupNorm<3>::output(image) == image);
+  CHECK(GroupNorm<3>::fault(image) == Fault::none);
+  CHECK(GroupNorm<4>::fault(image) == Fault::groups);
+  CHECK(GroupNorm<4>::fault(vector_shape(8)) == Fault::none);
+  CHECK(GroupNorm<4>::fault(timed_shape(8, 8)) == Fault::a_sequence);
+  CHECK(elements(GroupNorm<3>::parameters(image)) == 12);
+  CHECK(GroupNorm<3, NoAffine>::parameters(image).count == 0);
+  CHECK(GroupNorm<3>::kept(image).numbers == 2 * (3 + 6));
+  CHECK(InstanceNorm2d<>::parameters(image).count == 0);
+  CHECK(elements(InstanceNorm2d<Affine>::parameters(image)) == 12);
+  CHECK(InstanceNorm2d<>::kept(image).numbers == 2 * (6 + 6));
+  CHECK(InstanceNorm2d<>::fault(vector_shape(8)) == Fault::not_an_image);
 }
 
 TEST_CASE("Pad2d: rows above and below, columns on both sides; what each mode refuses") {

@@ -141,17 +141,55 @@ struct Case {
   }
 };
 
-/// y and the gradients of the inputs, one behind another, in user order.
+/// y and the gradients of the inputs, one behind another, in user order; those of parameters.
 struct Result {
   std::vector<float> y;
   std::vector<float> dx;
+  std::vector<float> gradients = {};
 };
+
+/// Of a layer that has any.
+struct ParameterMemory {
+  std::vector<std::vector<float>> value, gradient;
+  std::vector<float*> at, gradient_at;
+
+  explicit ParameterMemory(Parameters const& list) {
+    for (int p = 0; p < list.count; ++p) {
+      std::int64_t const n = list.item[p].shape.elements();
+      value.push_back(random<float>(n, 200 + static_cast<std::uint64_t>(p)));
+      gradient.emplace_back(value.back().size(), nan<float>);
+    }
+    for (std::size_t p = 0; p < value.size(); ++p) {
+      at.push_back(value[p].data());
+      gradient_at.push_back(gradient[p].data());
+    }
+  }
+  [[nodiscard]] std::vector<float> gradients() const {
+    std::vector<float> all;
+    for (auto const& each : gradient) {
+      all.insert(all.end(), each.begin(), each.end());
+    }
+    return all;
+  }
+};
+
+template <class L>
+ParameterMemory parameters_for(Case const& c) {
+  if constexpr (requires { L::parameters(c.inputs[0]); }) {
+    return ParameterMemory{L::parameters(c.inputs[0])};
+  } else {
+    return ParameterMemory{{}};
+  }
+}
 
 template <class O, class Op, class Device>
 void run_passes(Op const& op, O const& operands, Pass<Device> const& pass) {
   op.forward(operands, pass);
   if constexpr (requires { op.input_gradient(operands, pass); }) {
     op.input_gradient(operands, pass);
+  }
+  if constexpr (requires { op.weight_gradient(operands, pass); }) {
+    op.weight_gradient(operands, pass);
   }
 }
 
@@ -179,15 +217,19 @@ Result portable(Case const& c) {
                                 .first_sample = c.first_sample,
                                 .state = &c.state,
                                 .training = c.training};
+  ParameterMemory parameters = parameters_for<L>(c);
   Operands<float> const operands{.x = x_pointers.data(),
                                  .y = result.y.data(),
                                  .dy = dy.data(),
                                  .dx = dx_pointers.data(),
+                                 .parameter = parameters.at.data(),
+                                 .gradient = parameters.gradient_at.data(),
                                  .saved = saved.data()};
   run_passes(op, operands, pass);
   for (auto const& part : dx) {
     result.dx.insert(result.dx.end(), part.begin(), part.end());
   }
+  result.gradients = parameters.gradients();
   return result;
 }
 
@@ -221,10 +263,13 @@ Result channels_last(Case const& c, int threads = 1) {
                                 .first_sample = c.first_sample,
                                 .state = &c.state,
                                 .training = c.training};
+  ParameterMemory parameters = parameters_for<L>(c);
   Operands<T, float> const operands{.x = x_pointers.data(),
                                     .y = c.in_place ? x[0].data() : y.data(),
                                     .dy = dy.data(),
                                     .dx = dx_pointers.data(),
+                                    .parameter = parameters.at.data(),
+                                    .gradient = parameters.gradient_at.data(),
                                     .saved = saved.data()};
   run_passes(op, operands, pass);
   auto const& written = c.in_place ? x[0] : y;
@@ -243,6 +288,7 @@ Result channels_last(Case const& c, int threads = 1) {
     auto const part = own(gradient.get(), c.inputs[i]);
     result.dx.insert(result.dx.end(), part.begin(), part.end());
   }
+  result.gradients = parameters.gradients();
   return result;
 }
 
@@ -253,6 +299,7 @@ Result on_threads(Case const& c) {
   Result const three = channels_last<L, Precision>(c, 3);
   CHECK(same_bits(one.y, three.y));
   CHECK(same_bits(one.dx, three.dx));
+  CHECK(same_bits(one.gradients, three.gradients));
   return one;
 }
 
@@ -281,6 +328,7 @@ void check_near(Case const& c, double relative, double absolute) {
   };
   CHECK(near(result.y, expected.y));
   CHECK(near(result.dx, expected.dx));
+  CHECK(near(result.gradients, expected.gradients));
 }
 
 }  // namespace tandem::test

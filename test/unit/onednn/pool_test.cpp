@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #if defined(TANDEM_ONEDNN)
 
+#include <tandem/ops/onednn/group_norm.hpp>
 #include <tandem/ops/onednn/pool.hpp>
 #include <tandem/ops/onednn/resample.hpp>
 
@@ -8,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/ops/host/group_norm.hpp>
 #include <tandem/ops/host/pool.hpp>
 #include <tandem/ops/host/resample.hpp>
 
@@ -229,6 +231,23 @@ TEST_CASE_TEMPLATE("Pad2d and Upsample agree with the portable op", Precision, F
   resample_agrees<Pad2d<Padding<1, 3>, Circular>, Precision>(2 * unit);
   resample_agrees<Upsample<2>, Precision>(2 * unit);
   resample_agrees<Upsample<3, Bilinear>, Precision>(2 * unit);
+}
+
+template <class Precision, class L>
+void group_norm_agrees(Shape in) {
+  // Sums of up to 324 terms in another order, some divided by a deviation of 1/3 or more.
+  constexpr double unit = std::is_same_v<Precision, Fp32> ? 0x1p-24 : 0x1p-8;
+  test::check_near<L, Precision>({.inputs = {in}, .out = in}, 2 * unit, 128 * 0x1p-24);
+}
+
+TEST_CASE_TEMPLATE("group norm agrees with the portable op", Precision, Fp32, Bf16) {
+  group_norm_agrees<Precision, GroupNorm<1>>(image_shape(6, 9, 8));
+  group_norm_agrees<Precision, GroupNorm<3>>(image_shape(51, 5, 3));
+  group_norm_agrees<Precision, GroupNorm<150, NoAffine>>(image_shape(300, 4, 3));  // two tasks
+  group_norm_agrees<Precision, GroupNorm<2>>(image_shape(600, 1, 1));              // two runs each
+  group_norm_agrees<Precision, InstanceNorm2d<>>(image_shape(3, 9, 8));
+  group_norm_agrees<Precision, InstanceNorm2d<Affine>>(image_shape(17, 4, 3));
+  group_norm_agrees<Precision, GroupNorm<4>>(vector_shape(40));
 }
 
 }  // namespace pool_test

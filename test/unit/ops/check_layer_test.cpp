@@ -4,6 +4,7 @@
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
+#include <tandem/layers/group_norm.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/resample.hpp>
@@ -93,6 +94,11 @@ TEST_CASE("convolutions pass finite differences") {
 TEST_CASE("the other layers pass finite differences") {
   holds<BatchNorm2d<>, Image<3, 4, 5>>();
   holds<BatchNorm2d<Epsilon<1, 10>, Momentum<1, 5>>, Image<2, 3, 3>>();
+  holds<GroupNorm<2>, Image<6, 3, 4>>();
+  holds<GroupNorm<1, Epsilon<1, 10>>, Image<3, 5, 5>>();
+  holds<GroupNorm<3, NoAffine>, Vector<12>>();
+  holds<InstanceNorm2d<>, Image<3, 4, 5>>();
+  holds<InstanceNorm2d<Affine>, Image<2, 5, 3>>();
   holds<ReLU, Image<2, 4, 4>>();
   holds<Dropout<Percent<30>>, Vector<33>>();
   holds<MaxPool2d<Kernel<3>, Stride<2>, Padding<1>>, Image<2, 7, 6>>();

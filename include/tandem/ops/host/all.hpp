@@ -9,6 +9,7 @@
 #include <tandem/ops/host/batch_norm.hpp>
 #include <tandem/ops/host/convolution.hpp>
 #include <tandem/ops/host/embedding.hpp>
+#include <tandem/ops/host/group_norm.hpp>
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/layer_norm.hpp>
 #include <tandem/ops/host/loss.hpp>

@@ -10,6 +10,7 @@
 #include <tandem/ops/onednn/border.hpp>
 #include <tandem/ops/onednn/convolution.hpp>
 #include <tandem/ops/onednn/flatten.hpp>
+#include <tandem/ops/onednn/group_norm.hpp>
 #include <tandem/ops/onednn/join.hpp>
 #include <tandem/ops/onednn/linear.hpp>
 #include <tandem/ops/onednn/loss.hpp>
