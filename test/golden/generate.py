@@ -22,7 +22,8 @@ A network's file holds, in double unless noted:
     eval.outputs, eval.loss         in evaluation mode, initial parameters
     sgd.outputs                     of eval.x in evaluation mode, after the five steps of sgd
     terms.outputs                   (float) sum of |terms| of the outputs eval.outputs
-initial.safetensors holds quantiles of PyTorch's default initial values of some layers.
+initial.safetensors holds quantiles of PyTorch's default initial values of some layers, losses.safetensors cross
+entropies (losses.py; written by torch 2.15.0).
 
 A model's file (models.py) holds its outputs in evaluation mode only: parameters, statistics and input come
 from a formula that both sides evaluate.
@@ -37,6 +38,7 @@ import numpy as np
 import torch
 from torch import nn
 
+import losses
 import models
 import networks
 from networks import DATA, NETWORKS, OPTIMIZERS
@@ -252,8 +254,9 @@ def main():
     checking = sys.argv[1:2] == ["check"]
     metadata = {"torch": torch.__version__, "numpy": np.__version__}
     files = {case: compute for case in CASES} | {model: compute_model for model in models.MODELS}
-    for name in [*files, "initial"]:
-        file = files[name](name) if name in files else initial()
+    alone = {"initial": initial, "losses": losses.losses}
+    for name in [*files, *alone]:
+        file = files[name](name) if name in files else alone[name]()
         path = DATA / f"{name}.safetensors"
         if checking:
             check(name, file, path)

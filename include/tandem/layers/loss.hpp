@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include <tandem/core/shape.hpp>
+#include <tandem/layers/cross_entropy.hpp>
 #include <tandem/layers/element_loss.hpp>
 
 namespace tandem {
@@ -104,12 +105,6 @@ constexpr Shape targets_shape(Shape output) {
   }
 }
 
-/// The targets of a global batch on the host, (samples, time): see PerToken.
-struct TargetRows {
-  std::int32_t const* target = nullptr;
-  int time = 0;
-};
-
 /// The loss of a network whose last layer gives a loss a row, as Vocabulary does: their sum,
 /// divided by the targets of the global batch that are not -1, however they lie on samples and
 /// devices.
@@ -144,25 +139,11 @@ struct PerSample : PerToken {
 template <class L>
 inline constexpr bool is_of_criterion = std::derived_from<L, PerToken>;
 
-/// -Σ_c q_c log softmax(y)_c, q = (1 - smoothing) [c = label] + smoothing / C, mean over the batch.
-///
-/// Shapes: output (B, C); one std::int32_t label in [0, C) a sample.
-template <class Smoothing = void>
-struct SoftmaxCrossEntropy {
-  using Target = std::int32_t;
-  static constexpr bool labels = true;
-  static constexpr std::string_view name = "SoftmaxCrossEntropy";
-  static constexpr double smoothing = Smoothing::value;
-  static constexpr int targets(Shape) { return 1; }
-};
-template <>
-struct SoftmaxCrossEntropy<void> {
-  using Target = std::int32_t;
-  static constexpr bool labels = true;
-  static constexpr std::string_view name = "SoftmaxCrossEntropy";
-  static constexpr double smoothing = 0.0;
-  static constexpr int targets(Shape) { return 1; }
-};
+/// Whether a sample has one label, or shares of all: what an accuracy may count.
+template <class L>
+inline constexpr bool has_labels =
+    !is_of_criterion<L> &&
+    (std::same_as<typename L::Target, std::int32_t> || requires { L::soft_labels; });
 
 /// Share of samples whose label is among the K largest outputs; the lowest index wins a tie.
 template <int K>

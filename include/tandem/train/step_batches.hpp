@@ -78,6 +78,7 @@ struct StepBatches {
                     output.clock == 0 ? batch.time : batch.second.time, "target");
     }
     check_labels<LossType, MetricType>(targets, output.elements());
+    check_soft_labels<LossType>(targets, output.elements());
   }
 
  private:

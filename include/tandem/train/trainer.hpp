@@ -176,7 +176,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       Batches::check(own);
       add(sum, forward(own));
     });
-    expects(sum.weight > 0.0, "evaluate(data): every target is -1, so there is no mean over them");
+    expects(sum.weight > 0.0,
+            "evaluate(data): no sample has a target that counts, so there is no mean over them");
     return mean(sum);
   }
 

@@ -136,6 +136,36 @@ TEST_CASE("an image comes out as (C, H, W)") {
   CHECK(std::fabs(a.loss - b.loss) <= 1e-5 * a.loss);
 }
 
+/// Each third sample is ignored.
+struct Weights {
+  static constexpr float class_weights[] = {1.0F, 2.0F, 0.5F};
+};
+struct ThreeNet : Network<Vector<6>, Sequential<Linear<8>, ReLU, Linear<3>>> {};
+
+TEST_CASE("weights, ignored labels and several metrics: the host's, step by step as recorded") {
+  using L = SoftmaxCrossEntropy<Weights, IgnoreIndex<>>;
+  using M = Metrics<Accuracy, TopK<2>>;
+  Trainer<ThreeNet, SingleDevice<Microbatches<2>>, BasicHost<Portable, Fp64>, L, M> host{
+      {.batch = 8, .threads_per_device = 1}};
+  Trainer<ThreeNet, DataParallel<2>, BasicCuda<Portable, Fp64>, L, M, VirtualTransport> gpu{
+      {.batch = 8}};
+  for (int s = 0; s < 4; ++s) {  // each with other weights of its own
+    Samples<double> samples{vector_shape(6), 3, 8, static_cast<std::uint64_t>(s)};
+    for (std::size_t i = 0; i < samples.y.size(); i += static_cast<std::size_t>(2 + s % 2)) {
+      samples.y[i] = -1;
+    }
+    StepResult const a = host.step(samples.x, samples.y);
+    StepResult const b = gpu.step(samples.x, samples.y);
+    CHECK(std::fabs(a.loss - b.loss) <= 1e-12);
+    CHECK(a.weight == b.weight);
+    CHECK(a.counted == b.counted);
+    CHECK(a.metrics["accuracy"] == b.metrics["accuracy"]);
+    CHECK(a.metrics["top-2 accuracy"] == b.metrics["top-2 accuracy"]);
+    CHECK(b.metric == b.metrics["accuracy"]);
+  }
+  CHECK(difference(gpu.parameters(), host.parameters(), Part::value).error <= 1e-12);
+}
+
 TEST_CASE("checkpoints cross between host and GPU without a change") {
   TemporaryFolder const folder;
   Gpu gpu{engine_options()};

@@ -207,6 +207,10 @@ struct Tenth {
   static constexpr double value = 0.1;
 };
 
+struct Weights {
+  static constexpr float class_weights[] = {1, 2, 0, 1, 0.5F, 1, 1, 4, 1, 3, 0.25F};
+};
+
 /// The loss's value and gradient; Target is its targets' type. The output may be an image of the
 /// op_channels and pixels above.
 template <class L, class Target>
@@ -220,7 +224,7 @@ void check_loss(Shape output, std::vector<Target> const& targets, int batch) {
   device.scratch = reinterpret_cast<std::byte*>(host_scratch.data());
   double expected = 0;
   std::vector<double> gradient(y.size());
-  Pass<host::Device> const on_host{.device = device, .batch = batch};
+  Pass<host::Device> const on_host{.device = device, .batch = batch, .row_scale = &scale};
   host_op.forward(on_host, y.data(), targets.data(), &expected);
   host_op.gradient(on_host, y.data(), targets.data(), scale, gradient.data());
 
@@ -232,7 +236,9 @@ void check_loss(Shape output, std::vector<Target> const& targets, int batch) {
   DeviceArray<Target> const t{gpu(), targets};
   DeviceArray<double> const loss{gpu(), 1};
   DeviceArray<double> const dy{gpu(), batch * output.elements()};
-  Pass<cuda::RankDevice> const on_cuda{.device = gpu(), .batch = batch};
+  DeviceArray<double> const row_scale{gpu(), std::vector<double>{scale}};
+  Pass<cuda::RankDevice> const on_cuda{
+      .device = gpu(), .batch = batch, .row_scale = row_scale.data()};
   op.forward(on_cuda, in.data(), t.data(), loss.data());
   op.gradient(on_cuda, in.data(), t.data(), scale, dy.data());
   CHECK(std::abs(loss.host()[0] - expected) <= 1e-14 * batch * (1 + std::abs(expected)));
@@ -249,6 +255,13 @@ TEST_CASE("the ops of losses are Host's") {
     }
     check_loss<SoftmaxCrossEntropy<>>(vector_shape(11), labels, batch);
     check_loss<SoftmaxCrossEntropy<Tenth>>(vector_shape(11), labels, batch);
+    check_loss<SoftmaxCrossEntropy<Tenth, Weights>>(vector_shape(11), labels, batch);
+    check_loss<SoftmaxCrossEntropy<IgnoreIndex<4>, Weights>>(vector_shape(11), labels, batch);
+    check_loss<SoftmaxCrossEntropy<IgnoreIndex<4>>>(vector_shape(1100), labels, batch);
+    auto const shares = test::numbers<float>(batch * 1100, 4);
+    check_loss<SoftCrossEntropy<Tenth>>(vector_shape(1100), shares, batch);
+    check_loss<SoftCrossEntropy<Weights>>(
+        vector_shape(11), std::vector<float>(shares.begin(), shares.begin() + batch * 11), batch);
     check_loss<MeanAbsoluteError>(vector_shape(7), test::numbers<float>(batch * 7, 2), batch);
     check_loss<Huber<>>(vector_shape(130), test::numbers<float>(batch * 130, 2), batch);
     check_loss<BinaryCrossEntropy>(image_shape(op_channels, 5, 7),
@@ -267,12 +280,11 @@ TEST_CASE("labels of an image's elements are refused, whose order on Cuda is ano
   CHECK_NOTHROW((Softmax{image_shape(1, 3, 2), 1}));
 }
 
-template <class M>
+template <class M, class L = SoftmaxCrossEntropy<>>
 void check_metric() {
-  using L = SoftmaxCrossEntropy<>;
-  std::vector<std::int32_t> labels;
-  for (int s = 0; s < largest; ++s) {
-    labels.push_back(s % 11);
+  std::vector<typename L::Target> labels;
+  for (int s = 0; s < largest * L::targets(vector_shape(11)); ++s) {
+    labels.push_back(static_cast<typename L::Target>(s * 7 % 11));
   }
   auto y = test::numbers<double>(largest * 11, 1);
   y[15] = NAN;
@@ -285,7 +297,7 @@ void check_metric() {
   gpu().scratch = scratch.data();
   gpu().scratch_bytes = scratch.size();
   DeviceArray<double> const in{gpu(), y};
-  DeviceArray<std::int32_t> const t{gpu(), labels};
+  DeviceArray<typename L::Target> const t{gpu(), labels};
   DeviceArray<double> const sum{gpu(), 1};
   Pass<cuda::RankDevice> const pass{.device = gpu(), .batch = largest};
   Metric const op{vector_shape(11)};
@@ -300,6 +312,8 @@ void check_metric() {
 TEST_CASE("the ops of accuracy are Host's") {
   check_metric<Accuracy>();
   check_metric<TopK<3>>();
+  check_metric<TopK<3>, SoftmaxCrossEntropy<IgnoreIndex<7>>>();
+  check_metric<TopK<3>, SoftCrossEntropy<>>();
 }
 
 }  // namespace

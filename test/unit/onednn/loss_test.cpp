@@ -67,7 +67,8 @@ void loss_agrees(Shape shape) {
   Scratch const first{reference, portable.scratch_bytes()};
   double expected = 0;
   std::vector<float> expected_dy(x.size());
-  Pass<host::Device> const reference_pass{.device = reference, .batch = samples};
+  Pass<host::Device> const reference_pass{
+      .device = reference, .batch = samples, .row_scale = &scale};
   portable.forward(reference_pass, x.data(), targets.data(), &expected);
   portable.gradient(reference_pass, x.data(), targets.data(), scale, expected_dy.data());
 
@@ -79,7 +80,7 @@ void loss_agrees(Shape shape) {
     y.set(x);
     auto dy = test::stored<T>(samples, shape);
     double loss = -1;
-    Pass<host::Device> const pass{.device = device, .batch = samples};
+    Pass<host::Device> const pass{.device = device, .batch = samples, .row_scale = &scale};
     op.forward(pass, y.data(), targets.data(), &loss);
     op.gradient(pass, y.data(), targets.data(), scale, dy.data());
     CHECK(loss == expected);
@@ -101,6 +102,20 @@ TEST_CASE_TEMPLATE("softmax cross entropy gives the portable op's bits", Precisi
   for (Shape const& shape : shapes) {
     loss_agrees<SoftmaxCrossEntropy<>, Precision>(shape);
     loss_agrees<SoftmaxCrossEntropy<Smoothing>, Precision>(shape);
+  }
+}
+
+struct Weights {  // of the shape with 10 elements
+  static constexpr double class_weights[] = {1, 2, 0, 1, 0.5, 1, 1, 4, 1, 3};
+};
+
+TEST_CASE_TEMPLATE("class weights, ignored labels and soft labels give the portable op's bits",
+                   Precision, Fp32, Bf16) {
+  loss_agrees<SoftmaxCrossEntropy<Smoothing, Weights>, Precision>(vector_shape(10));
+  loss_agrees<SoftCrossEntropy<Weights>, Precision>(vector_shape(10));
+  for (Shape const& shape : shapes) {
+    loss_agrees<SoftmaxCrossEntropy<IgnoreIndex<0>>, Precision>(shape);
+    loss_agrees<SoftCrossEntropy<Smoothing>, Precision>(shape);
   }
 }
 

@@ -75,9 +75,11 @@ struct StepSlot {
   /// The same where the network's result is made, for a criterion.
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
     auto all = pass(parts, own);
-    if constexpr (reads_targets) {
-      all.targets = key.targets ? feed.targets(own) : nullptr;
+    if constexpr (WeighsTargets<Loss>) {
       all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
+    }
+    if constexpr (is_criterion) {
+      all.targets = key.targets ? feed.targets(own) : nullptr;
       all.scores = feed.scores(own);
     }
     return all;
@@ -91,7 +93,7 @@ struct StepSlot {
 
  private:
   static constexpr auto const& network = Whole::network;
-  static constexpr bool reads_targets = network.output().criterion;
+  static constexpr bool is_criterion = network.output().criterion;
 
   static constexpr int rows_of(int input, int given) {
     Shape const shape = input_shape<Whole>(input);
@@ -101,20 +103,25 @@ struct StepSlot {
   // The state with what the loss is a mean of, in the global batch and in that of each model's
   // copy.
   [[nodiscard]] StepState weighed(StepState state, Batch const& batch) const {
-    if constexpr (reads_targets) {
+    if constexpr (WeighsTargets<Loss>) {
       if (batch.targets != nullptr) {
+        TargetRows const rows{batch.targets, key.time[network.output().out]};
         double counts[2] = {};
-        microbatches.each_of_all([&](int copy, int first, int size) {
-          counts[copy] +=
-              Loss::weight({batch.targets, key.time[network.output().out]}, first, size);
-        });
-        double const all = counts[0] + counts[1];
-        bool const apart = Whole::averaging.keeps_two();
-        for (int copy = 0; copy < 2; ++copy) {
-          double const count = apart ? counts[copy] : all;
-          state.row_scale[copy] = count > 0.0 ? 1.0 / count : 0.0;
+        if constexpr (Whole::averaging.keeps_two()) {
+          microbatches.each_of_all([&](int copy, int first, int size) {
+            counts[copy] += Loss::weight(rows, first, size);
+          });
+          state.targets = counts[0] + counts[1];
+        } else {  // in the order of the samples, which no strategy changes
+          state.targets = counts[0] = counts[1] = Loss::weight(rows, 0, batch.size);
         }
-        state.targets = all;
+        for (int copy = 0; copy < 2; ++copy) {
+          state.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
+        }
+        state.counted = state.targets;
+        if constexpr (requires { Loss::counted(rows, 0, 0); }) {
+          state.counted = Loss::counted(rows, 0, batch.size);
+        }
       }
     }
     return state;

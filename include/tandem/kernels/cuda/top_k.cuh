@@ -16,15 +16,20 @@ namespace tandem::cuda {
 
 namespace detail {
 
-template <int Lanes, class T>
-TANDEM_KERNEL void top_k_kernel(T const* outputs, std::int32_t const* labels, std::int64_t rows,
-                                int classes, int k, double* right) {
+template <int Lanes, class T, class Labels>
+TANDEM_KERNEL void top_k_kernel(T const* outputs, Labels labels, std::int64_t rows, int classes,
+                                int k, double* right) {
   using Real = ComputeType<T>;
+  __shared__ int label_of[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
+  if (place.lane == 0) {
+    label_of[threadIdx.x / Lanes] = place.works ? labels(place.row) : -1;
+  }
+  __syncthreads();
+  int const label = label_of[threadIdx.x / Lanes];
   int ahead = 0;  // outputs that come before the label's
-  if (place.works) {
+  if (label >= 0) {
     T const* const y = outputs + place.row * classes;
-    int const label = labels[place.row];
     Real const own = load(y[label]);
     for (int c = place.lane; c < classes; c += Lanes) {
       Real const other = load(y[c]);
@@ -34,8 +39,8 @@ TANDEM_KERNEL void top_k_kernel(T const* outputs, std::int32_t const* labels, st
   }
   int const all = sum_lanes<Lanes>(ahead);
   if (place.works && place.lane == 0) {
-    Real const own = load(outputs[place.row * classes + labels[place.row]]);
-    right[place.row] = own == own && all < k ? 1.0 : 0.0;
+    Real const own = label >= 0 ? load(outputs[place.row * classes + label]) : Real{0};
+    right[place.row] = label >= 0 && own == own && all < k ? 1.0 : 0.0;
   }
 }
 
@@ -43,18 +48,19 @@ TANDEM_KERNEL void top_k_kernel(T const* outputs, std::int32_t const* labels, st
 
 /// right[s] = whether the label of sample s is among its k largest outputs, and *count = their sum.
 ///
-/// Shapes: outputs (B, C), labels (B); right (B), scratch.
+/// Shapes: outputs (B, C), labels (B) by function; right (B), scratch.
 /// Cost:   reads the outputs once. Two launches.
 /// Of equal outputs the lowest class ranks first; a NaN ranks before the label's output, and where
 /// that is one the sample is never right.
-/// @pre    0 <= labels[s] < C, k >= 1
-template <class T>
-void top_k_count(Stream const& stream, T const* outputs, std::int32_t const* labels,
-                 std::int64_t batch, int classes, int k, double* right, double* count) {
+/// @param labels  of a sample its label in [0, C), or -1, which is never right: LabelOf, LargestOf
+/// @pre    k >= 1
+template <class T, class Labels>
+void top_k_count(Stream const& stream, T const* outputs, Labels const& labels, std::int64_t batch,
+                 int classes, int k, double* right, double* count) {
   with_row_lanes(classes, [&](auto lanes) {
     constexpr int n = decltype(lanes)::value;
-    launch(detail::top_k_kernel<n, T>, blocks_for(batch, row_threads / n), row_threads, stream,
-           outputs, labels, batch, classes, k, right);
+    launch(detail::top_k_kernel<n, T, Labels>, blocks_for(batch, row_threads / n), row_threads,
+           stream, outputs, labels, batch, classes, k, right);
   });
   ordered_sum(stream, right, batch, 1.0, count);
 }

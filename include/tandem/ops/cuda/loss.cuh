@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/kernels/cuda/class_targets.cuh>
 #include <tandem/kernels/cuda/criterion_sum.cuh>
 #include <tandem/kernels/cuda/element_loss.cuh>
 #include <tandem/kernels/cuda/softmax_cross_entropy.cuh>
@@ -36,10 +37,11 @@ inline int classes_of(Shape output) {
 
 /// A loss op writes the sum of the losses of a microbatch, in double; gradient multiplies by
 /// @p scale, which the engine sets to 1 / global batch.
-template <class Smoothing, class Kernels, class Precision>
-class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicCuda<Kernels, Precision>> {
+template <class... Options, class Kernels, class Precision>
+  requires(SoftmaxCrossEntropy<Options...>::plain)
+class LossOp<SoftmaxCrossEntropy<Options...>, BasicCuda<Kernels, Precision>> {
   using T = typename Precision::Scalar;
-  using L = SoftmaxCrossEntropy<Smoothing>;
+  using L = SoftmaxCrossEntropy<Options...>;
 
  public:
   LossOp(Shape output, int batch)
@@ -57,6 +59,38 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicCuda<Kernels, Precision>> {
                 double scale, T* dy) const {
     cuda::softmax_cross_entropy_gradient(p.device.compute, output, labels, p.batch, classes_,
                                          L::smoothing, scale, dy);
+  }
+
+ private:
+  int classes_;
+  std::int64_t scratch_;
+};
+
+/// With class weights, an ignored label, or soft labels. Where the mean is not over all samples,
+/// Pass::row_scale, in device memory, takes the place of @p scale.
+template <CrossEntropy L, class Kernels, class Precision>
+  requires(!L::plain)
+class LossOp<L, BasicCuda<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using Target = typename L::Target;
+
+ public:
+  LossOp(Shape output, int batch)
+      : classes_{cuda::classes_of(output)},
+        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+
+  void forward(Pass<cuda::RankDevice> const& p, T const* output, Target const* targets,
+               double* loss) const {
+    cuda::class_targets_forward(p.device.compute, output, ClassTargetsOf<L>{targets, classes_},
+                                p.batch, classes_, p.device.template scratch_as<double>(), loss);
+  }
+  void gradient(Pass<cuda::RankDevice> const& p, T const* output, Target const* targets,
+                double scale, T* dy) const {
+    cuda::class_targets_gradient(p.device.compute, output, ClassTargetsOf<L>{targets, classes_},
+                                 p.batch, classes_, scale, WeighsTargets<L> ? p.row_scale : nullptr,
+                                 dy);
   }
 
  private:
@@ -136,10 +170,10 @@ class MetricOp<Accuracy, L, BasicCuda<Kernels, Precision>> {
   Shape output_;
 };
 
-/// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
+/// TopK and Accuracy of any loss with one integer label a sample, or soft labels; a NaN never
+/// counts as right.
 template <class M, class L, class Kernels, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
-           !is_of_criterion<L>)
+  requires(requires { M::k; } && has_labels<L>)
 class MetricOp<M, L, BasicCuda<Kernels, Precision>> {
   using T = typename Precision::Scalar;
 
@@ -152,12 +186,12 @@ class MetricOp<M, L, BasicCuda<Kernels, Precision>> {
   }
 
   /// @p sum is overwritten.
-  void count(Pass<cuda::RankDevice> const& p, T const* output, std::int32_t const* labels,
+  void count(Pass<cuda::RankDevice> const& p, T const* output, typename L::Target const* targets,
              double* sum) const {
     expects(p.device.scratch_bytes >= scratch_bytes(p.batch),
             "MetricOp: the device's scratch memory is smaller than MetricOp::scratch_bytes");
-    cuda::top_k_count(p.device.compute, output, labels, p.batch, classes_, M::k,
-                      p.device.template scratch_as<double>(), sum);
+    cuda::top_k_count(p.device.compute, output, LabelsOf<L>{targets, classes_}, p.batch, classes_,
+                      M::k, p.device.template scratch_as<double>(), sum);
   }
 
  private:

@@ -8,8 +8,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/core/config.hpp>
+#include <tandem/core/row.hpp>
 #include <tandem/kernels/cuda/layout.cuh>
 #include <tandem/kernels/cuda/own_loss.cuh>
+#include <tandem/layers/cross_entropy.hpp>
 #include <tandem/layers/own_loss.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
@@ -114,6 +117,19 @@ class LossOp<L, BasicCuda<Kernels, Precision>> {
   cuda::OwnOrder<T, P> order_;
 };
 
+namespace detail {
+
+/// M of the samples that count, by L's targets.
+template <class M, class L>
+struct CountedValue {
+  template <class R, class Target>
+  TANDEM_HOST_DEVICE static double value(Row<R const> output, Row<Target const> target) {
+    return sample_counts<L>(target[0]) ? static_cast<double>(M::value(output, target)) : 0.0;
+  }
+};
+
+}  // namespace detail
+
 template <class M, class L, class Kernels, class Precision>
   requires RowMetric<M, L, typename Precision::Master>
 class MetricOp<M, L, BasicCuda<Kernels, Precision>> {
@@ -133,8 +149,9 @@ class MetricOp<M, L, BasicCuda<Kernels, Precision>> {
              double* sum) const {
     P const* const y = order_.read(p.device.compute, p.batch, output,
                                    p.device.scratch + cuda::own_value_bytes(p.batch));
-    cuda::own_value_sum<M>(p.device.compute, y, targets, p.batch, outputs_, targets_,
-                           p.device.template scratch_as<double>(), sum);
+    cuda::own_value_sum<detail::CountedValue<M, L>>(p.device.compute, y, targets, p.batch, outputs_,
+                                                    targets_,
+                                                    p.device.template scratch_as<double>(), sum);
   }
 
  private:

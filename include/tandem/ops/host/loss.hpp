@@ -6,6 +6,8 @@
 
 #include <type_traits>
 
+#include <tandem/kernels/functors/class_targets.hpp>
+#include <tandem/kernels/host/class_targets.hpp>
 #include <tandem/kernels/host/element_loss.hpp>
 #include <tandem/kernels/host/softmax_cross_entropy.hpp>
 #include <tandem/layers/loss.hpp>
@@ -16,10 +18,11 @@ namespace tandem {
 
 /// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
 /// @p scale, which the engine sets to 1 / global batch.
-template <class Smoothing, class Precision>
-class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<Portable, Precision>> {
+template <class... Options, class Precision>
+  requires(SoftmaxCrossEntropy<Options...>::plain)
+class LossOp<SoftmaxCrossEntropy<Options...>, BasicHost<Portable, Precision>> {
   using T = typename Precision::Scalar;
-  using L = SoftmaxCrossEntropy<Smoothing>;
+  using L = SoftmaxCrossEntropy<Options...>;
 
  public:
   LossOp(Shape output, int batch)
@@ -40,6 +43,40 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<Portable, Precision>> {
                 double scale, T* dy) const {
     host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_, output, labels,
                                          L::smoothing, scale, dy);
+  }
+
+ private:
+  int classes_;
+  std::int64_t scratch_;
+};
+
+/// With class weights, an ignored label, or soft labels. Where the mean is not over all samples,
+/// Pass::row_scale takes the place of @p scale.
+template <CrossEntropy L, class Precision>
+  requires(!L::plain)
+class LossOp<L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+  using Target = typename L::Target;
+
+ public:
+  LossOp(Shape output, int batch)
+      : classes_{static_cast<int>(output.elements())},
+        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+
+  void forward(Pass<host::Device> const& p, T const* output, Target const* targets,
+               double* loss) const {
+    *loss = 0.0;
+    host::class_targets_forward(p.device.team, p.batch, classes_, output,
+                                ClassTargetsOf<L>{targets, classes_},
+                                p.device.template scratch_as<double>(), *loss);
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, Target const* targets, double scale,
+                T* dy) const {
+    host::class_targets_gradient(p.device.team, p.batch, classes_, output,
+                                 ClassTargetsOf<L>{targets, classes_},
+                                 WeighsTargets<L> ? *p.row_scale : scale, dy);
   }
 
  private:
@@ -137,29 +174,19 @@ class MetricOp<Accuracy, L, BasicHost<Kernels, Precision>> {
   Shape output_;
 };
 
-/// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
+/// TopK and Accuracy of any loss with one integer label a sample, or soft labels; a NaN never
+/// counts as right.
 template <class M, class L, class Kernels, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
-           !is_of_criterion<L>)
+  requires(requires { M::k; } && has_labels<L>)
 class MetricOp<M, L, BasicHost<Kernels, Precision>> {
   using T = typename Precision::Scalar;
 
  public:
   explicit MetricOp(Shape output) : classes_{static_cast<int>(output.elements())} {}
 
-  void count(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+  void count(Pass<host::Device> const& p, T const* output, typename L::Target const* targets,
              double* sum) const {
-    std::int64_t right = 0;
-    for (int s = 0; s < p.batch; ++s) {
-      T const* const y = output + std::int64_t{s} * classes_;
-      T const own = y[labels[s]];
-      int ahead = own == own ? 0 : M::k;  // outputs that come before the label's
-      for (int c = 0; c < classes_; ++c) {
-        ahead += !(y[c] <= own) || (y[c] == own && c < labels[s]) ? 1 : 0;
-      }
-      right += ahead < M::k ? 1 : 0;
-    }
-    *sum = static_cast<double>(right);
+    *sum = host::top_k_count(p.batch, classes_, output, LabelsOf<L>{targets, classes_}, M::k);
   }
 
  private:

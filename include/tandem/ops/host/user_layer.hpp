@@ -11,6 +11,7 @@
 #include <span>
 
 #include <tandem/core/row.hpp>
+#include <tandem/layers/cross_entropy.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/layers/own_loss.hpp>
 #include <tandem/ops/op.hpp>
@@ -139,11 +140,16 @@ struct OwnSamples {
   std::size_t outputs;  ///< of a sample
   std::size_t targets;
 
+  /// @tparam Of  the loss whose targets they are, which may say that a sample does not count
+  template <class Of = L>
   [[nodiscard]] double sum(int batch, T const* output, Target const* target) const {
     double sum = 0.0;
     for (std::size_t s = 0; s < static_cast<std::size_t>(batch); ++s) {
       T const* const y = output + s * outputs;
       Target const* const t = target + s * targets;
+      if (targets > 0 && !sample_counts<Of>(*t)) {
+        continue;
+      }
       if constexpr (ValueOfSpans<L, T, Target>) {
         sum += L::value(std::span{y, outputs}, std::span{t, targets});
       } else {
@@ -216,7 +222,7 @@ class MetricOp<M, L, BasicHost<Portable, Precision>> {
 
   void count(Pass<host::Device> const& p, T const* output, typename L::Target const* target,
              double* sum) const {
-    *sum = samples_.sum(p.batch, output, target);
+    *sum = samples_.template sum<L>(p.batch, output, target);
   }
 
  private:

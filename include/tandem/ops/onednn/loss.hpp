@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/kernels/functors/class_targets.hpp>
+#include <tandem/kernels/host/class_targets.hpp>
 #include <tandem/kernels/host/element_loss.hpp>
 #include <tandem/kernels/host/softmax_cross_entropy.hpp>
 #include <tandem/layers/loss.hpp>
@@ -52,11 +54,12 @@ class LossMemory {
 
 /// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
 /// @p scale, which the engine sets to 1 / global batch.
-template <class Smoothing, class Precision>
-class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<OneDnn, Precision>> {
+template <class... Options, class Precision>
+  requires(SoftmaxCrossEntropy<Options...>::plain)
+class LossOp<SoftmaxCrossEntropy<Options...>, BasicHost<OneDnn, Precision>> {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
-  using L = SoftmaxCrossEntropy<Smoothing>;
+  using L = SoftmaxCrossEntropy<Options...>;
 
  public:
   LossOp(Shape output, int batch)
@@ -77,6 +80,39 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<OneDnn, Precision>> {
     host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_,
                                          memory_.outputs(p, output), labels, L::smoothing, scale,
                                          memory_.gradients(p, dy));
+    memory_.write(p, dy);
+  }
+
+ private:
+  int classes_;
+  host::channels_last::LossMemory<T, P> memory_;
+};
+
+/// With class weights, an ignored label, or soft labels.
+template <CrossEntropy L, class Precision>
+  requires(!L::plain)
+class LossOp<L, BasicHost<OneDnn, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+  using Target = typename L::Target;
+
+ public:
+  LossOp(Shape output, int batch)
+      : classes_{static_cast<int>(output.elements())}, memory_{output, batch} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
+
+  void forward(Pass<host::Device> const& p, T const* output, Target const* targets,
+               double* loss) const {
+    *loss = 0.0;
+    host::class_targets_forward(p.device.team, p.batch, classes_, memory_.outputs(p, output),
+                                ClassTargetsOf<L>{targets, classes_}, memory_.losses(p), *loss);
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, Target const* targets, double scale,
+                T* dy) const {
+    host::class_targets_gradient(p.device.team, p.batch, classes_, memory_.outputs(p, output),
+                                 ClassTargetsOf<L>{targets, classes_},
+                                 WeighsTargets<L> ? *p.row_scale : scale, memory_.gradients(p, dy));
     memory_.write(p, dy);
   }
 
@@ -114,10 +150,10 @@ class LossOp<L, BasicHost<OneDnn, Precision>> {
   host::channels_last::LossMemory<T, P> memory_;
 };
 
-/// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
+/// TopK and Accuracy of any loss with one integer label a sample, or soft labels; a NaN never
+/// counts as right.
 template <class M, class L, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
-           !is_of_criterion<L>)
+  requires(requires { M::k; } && has_labels<L>)
 class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
@@ -130,19 +166,10 @@ class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
     return order_.elements(batch) * static_cast<std::int64_t>(sizeof(P));
   }
 
-  void count(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+  void count(Pass<host::Device> const& p, T const* output, typename L::Target const* targets,
              double* sum) const {
-    P const* y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
-    std::int64_t right = 0;
-    for (int s = 0; s < p.batch; ++s, y += classes_) {
-      P const own = y[labels[s]];
-      int ahead = own == own ? 0 : M::k;  // outputs that come before the label's
-      for (int c = 0; c < classes_; ++c) {
-        ahead += !(y[c] <= own) || (y[c] == own && c < labels[s]) ? 1 : 0;
-      }
-      right += ahead < M::k ? 1 : 0;
-    }
-    *sum = static_cast<double>(right);
+    P const* const y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
+    *sum = host::top_k_count(p.batch, classes_, y, LabelsOf<L>{targets, classes_}, M::k);
   }
 
  private:

@@ -184,7 +184,7 @@ class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
   void count(Pass<host::Device> const& p, T const* output, typename L::Target const* target,
              double* sum) const {
     P const* const y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
-    *sum = samples_.sum(p.batch, y, target);
+    *sum = samples_.template sum<L>(p.batch, y, target);
   }
 
  private:

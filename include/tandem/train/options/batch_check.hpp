@@ -83,10 +83,35 @@ template <class LossType, class MetricType>
 void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
   if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
-      if (labels[s] < 0 || labels[s] >= outputs) {
+      if ((labels[s] < 0 || labels[s] >= outputs) && sample_counts<LossType>(labels[s])) {
         throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
                             std::to_string(s) + " of the batch is out of range: the network has " +
                             std::to_string(outputs) + " outputs"};
+      }
+    }
+  }
+}
+
+/// Soft labels must be shares: 0 or more each, together 1 but for rounding. Those that are not
+/// finite pass, since the loss tells of them.
+/// @throws ContractError  they are not; the message names the sample of the batch
+template <class LossType>
+void check_soft_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+  if constexpr (requires { LossType::soft_labels; }) {
+    for (std::int64_t s = 0; s * outputs < static_cast<std::int64_t>(labels.size()); ++s) {
+      double sum = 0.0;
+      bool below = false;
+      for (std::int64_t c = 0; c < outputs; ++c) {
+        float const share = labels[static_cast<std::size_t>(s * outputs + c)];
+        below = below || share < 0.0F;
+        sum += static_cast<double>(share);
+      }
+      if (below || sum < 0.999 || sum > 1.001) {
+        throw ContractError{"the soft labels of sample " + std::to_string(s) +
+                            " of the batch are no shares of its classes: " +
+                            (below ? std::string{"one is below 0"}
+                                   : "their sum is " + std::to_string(sum) + ", not 1") +
+                            "; soft_labels(data) makes them of labels"};
       }
     }
   }
@@ -115,7 +140,8 @@ struct TargetsFit {
   static constexpr bool value = true;
   static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
                 "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
-                "SoftmaxCrossEntropy, float for MeanSquaredError");
+                "SoftmaxCrossEntropy, float for MeanSquaredError, and for SoftCrossEntropy those "
+                "of soft_labels(data)");
 };
 
 /// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants

@@ -13,7 +13,6 @@
 
 namespace tandem {
 
-/// Accuracy where targets are labels, nothing otherwise.
 namespace detail {
 
 template <class Net>
@@ -27,9 +26,7 @@ struct LossOfNetwork<Net> {
 };
 
 template <class LossType>
-inline constexpr bool takes_softmax = false;
-template <class Smoothing>
-inline constexpr bool takes_softmax<SoftmaxCrossEntropy<Smoothing>> = true;
+inline constexpr bool takes_softmax = CrossEntropy<LossType>;
 
 template <class Net>
 constexpr bool ends_in_softmax() {
@@ -75,6 +72,23 @@ struct EndsInOneRow {
                 "Vocabulary<classes>");
 };
 
+template <int Weights, int Outputs>
+struct EachClassHasAWeight {
+  static constexpr bool value = true;
+  static_assert(Weights == 0 || Weights == Outputs,
+                "Trainer<Net, ...>: class_weights of the loss has another number of classes than "
+                "the network has outputs; give one weight for each");
+};
+
+template <class LossType>
+constexpr int weights_of() {
+  if constexpr (CrossEntropy<LossType>) {
+    return LossType::weights;
+  } else {
+    return 0;
+  }
+}
+
 template <int K, int Outputs>
 struct TopKIsOfMore {
   static constexpr bool value = true;
@@ -100,6 +114,7 @@ struct Scores {
 template <class Net, class LossType, class MetricType, class S = Scores<Net, LossType>>
 struct OutputFits : EndsInScores<S::height, S::width>,
                     EndsInOneRow<S::rows>,
+                    EachClassHasAWeight<S::count == 0 ? 0 : weights_of<LossType>(), S::count>,
                     TopKIsOfMore<S::any ? k_of<MetricType> : 0, S::count> {
   static constexpr bool value = true;
 };
@@ -130,8 +145,10 @@ struct Generates {
 template <class Net>
 using DefaultLoss = typename detail::LossOfNetwork<Net>::type;
 
+/// Accuracy where targets are labels, soft ones included, nothing otherwise.
 template <class LossType>
 using DefaultMetric =
-    std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;
+    std::conditional_t<std::is_integral_v<typename LossType::Target> || CrossEntropy<LossType>,
+                       Accuracy, NoMetric>;
 
 }  // namespace tandem
