@@ -95,80 +95,76 @@ class BatchReader {
     slot.second_lengths.resize(PairDataset<D> ? samples : 0);
   }
 
-  /// Reads slot.size samples, those at positions slot.first and behind of @p order.
+  /// Notes how long the slot.size samples are that begin at position slot.first of @p order.
+  void prepare(Slot& slot, Order const& order) const {
+    if constexpr (PairDataset<D>) {
+      slot.time = longest(
+          slot, order, data_.shape()[0], [this](std::int64_t index) { return data_.length(index); },
+          slot.lengths);
+      slot.second_time = longest(
+          slot, order, data_.second_shape()[0],
+          [this](std::int64_t index) { return data_.second_length(index); }, slot.second_lengths);
+    } else {
+      slot.time = time_of(slot, order);
+    }
+  }
+
+  /// Reads samples [begin, end) of a slot that is prepared; several readers may, each its own.
   /// @param goes_on  goes_on(position) before each sample; no: told to stop, and this gives false
   template <class GoesOn>
-  bool fill(Slot& slot, Order const& order, GoesOn const& goes_on) {
-    if constexpr (PairDataset<D>) {
-      return fill_pairs(slot, order, goes_on);
-    } else {
-      return fill_samples(slot, order, goes_on);
-    }
-  }
-
- private:
-  template <class GoesOn>
-  bool fill_samples(Slot& slot, Order const& order, GoesOn const& goes_on) {
-    std::int64_t const first = slot.first;
-    int const size = slot.size;
-    slot.time = time_of(slot, order);
-    Shape const shape = data_.shape();
-    auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
-    auto const row = static_cast<std::size_t>(shape.row_elements());
-    std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
-      std::int64_t const position = first + static_cast<std::int64_t>(i);
-      if (!goes_on(position)) {
-        return false;
-      }
-      std::int64_t const index = order[static_cast<std::size_t>(position)];
-      std::span<Scalar> const x{slot.x.data() + i * elements, elements};
-      std::span<Target> const y{slot.y.data() + i * targets, targets};
-      std::size_t own = elements;
-      std::size_t own_targets = targets;
-      if constexpr (SequenceDataset<D>) {
-        own = static_cast<std::size_t>(slot.lengths[i]) * row;
-        own_targets = is_timed() ? static_cast<std::size_t>(slot.lengths[i]) : targets;
-        std::fill(x.begin() + static_cast<std::ptrdiff_t>(own), x.end(), Scalar{0});
-        std::fill(y.begin() + static_cast<std::ptrdiff_t>(own_targets), y.end(),
-                  static_cast<Target>(-1));
-      }
-      if constexpr (std::is_same_v<Scalar, Input>) {
-        read(index, x.first(own), y.first(own_targets));
-      } else {
-        read(index, std::span{sample_}.first(own), y.first(own_targets));
-        for (std::size_t e = 0; e < own; ++e) {
-          x[e] = static_cast<Scalar>(sample_[e]);
-        }
-      }
-    }
-    return true;
-  }
-
-  template <class GoesOn>
-  bool fill_pairs(Slot& slot, Order const& order, GoesOn const& goes_on) {
-    auto const length = [this](std::int64_t index) { return data_.length(index); };
-    auto const second_length = [this](std::int64_t index) { return data_.second_length(index); };
-    slot.time = longest(slot, order, data_.shape()[0], length, slot.lengths);
-    slot.second_time =
-        longest(slot, order, data_.second_shape()[0], second_length, slot.second_lengths);
-    auto const time = static_cast<std::size_t>(slot.time);
-    auto const second_time = static_cast<std::size_t>(slot.second_time);
-    bool const timed = data_.targets() == data_.second_shape()[0];
-    std::size_t const targets = timed ? second_time : targets_;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
+  bool read(Slot& slot, Order const& order, int begin, int end, GoesOn const& goes_on) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       std::int64_t const position = slot.first + static_cast<std::int64_t>(i);
       if (!goes_on(position)) {
         return false;
       }
       std::int64_t const index = order[static_cast<std::size_t>(position)];
-      auto const x = rows(slot.x, i, time, slot.lengths[i], 0);
-      auto const second = rows(slot.second, i, second_time, slot.second_lengths[i], 0);
-      auto const y =
-          rows(slot.y, i, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
-      data_.read(index, x, second, y);
+      if constexpr (PairDataset<D>) {
+        read_pair(slot, i, index);
+      } else {
+        read_sample_of(slot, i, index);
+      }
     }
     return true;
+  }
+
+ private:
+  void read_sample_of(Slot& slot, std::size_t i, std::int64_t index) {
+    Shape const shape = data_.shape();
+    auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
+    std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
+    std::span<Scalar> const x{slot.x.data() + i * elements, elements};
+    std::span<Target> const y{slot.y.data() + i * targets, targets};
+    std::size_t own = elements;
+    std::size_t own_targets = targets;
+    if constexpr (SequenceDataset<D>) {
+      own = static_cast<std::size_t>(slot.lengths[i]) *
+            static_cast<std::size_t>(shape.row_elements());
+      own_targets = is_timed() ? static_cast<std::size_t>(slot.lengths[i]) : targets;
+      std::fill(x.begin() + static_cast<std::ptrdiff_t>(own), x.end(), Scalar{0});
+      std::fill(y.begin() + static_cast<std::ptrdiff_t>(own_targets), y.end(),
+                static_cast<Target>(-1));
+    }
+    if constexpr (std::is_same_v<Scalar, Input>) {
+      read(index, x.first(own), y.first(own_targets));
+    } else {
+      read(index, std::span{sample_}.first(own), y.first(own_targets));
+      for (std::size_t e = 0; e < own; ++e) {
+        x[e] = static_cast<Scalar>(sample_[e]);
+      }
+    }
+  }
+
+  void read_pair(Slot& slot, std::size_t i, std::int64_t index) {
+    auto const time = static_cast<std::size_t>(slot.time);
+    auto const second_time = static_cast<std::size_t>(slot.second_time);
+    bool const timed = data_.targets() == data_.second_shape()[0];
+    std::size_t const targets = timed ? second_time : targets_;
+    auto const x = rows(slot.x, i, time, slot.lengths[i], 0);
+    auto const second = rows(slot.second, i, second_time, slot.second_lengths[i], 0);
+    auto const y =
+        rows(slot.y, i, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
+    data_.read(index, x, second, y);
   }
 
   // The first @p count of sample i's rows; behind them stands @p padding.

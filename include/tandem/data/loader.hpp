@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Loader: the batches of one epoch, read ahead by a thread of its own.
+/// Loader: the batches of one epoch, read ahead by threads of its own.
 ///
 /// The batches depend on the dataset and the options only, never on timing. A Loader is made for an
 /// epoch and thrown away after it; it knows nothing of ranks, which take their parts of a batch.
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <span>
@@ -20,6 +21,7 @@
 #include <system_error>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/available_memory.hpp>
@@ -27,6 +29,7 @@
 #include <tandem/core/error.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/core/thread_error.hpp>
+#include <tandem/data/batch_progress.hpp>
 #include <tandem/data/batch_reader.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/order.hpp>
@@ -42,6 +45,7 @@ struct LoaderOptions {
   bool augment = true;     ///< else plain samples, as evaluation wants them
   bool drop_last = false;  ///< leave out a last batch of fewer samples than `batch`
   std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
+  int threads = 1;         ///< that read and augment; the batches are the same for any number
   StallLimit limit{};      ///< for the dataset to read one sample
 };
 
@@ -70,10 +74,15 @@ class Loader {
 
 /// Reads a dataset's samples in the order of (seed, epoch) into a ring of three batches.
 ///
+/// The threads take pieces of the batch that is the next, in their order, and go on to the
+/// following one while others still read: where a sample stands in a batch says what is read, and
+/// nothing else. Of several errors the one at the first position is thrown.
+///
 /// Cost:   three batches of Scalar and Target (no larger than the dataset), an index for each
-///         sample of the dataset, and one thread; all by the constructor, nothing by next().
+///         sample of the dataset, and the threads; all by the constructor, nothing by next().
 /// @throws Error          there is no memory for them, or no thread
-/// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), or first outside [0, size()]
+/// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), first outside [0, size()], or
+///                        threads outside [1, 256]
 template <Dataset D, class Scalar>
 class Loader<D, Scalar> {
  public:
@@ -83,31 +92,24 @@ class Loader<D, Scalar> {
   /// Starts to read. @p data must live, unchanged, until the Loader is gone.
   Loader(D const& data, LoaderOptions options)
       : options_{checked(options, data)},
-        reader_{data, options.augment, options.seed, options.epoch} {
+        // Four pieces a thread: one that is slow keeps the others waiting for no longer.
+        progress_{options.first, data.size(), options.batch, options.drop_last,
+                  options.threads == 1 ? 1 : 4 * options.threads} {
+    for (int i = 0; i < options_.threads; ++i) {
+      workers_.push_back(std::make_unique<Worker>(data, options_));
+    }
     allocate(static_cast<std::size_t>(data.size()));
     if (options_.shuffle) {
       shuffled_order(order_, options_.seed, options_.epoch);
     } else {
       ascending_order(order_);
     }
-    try {
-      thread_ = std::thread{[this] { fill_ring(); }};
-    } catch (std::system_error const& error) {
-      throw detail::no_more_threads("a Loader reads ahead on a thread of its own", error);
-    }
+    start();
   }
   Loader(D const&&, LoaderOptions) = delete;
 
   /// Stops reading within one sample's time.
-  ~Loader() {
-    {
-      std::unique_lock lock{mutex_};
-      stop_ = true;
-      changed_.notify_all();
-      await(lock, [this] { return done_; });
-    }
-    thread_.join();
-  }
+  ~Loader() { stop(); }
 
   Loader(Loader const&) = delete;
   Loader& operator=(Loader const&) = delete;
@@ -121,13 +123,13 @@ class Loader<D, Scalar> {
     std::unique_lock lock{mutex_};
     if (lent_) {
       lent_ = false;
-      ++taken_;
+      progress_.take();
       changed_.notify_all();
     }
-    await(lock, [this] { return filled_ > taken_ || done_; });
+    await(lock, [this] { return progress_.is_filled() || working_ == 0; });
     batch = {};
-    if (filled_ > taken_) {
-      batch = ring_[taken_ % slots].batch();
+    if (progress_.is_filled()) {
+      batch = ring_[progress_.filled_slot()].batch();
       lent_ = true;
     } else if (error_ != nullptr) {
       std::rethrow_exception(error_);
@@ -137,18 +139,28 @@ class Loader<D, Scalar> {
 
  private:
   using Slot = BatchSlot<Scalar, Target>;
-  static constexpr std::size_t slots = 3;
+  static constexpr std::size_t slots = BatchProgress::slots;
+
+  /// A thread with what is its own.
+  struct Worker {
+    Worker(D const& data, LoaderOptions const& options)
+        : reader{data, options.augment, options.seed, options.epoch} {}
+
+    BatchReader<D, Scalar> reader;
+    ReadWatch watch;
+    std::thread thread;
+  };
 
   template <class = void>
   void allocate(std::size_t samples) {
     std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
     std::size_t const bytes =
-        samples * sizeof(std::int64_t) + slots * batch * reader_.sample_bytes();
+        samples * sizeof(std::int64_t) + slots * batch * workers_.front()->reader.sample_bytes();
     detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
     try {
       order_.resize(samples);
       for (Slot& slot : ring_) {
-        reader_.allocate(slot, batch);
+        workers_.front()->reader.allocate(slot, batch);
       }
     } catch (std::bad_alloc const&) {
       throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
@@ -162,78 +174,143 @@ class Loader<D, Scalar> {
             "LoaderOptions: epoch must be in [0, 2^32)");
     expects(options.first >= 0 && options.first <= data.size(),
             "LoaderOptions: first must be in [0, size of the dataset]");
+    expects(options.threads >= 1 && options.threads <= 256,
+            "LoaderOptions: threads must be from 1 to 256");
     return options;
   }
 
-  /// The thread: waits for a free slot, fills it without the lock, hands it over.
-  void fill_ring() noexcept {
-    std::int64_t const end = static_cast<std::int64_t>(order_.size());
-    std::int64_t first = options_.first;
-    bool more = true;
-    while (more) {
-      std::int64_t const left = end - first;
-      int const size = left < options_.batch ? static_cast<int>(left) : options_.batch;
-      more = size > 0 && (size == options_.batch || !options_.drop_last);
-      std::exception_ptr error;
-      if (more && wait_for_slot()) {
-        try {
-          more = fill(ring_[filled_ % slots], first, size);
-        } catch (...) {
-          error = std::current_exception();
-          more = false;
-        }
-      } else {
-        more = false;
+  template <class = void>
+  void start() {
+    for (std::unique_ptr<Worker> const& worker : workers_) {
+      try {
+        std::unique_lock const lock{mutex_};
+        worker->thread = std::thread{[this, own = worker.get()] { work(*own); }};
+        ++working_;
+      } catch (std::system_error const& error) {
+        stop();
+        throw detail::no_more_threads(
+            options_.threads == 1 ? std::string{"a Loader reads ahead on a thread of its own"}
+                                  : "a Loader reads ahead on " + std::to_string(options_.threads) +
+                                        " threads of its own (LoaderOptions::threads, "
+                                        "TrainerOptions::loader_threads)",
+            error);
       }
-      {
-        std::lock_guard const lock{mutex_};
-        filled_ += more ? 1 : 0;
-        done_ = !more;
-        error_ = error;
-      }
-      changed_.notify_all();
-      first += size;
     }
   }
 
-  /// Of the consumer's thread: waits for the other one.
+  void stop() {
+    {
+      std::unique_lock lock{mutex_};
+      stop_ = true;
+      changed_.notify_all();
+      await(lock, [this] { return working_ == 0; });
+    }
+    for (std::unique_ptr<Worker> const& worker : workers_) {
+      if (worker->thread.joinable()) {
+        worker->thread.join();
+      }
+    }
+  }
+
+  /// A thread: opens batches and reads pieces of them until there are no more.
+  void work(Worker& own) noexcept {
+    std::unique_lock lock{mutex_};
+    auto const is_over = [this] { return !progress_.has_piece() && progress_.next_size() == 0; };
+    while (true) {
+      changed_.wait(lock, [&] {
+        bool const has_work = progress_.has_piece() || progress_.may_open() || is_over();
+        return stop_ || error_ != nullptr || (!opening_ && has_work);
+      });
+      if (stop_ || error_ != nullptr || is_over()) {
+        break;
+      }
+      progress_.has_piece() ? read_piece(own, lock) : open_batch(own, lock);
+      own.watch.idle();
+    }
+    --working_;
+    changed_.notify_all();
+  }
+
+  /// With the lock but in the middle, as what follows.
+  void open_batch(Worker& own, std::unique_lock<std::mutex>& lock) {
+    Slot& slot = ring_[progress_.next_slot()];
+    slot.first = progress_.next_position();
+    slot.size = progress_.next_size();
+    opening_ = true;
+    bool const is_open = without(lock, slot.first, [&] {
+      own.watch.at(slot.first);
+      own.reader.prepare(slot, order_);
+      return true;
+    });
+    opening_ = false;
+    if (is_open) {
+      progress_.open();
+    }
+    changed_.notify_all();
+  }
+
+  void read_piece(Worker& own, std::unique_lock<std::mutex>& lock) {
+    BatchProgress::Piece const piece = progress_.claim();
+    Slot& slot = ring_[piece.slot];
+    bool const is_read = without(lock, slot.first + piece.begin, [&] {
+      return own.reader.read(slot, order_, piece.begin, piece.end, [&](std::int64_t position) {
+        own.watch.at(position);
+        return !stop_;
+      });
+    });
+    if (is_read && progress_.finish(piece)) {
+      changed_.notify_all();
+    }
+  }
+
+  /// Runs @p read without the lock; an error is noted as that of @p position, since pieces of lower
+  /// ones, whose errors come first, have been claimed before.
+  template <class Read>
+  bool without(std::unique_lock<std::mutex>& lock, std::int64_t position, Read const& read) {
+    lock.unlock();
+    std::exception_ptr error;
+    bool is_done = false;
+    try {
+      is_done = read();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (error != nullptr && (error_ == nullptr || position < error_at_)) {
+      error_ = std::move(error);
+      error_at_ = position;
+      changed_.notify_all();
+    }
+    return is_done;
+  }
+
+  /// Of the consumer's thread: waits for the others.
   template <class Done>
   void await(std::unique_lock<std::mutex>& lock, Done const& done) {
-    auto look = watch_.looker(options_.limit, order_);
-    detail::wait_looking(lock, changed_, options_.limit, done, look);
-  }
-
-  bool wait_for_slot() {
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, [this] { return stop_ || filled_ - taken_ < slots; });
-    return !stop_;
-  }
-
-  /// False if told to stop.
-  bool fill(Slot& slot, std::int64_t first, int size) {
-    slot.first = first;
-    slot.size = size;
-    return reader_.fill(slot, order_, [this](std::int64_t position) {
-      watch_.at(position);
-      return !stop_;
+    for (std::unique_ptr<Worker> const& worker : workers_) {
+      worker->watch.begin();
+    }
+    detail::wait_looking(lock, changed_, options_.limit, done, [this] {
+      for (std::unique_ptr<Worker> const& worker : workers_) {
+        worker->watch.look(options_.limit, order_);
+      }
     });
   }
 
   LoaderOptions options_;
-  BatchReader<D, Scalar> reader_;
   std::vector<std::int64_t> order_;
   Slot ring_[slots];
 
-  std::mutex mutex_;  // guards what follows; `filled_` is written by the thread only
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::size_t filled_ = 0;  // batches since the start
-  std::size_t taken_ = 0;   // batches given back by the consumer
+  BatchProgress progress_;
+  bool opening_ = false;  // a thread is about to open a batch
+  int working_ = 0;       // threads
   bool lent_ = false;
-  bool done_ = false;
   std::exception_ptr error_;
+  std::int64_t error_at_ = 0;       // position
   std::atomic<bool> stop_ = false;  // also read without the lock, between samples
-  ReadWatch watch_;
-  std::thread thread_;
+  std::vector<std::unique_ptr<Worker>> workers_;
 };
 
 template <class D>

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// ReadWatch: which sample a Loader's thread is at, and the sentence for one that never comes.
+/// ReadWatch: which sample a thread of a Loader is at, and the sentence for one that never comes.
 
 #include <atomic>
 #include <cstddef>
@@ -24,22 +24,25 @@ class ReadWatch {
   /// @param position  in the epoch
   void at(std::int64_t position) { position_.store(position, std::memory_order_relaxed); }
 
-  /// What a wait with @p limit calls between two looks: reports a sample that makes the wait last
-  /// longer than that. @param order  indices of the dataset by position
-  [[nodiscard]] auto looker(StallLimit const& limit, std::span<std::int64_t const> order) const {
-    return [this, limit, order, seen = std::int64_t{-1}, since = Clock::time_point{},
-            last_look = Clock::time_point{}]() mutable {
-      Clock::time_point const now = Clock::now();
-      bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look, now));
-      if (std::int64_t const here = position_.load(std::memory_order_relaxed);
-          here != seen || stood_still) {
-        seen = here;
-        since = now;
-      } else if (limit.passed(now - since)) {
-        report(limit, order, seen, now - since);
-        since = now;
-      }
-    };
+  /// The thread reads nothing.
+  void idle() { position_.store(-1, std::memory_order_relaxed); }
+
+  /// The waiting thread begins to wait.
+  void begin() { last_look_ = {}; }
+
+  /// Between two waits: reports a sample that has made the wait last longer than @p limit.
+  /// @param order  indices of the dataset by position
+  void look(StallLimit const& limit, std::span<std::int64_t const> order) {
+    Clock::time_point const now = Clock::now();
+    bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look_, now));
+    if (std::int64_t const here = position_.load(std::memory_order_relaxed);
+        here < 0 || here != seen_ || stood_still) {
+      seen_ = here;
+      since_ = now;
+    } else if (limit.passed(now - since_)) {
+      report(limit, order, seen_, now - since_);
+      since_ = now;
+    }
   }
 
  private:
@@ -65,7 +68,10 @@ class ReadWatch {
     detail::report_stall(limit.on_stall, {.message = message, .idle = idle});
   }
 
-  std::atomic<std::int64_t> position_{0};
+  std::atomic<std::int64_t> position_{-1};
+  std::int64_t seen_ = -1;  // of the waiting thread, as what follows
+  Clock::time_point since_{};
+  Clock::time_point last_look_{};
 };
 
 }  // namespace tandem

@@ -76,7 +76,8 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
       std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
       for (std::int64_t position = options.first; position < end; ++position) {
         one.first = position;
-        reader.fill(one, order, [](std::int64_t /*position*/) { return true; });
+        reader.prepare(one, order);
+        reader.read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
         std::int64_t const index = order[static_cast<std::size_t>(position)];
         auto const x = std::span<In const>{one.x}.first(
             static_cast<std::size_t>(data.shape().elements(one.time)));

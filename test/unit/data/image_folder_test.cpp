@@ -14,9 +14,11 @@
 #include <tandem/core/error.hpp>
 #include <tandem/data/augment.hpp>
 #include <tandem/data/image/image_folder.hpp>
+#include <tandem/data/loader.hpp>
 #include <tandem/io/file.hpp>
 
 #include "data_files.hpp"
+#include "watchdog.hpp"
 
 namespace image_folder_test {
 
@@ -191,6 +193,29 @@ TEST_CASE("ImageFolder keeps images once they are decoded, or reads them anew") 
     CHECK(sample(kept, 0) == white);
     CHECK(sample(kept, 0, {}) == white);
     CHECK_THROWS_WITH_AS(sample(anew, 0), ("'" + file + "': nothing there").c_str(), FileError);
+  }
+}
+
+TEST_CASE("ImageFolder is read by several threads at once, and keeps each image once") {
+  tandem::test::Watchdog const watchdog{"ImageFolder with several threads"};
+  TemporaryFolder const folder;
+  for (std::uint8_t i = 0; i < 40; ++i) {
+    folder.write("a/" + std::to_string(i) + ".png", grey(9, 7, i));
+  }
+  for (bool const keep : {false, true}) {
+    PlainFolder<1, 4, 4> const data{folder.path(),
+                                    {.random_crop = tandem::RandomResizedCrop{}, .keep = keep}};
+    auto const twice = [&](int threads) {
+      std::vector<float> all;
+      for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+        tandem::Loader loader{data, {.batch = 8, .epoch = epoch, .threads = threads}};
+        for (tandem::Batch<float, std::int32_t> batch; loader.next(batch);) {
+          all.insert(all.end(), batch.x, batch.x + batch.size * 16);
+        }
+      }
+      return all;
+    };
+    CHECK(twice(4) == twice(1));
   }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -17,6 +19,8 @@
 #include <tandem/data/loader.hpp>
 #include <tandem/data/order.hpp>
 #include <tandem/data/tensor_dataset.hpp>
+
+#include "watchdog.hpp"
 
 namespace loader_test {
 
@@ -279,6 +283,113 @@ TEST_CASE("Loader stops reading within one sample") {
   CHECK(reads < 500);  // a batch would take 5 s
 }
 
+/// Sequences of several lengths, each of its index.
+struct Sequences {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  [[nodiscard]] std::int64_t size() const { return 101; }
+  [[nodiscard]] tandem::Shape shape() const { return tandem::tokens_shape(9); }
+  [[nodiscard]] int targets() const { return 9; }
+  [[nodiscard]] int length(std::int64_t index) const { return static_cast<int>(index * 7 % 9) + 1; }
+  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> y) const {
+    std::fill(x.begin(), x.end(), static_cast<std::int32_t>(index));
+    std::fill(y.begin(), y.end(), static_cast<std::int32_t>(-index - 2));
+  }
+};
+
+TEST_CASE("Loader with several threads returns what one does") {
+  tandem::test::Watchdog const watchdog{"Loader with several threads"};
+  auto const data = tandem::augment(numbers(203), tandem::RandomFlip{});
+  for (int const batch : {1, 7, 64, 203, 500}) {
+    for (bool const drop_last : {false, true}) {
+      LoaderOptions options{.batch = batch, .seed = 3, .drop_last = drop_last, .first = 5};
+      Epoch const one = collect(data, options);
+      for (int const threads : {2, 3, 8}) {
+        options.threads = threads;
+        CHECK(collect(data, options) == one);
+      }
+    }
+  }
+  Sequences const sequences;
+  auto const all = [&](int threads) {
+    std::vector<std::int32_t> text;
+    Loader<Sequences> loader{sequences, {.batch = 10, .threads = threads}};
+    for (Loader<Sequences>::BatchType batch; loader.next(batch);) {
+      auto const size = static_cast<std::size_t>(batch.size);
+      auto const numbers = size * static_cast<std::size_t>(batch.time);
+      text.push_back(batch.time);
+      text.insert(text.end(), batch.x, batch.x + numbers);
+      text.insert(text.end(), batch.y, batch.y + numbers);
+      text.insert(text.end(), batch.lengths, batch.lengths + size);
+    }
+    return text;
+  };
+  CHECK(all(1).size() > 1000);
+  CHECK(all(4) == all(1));
+}
+
+TEST_CASE("Loader with several threads reads several samples at once") {
+  tandem::test::Watchdog const watchdog{"Loader reads at once"};
+  /// Goes on once two threads are in it.
+  struct Meeting {
+    using Target = float;
+    std::atomic<int>* inside;
+    [[nodiscard]] std::int64_t size() const { return 2; }
+    [[nodiscard]] tandem::Shape shape() const { return tandem::vector_shape(6); }
+    [[nodiscard]] int targets() const { return 2; }
+    void read(std::int64_t /*index*/, std::span<float> x, std::span<float> y) const {
+      x[0] = y[0] = 0;
+      ++*inside;
+      while (*inside < 2) {
+        std::this_thread::yield();
+      }
+    }
+  };
+  std::atomic<int> inside = 0;
+  Meeting const data{&inside};
+  Loader loader{data, {.batch = 2, .threads = 2}};
+  Batch<float, float> batch;
+  CHECK(loader.next(batch));
+}
+
+TEST_CASE("Loader throws the error of the first position, whichever thread meets one first") {
+  tandem::test::Watchdog const watchdog{"Loader throws the first error"};
+  /// All from 57 on are bad, and 57 itself takes longest.
+  struct Bad : Failing {
+    void read(std::int64_t index, std::span<float> x, std::span<float> y) const {
+      if (index >= 57) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{index == 57 ? 5 : 0});
+        throw std::runtime_error{"sample " + std::to_string(index) + " is bad"};
+      }
+      Failing::read(index, x, y);
+    }
+  };
+  Bad const data;
+  for (int run = 0; run < 20; ++run) {
+    Loader loader{data, {.batch = 10, .shuffle = false, .threads = 4}};
+    Batch<float, float> batch;
+    for (int i = 0; i < 5; ++i) {
+      REQUIRE(loader.next(batch));
+      CHECK(batch.first == 10 * i);
+    }
+    CHECK_THROWS_WITH_AS(static_cast<void>(loader.next(batch)), "sample 57 is bad",
+                         std::runtime_error);
+  }
+}
+
+TEST_CASE("Loader with several threads may be destroyed at any time") {
+  tandem::test::Watchdog const watchdog{"Loader with several threads is destroyed"};
+  for (int taken = 0; taken < 12; ++taken) {
+    Failing data;
+    data.fail_at = taken % 2 == 0 ? 57 : -1;
+    Loader loader{data, {.batch = 10, .shuffle = false, .threads = 1 + taken % 5}};
+    Batch<float, float> batch;
+    for (int i = 0; i < taken / 2; ++i) {
+      static_cast<void>(i < 5 && loader.next(batch));
+    }
+  }
+}
+
 TEST_CASE("Loader checks its options") {
   Data const data = numbers(3);
   auto const refused = [&](LoaderOptions const& options, char const* sentence) {
@@ -289,6 +400,8 @@ TEST_CASE("Loader checks its options") {
   refused({.batch = 1, .epoch = std::int64_t{1} << 32}, "epoch must be in [0, 2^32)");
   refused({.batch = 1, .first = -1}, "first must be in [0, size of the dataset]");
   refused({.batch = 1, .first = 4}, "first must be in [0, size of the dataset]");
+  refused({.batch = 1, .threads = 0}, "threads must be from 1 to 256");
+  refused({.batch = 1, .threads = 257}, "threads must be from 1 to 256");
 }
 
 }  // namespace loader_test

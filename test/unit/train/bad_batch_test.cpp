@@ -154,6 +154,8 @@ TEST_CASE("options out of range") {
                  "clip_norm is -1; give a finite number"));
   CHECK(contains(refusal([] { Plain{{.threads_per_device = -1}}; }),
                  "threads_per_device must be 0 (shared out) or more"));
+  CHECK(contains(refusal([] { Plain{{.loader_threads = 0}}; }),
+                 "loader_threads must be from 1 to 256"));
   CHECK(contains(refusal([] { Plain{{.groups = {{.pattern = "9.*"}}}}; }),
                  "parameter group '9.*' matches no trained parameter"));
 }

@@ -133,7 +133,9 @@ TEST_SUITE("stalls") {
   }
   TEST_CASE("dataset" * doctest::skip()) {
     run_to_the_end([] {
-      One trainer{options()};
+      TrainerOptions mine = options();
+      mine.loader_threads = 3;  // of which one is stuck
+      One trainer{mine};
       trainer.train(Stuck{}, 0);
     });
   }
@@ -172,6 +174,7 @@ TEST_SUITE("stalls") {
                              return AfterStall::wait;
                            },
                        .context = &let_go};
+      mine.loader_threads = 3;
       One trainer{mine};
       std::printf("steps: %d\n", static_cast<int>(trainer.train(Stuck{&let_go}, 0).steps));
     });

@@ -22,6 +22,8 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
   expects(options.threads_per_device >= 0,
           "TrainerOptions: threads_per_device must be 0 (shared out) or more");
+  expects(options.loader_threads >= 1 && options.loader_threads <= 256,
+          "TrainerOptions: loader_threads must be from 1 to 256");
   bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
   expects(!clips || !Program::averaging.keeps_two(),
           "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "

@@ -26,13 +26,17 @@ inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t 
           .shuffle = options.shuffle,
           .drop_last = options.drop_last,
           .first = first,
+          .threads = options.loader_threads,
           .limit = stall_limit(options)};
 }
 
 /// The dataset's own order, without augmentation.
 inline LoaderOptions evaluation_order(TrainerOptions const& options) {
-  return {
-      .batch = options.batch, .shuffle = false, .augment = false, .limit = stall_limit(options)};
+  return {.batch = options.batch,
+          .shuffle = false,
+          .augment = false,
+          .threads = options.loader_threads,
+          .limit = stall_limit(options)};
 }
 
 }  // namespace tandem

@@ -61,6 +61,7 @@ struct TrainerOptions {
   bool shuffle = true;
   bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
   int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  int loader_threads = 1;      ///< that read and augment samples; no number of them changes a bit
   /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
   /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
   std::chrono::milliseconds timeout = std::chrono::minutes{10};
