@@ -58,6 +58,7 @@
 #include <tandem/train/checkpoint/gpt2/export.hpp>
 #include <tandem/train/checkpoint/gpt2/load.hpp>
 #include <tandem/train/plateau.hpp>
+#include <tandem/train/predict/predictor.hpp>
 #include <tandem/train/ranks/world.hpp>
 #include <tandem/train/step_log.hpp>
 #include <tandem/train/trainer.hpp>

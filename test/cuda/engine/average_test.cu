@@ -88,6 +88,14 @@ TEST_CASE("averages: products read them rounded in evaluation, and they go throu
   CHECK(plain.predict(data()) == outputs);
 
   trainer.save(folder.file("four"));
+  for (int const batch : {largest_batch, 4}) {
+    Predictor<TinyNet, BasicCuda<Portable, Bf16>> predictor{folder.file("four"), {.batch = batch}};
+    CHECK(predictor.predict(data()) == outputs);
+    CHECK(predictor.predict(data()) == outputs);  // replayed
+    predictor.take(trainer, WhichModel::first);
+    CHECK(predictor.predict(data()) == trainer.predict(data(), WhichModel::first));
+    CHECK(predictor.memory().gradients + predictor.memory().optimizer_state == 0);
+  }
   OnGpu<S, Bf16> resumed{averaging()};
   resumed.load(folder.file("four"));
   CHECK(resumed.predict(data()) == outputs);

@@ -105,6 +105,14 @@ TEST_CASE("one model takes the mean of two, and two models take the one") {
       REQUIRE(mean[p].states[s][0] == (first[p].states[s][0] + second[p].states[s][0]) / 2);
     }
   }
+  Predictor<DeepNet, Host> predictor{{.threads = 1}};
+  for (WhichModel const which : {WhichModel::average, WhichModel::first, WhichModel::second}) {
+    std::vector<float> const wanted = two.predict(samples(), which);
+    predictor.load(folder.file("two.safetensors"), which);
+    CHECK(predictor.predict(samples()) == wanted);
+    predictor.take(two, which);
+    CHECK(predictor.predict(samples()) == wanted);
+  }
   TrainerOf<SingleDevice<>> exported{options()};
   exported.load_weights(folder.file("exported.safetensors"));
   CHECK(difference(exported.parameters(), mean, Part::value).error == 0.0);

@@ -151,9 +151,8 @@ class OperandTables {
     return nullptr;
   }
   [[nodiscard]] std::byte* saved_of(int node, int stage, int table) const {
-    MemoryRegion const region = task_.segment != nullptr && task_.segment[node] >= 0
-                                    ? MemoryRegion::recomputed
-                                    : MemoryRegion::kept;
+    MemoryRegion const region = detail::saved_region(
+        graph_.node[node], task_.segment != nullptr ? task_.segment[node] : -1);
     return reinterpret_cast<std::byte*>(
         place(region, stage, table, plan_.saved[static_cast<std::size_t>(node)]));
   }

@@ -57,7 +57,7 @@ struct MemoryPlan {
   std::vector<MemoryRegion> region;         ///< of a root
   std::vector<std::int64_t> value;          ///< of a root
   std::vector<int> stage;                   ///< of a root: whose *kept* region has it
-  std::vector<std::int64_t> saved;          ///< of a node, kept or recomputed
+  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
   std::vector<std::int64_t> node_gradient;  ///< of a node
   std::vector<std::int64_t> edge_gradient;  ///< of an edge
   std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
@@ -84,6 +84,13 @@ struct PlanTask {
 };
 
 namespace detail {
+
+/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
+constexpr MemoryRegion saved_region(Node const& node, int segment) {
+  return segment >= 0          ? MemoryRegion::recomputed
+         : node.needs_gradient ? MemoryRegion::kept
+                               : MemoryRegion::transient;
+}
 
 /// Places values, and what ops save.
 template <class = void>
@@ -223,7 +230,7 @@ class ValuePlanner {
     plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
     plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
     plan_.kept_bytes.assign(task_.stages.size(), 0);
-    FirstFit transient{graph_.nodes};
+    FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
       std::int64_t recomputed = 0;
       for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
@@ -246,8 +253,10 @@ class ValuePlanner {
                                                             : reserve(where, size);
         }
         if (needs(n).saved_bytes > 0) {
-          plan_.saved[i] = reserve(segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept,
-                                   aligned(needs(n).saved_bytes));
+          MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
+          std::int64_t const size = aligned(needs(n).saved_bytes);
+          plan_.saved[i] =
+              saved == MemoryRegion::transient ? transient.place(size, n, n) : reserve(saved, size);
         }
         Node const& node = graph_.node[n];
         bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);

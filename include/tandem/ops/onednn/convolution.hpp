@@ -52,7 +52,7 @@ class ConvolutionOp {
                             .bias = Bias,
                             .direct = direct,
                             .wants_input_gradient = setup.wants_input_gradient,
-                            .wants_weight_gradient = !product,
+                            .wants_weight_gradient = !product && !setup.node.frozen,
                             .wants_bias_gradient = !setup.node.absorbed};
     fan_in_ = std::int64_t{geometry.in_channels / geometry.groups} * geometry.window.kernel.height *
               geometry.window.kernel.width;

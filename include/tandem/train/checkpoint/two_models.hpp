@@ -5,7 +5,9 @@
 /// Parameters of strategies that train two models: their names in files, and the mean of both; and
 /// averages over steps.
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -86,16 +88,23 @@ class MeanModel {
   std::vector<NamedParameter<T>> parameters_;
 };
 
-/// @p to becomes the mean of two tensors of its type and size.
+/// @p to becomes the mean of two tensors of its size, of any floats.
 template <class T>
 void take_mean(std::byte* to, TensorView const& first, TensorView const& second) noexcept {
-  for (std::size_t at = 0; at + sizeof(T) <= first.data.size(); at += sizeof(T)) {
-    T a{};
-    T b{};
-    std::memcpy(&a, first.data.data() + at, sizeof(T));
-    std::memcpy(&b, second.data.data() + at, sizeof(T));
-    a = (a + b) / T{2};
-    std::memcpy(to + at, &a, sizeof(T));
+  constexpr std::int64_t block = 256;
+  auto const step = [](TensorView const& t) { return dtype_bytes(t.dtype); };
+  auto const count = static_cast<std::int64_t>(first.data.size()) / step(first);
+  for (std::int64_t at = 0; at < count; at += block) {
+    std::int64_t const some = std::min(block, count - at);
+    T a[block];
+    T b[block];
+    copy_numbers(first.dtype, first.data.data() + at * step(first), a, 1, some, false);
+    copy_numbers(second.dtype, second.data.data() + at * step(second), b, 1, some, false);
+    for (std::int64_t i = 0; i < some; ++i) {
+      a[i] = (a[i] + b[i]) / T{2};
+    }
+    std::memcpy(to + at * static_cast<std::int64_t>(sizeof(T)), a,
+                static_cast<std::size_t>(some) * sizeof(T));
   }
 }
 
