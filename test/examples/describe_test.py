@@ -30,19 +30,35 @@ class Describe(program.ProgramTest):
         self.assertIn(" in a step 154389504 bytes of its gradient go each way ", rows[-1])
         self.assertEqual(rows[-3].split()[:5], ["total", "16", "parts", "1024x3", "124439808"])
 
+    def test_memory_of_each_device(self):
+        for strategy, devices, samples in [("single", 1, 64), ("data2", 1, 64), ("model2", 2, 64), ("model2", 2, 128)]:
+            with self.subTest(strategy=strategy):
+                batch = () if samples == 128 else ("--batch", str(samples))
+                rows = self.output("googlenet", "--top", "--strategy", strategy, *batch).splitlines()[17:]
+                self.assertEqual(rows[0], "")
+                self.assertTrue(rows[1].startswith(f"MiB for steps of {samples} samples in fp32 with Sgd"))
+                self.assertEqual([row.split()[0] for row in rows[3:]], [str(device) for device in range(devices)])
+                for row in rows[3:]:
+                    numbers = [float(word) for word in row.split()[1:]]
+                    self.assertAlmostEqual(sum(numbers[:-1]), numbers[-1], delta=0.4)
+        self.assertIn("--batch takes a whole number from 1 to 1048576, not '0'",
+                      self.sentence("googlenet", "--batch", "0"))
+
     def test_anything_else_is_one_sentence(self):
         for arguments, word in [
                 ((), ""), (("",), ""), (("--top",), "--top"), (("googlenet", ""), ""),
                 (("googlenet", "--to"), "--to"), (("googlenet", "--top", "--top"), "--top"),
                 (("--top", "googlenet"), "googlenet"), (("GoogLeNet",), "GoogLeNet"),
                 (("--help",), "--help"), (("small_cnn", "resnet20"), "resnet20"),
+                (("googlenet", "--strategy", "data3"), "data3"),
                 (("\x1b[2J\n",), "\\x1B[2J\\x0A"), (("%s%n",), "%s%n"),
                 (("resnet18" * 1000,), "resnet18" * 32 + "...")]:
             with self.subTest(arguments=arguments):
                 self.assertEqual(
                     self.sentence(*arguments),
                     "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, gpt2_large or "
-                    f"gpt2_xl, and then --top or nothing, not '{word}'")
+                    "gpt2_xl, and then --top, --strategy single, data2 or model2, --batch and a number, or nothing, "
+                    f"not '{word}'")
 
 
 if __name__ == "__main__":

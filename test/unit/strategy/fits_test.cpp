@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
+#include <tandem/describe.hpp>
 #include <tandem/engine/prepare/gradient_plan.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/tandem.hpp>
@@ -158,6 +163,45 @@ TEST_CASE("a device that is not there, a batch of nothing") {
                   ContractError);
   CHECK_THROWS_AS(static_cast<void>(device_memory<Net, SingleDevice<>, Sgd, Fp32>(0, 0)),
                   ContractError);
+}
+
+struct Described : OneReLU {};
+
+/// The numbers of a line that begins so.
+std::vector<double> numbers_behind(std::string const& text, std::string const& begin) {
+  std::istringstream line{text.substr(text.find("\n" + begin) + 1 + begin.size())};
+  std::vector<double> list;
+  for (double number = 0.0; line.peek() != '\n' && line >> number;) {
+    list.push_back(number);
+  }
+  return list;
+}
+
+TEST_CASE("describe prints any network, and the memory that fits counts") {
+  using S = ModelParallel<Split<2>, Split<2>>;
+  std::string const plain = describe<Described>({.title = "Mine"});
+  CHECK(plain.starts_with("Mine on 3x8x8, for one sample in fp32\n"));
+  CHECK(plain.find("MiB") == std::string::npos);
+  CHECK(plain.find("\n3                  Linear                   16") != std::string::npos);
+  CHECK(plain.find("\ntotal              4 parts                  16") != std::string::npos);
+  std::string const text = describe<Described, S, Fp32>(
+      {.top_only = true, .batch = 4096, .optimizer = Adam{}, .average = {.decay = 0.9}});
+  CHECK(text.find("MiB for steps of 4096 samples in fp32 with Adam and averages: at most") !=
+        std::string::npos);
+  auto const near = [](double mib, std::int64_t bytes) {
+    return std::fabs(mib - static_cast<double>(bytes) / (1 << 20)) <= 0.051;
+  };
+  for (int device = 0; device < 2; ++device) {
+    DeviceMemory const own =
+        device_memory<Described, S, Adam, Fp32>(4096, device, WeightAverages::kept);
+    auto const numbers =
+        numbers_behind(text.substr(text.find("MiB for")), std::to_string(device) + "       ");
+    REQUIRE(numbers.size() == 7);
+    CHECK(near(numbers[2], own.optimizer_state));
+    CHECK(near(numbers[3], own.kept + own.recomputed + own.passing));
+    CHECK(near(numbers[6], own.total()));
+  }
+  CHECK_THROWS_AS(describe<Described>({.batch = -1}), ContractError);
 }
 
 }  // namespace fits_test

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// describe: any network as a table, and what training it takes on each device of a strategy.
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/precision.hpp>
+#include <tandem/graph/lower.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/weight_average.hpp>
+#include <tandem/strategy/fits.hpp>
+#include <tandem/strategy/program.hpp>
+#include <tandem/train/describe/layer_table.hpp>
+
+namespace tandem {
+
+struct DescribeOptions {
+  std::string title = "Network";
+  bool top_only = false;  ///< a row for each top-level part, as Split counts them, not each layer
+  int batch = 0;          ///< global: of how many samples memory is told; 0: of none
+  Optimizer optimizer = Sgd{};
+  WeightAverage average{};
+};
+
+namespace detail {
+
+/// A line of the table of memory, in MiB.
+template <class = void>  // compiled where it is called, not by every include
+std::string memory_line(std::string const& device, DeviceMemory const& m) {
+  auto const mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  char line[256];
+  std::snprintf(line, sizeof line, "%-8.20s %12.1f %12.1f %12.1f %12.1f %12.1f %12.1f %12.1f\n",
+                device.c_str(), mib(m.parameters), mib(m.gradients), mib(m.optimizer_state),
+                mib(m.kept + m.recomputed + m.passing), mib(m.activation_gradients),
+                mib(m.versions + m.weights + m.exchange), mib(m.total()));
+  return line;
+}
+
+template <class = void>
+std::string memory_heads(DescribeOptions const& options, std::string const& precision,
+                         int replicas) {
+  char heads[256];
+  std::snprintf(heads, sizeof heads, "%-8s %12s %12s %12s %12s %12s %12s %12s\n", "device",
+                "parameters", "gradients", "optimizer", "activations", "their grads", "other",
+                "total");
+  return "\nMiB for steps of " + std::to_string(options.batch) + " samples in " + precision +
+         " with " + optimizer_name(options.optimizer) +
+         (options.average.on() ? " and averages" : "") +
+         (replicas > 1 ? ", on the devices of each of " + std::to_string(replicas) + " replicas"
+                       : "") +
+         ": at most, without scratch memory and packed weights\n" + heads;
+}
+
+}  // namespace detail
+
+/// A table of @p Net: each layer's path, kind, output, parameters, multiply-accumulates and output
+/// in KiB, and their sums; weights that layers share; and, of .batch samples, each device's memory
+/// by the function that fits<> asks, parameters, gradients, the optimizer's states, activations and
+/// their gradients. Needs no device.
+///
+///   std::puts(describe<Net, DataParallel<2>>({.batch = 256, .optimizer = AdamW{}}).c_str());
+///
+/// @throws ContractError  .batch < 0
+template <class Net, class S = SingleDevice<>, class Precision = Fp32>
+std::string describe(DescribeOptions const& options = {}) {
+  expects(options.batch >= 0,
+          "describe({.batch = ...}): give 1 sample or more, or 0 for no memory");
+  constexpr auto const& network = graph<Net>;
+  std::string text = detail::layer_table(network, options.title, network.tops, options.top_only);
+  if (options.batch > 0) {
+    using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
+    int const states = states_of(options.optimizer) + (options.average.on() ? 1 : 0);
+    text += detail::memory_heads(options, Precision::name, S::batching.replicas);
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      ((text += detail::memory_line(
+            std::to_string(D), detail::device_memory<typename P::template Device<D>, Precision>(
+                                   options.batch, states))),
+       ...);
+    }
+    (std::make_integer_sequence<int, S::devices>{});
+  }
+  return text;
+}
+
+}  // namespace tandem
