@@ -36,7 +36,8 @@ inline std::string listed(std::vector<std::string> const& words, std::string con
 }
 
 /// "1 rank", "4 ranks", "8 microbatches".
-inline std::string counted(std::size_t count, char const* what, char const* plural = "s") {
+template <class Count>
+std::string counted(Count count, char const* what, char const* plural = "s") {
   return std::to_string(count) + " " + what + (count == 1 ? "" : plural);
 }
 

@@ -8,6 +8,7 @@
 /// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
 /// limits.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -124,11 +125,13 @@ struct Graph {
   static constexpr int edges = Size.edges;
   static constexpr int parameters = Size.parameters;
 
-  Node node[Size.nodes] = {};
-  int source[Size.edges > 0 ? Size.edges : 1] =
+  Node node[static_cast<std::size_t>(Size.nodes)] = {};
+  int source[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
       {};  ///< of an edge: the node whose output it carries
-  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
-  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
+  int edge_origin[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
+      {};  ///< its index in the network's graph
+  GraphParameter parameter[static_cast<std::size_t>(Size.parameters > 0 ? Size.parameters : 1)] =
+      {};
   int tops = 0;                 ///< top-level parts
   int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
   Fault fault = Fault::none;
@@ -186,7 +189,7 @@ constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
 /// A flag for each node of a graph.
 template <int Nodes>
 struct NodeFlags {
-  bool of[Nodes] = {};
+  bool of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 /// The same of all nodes.

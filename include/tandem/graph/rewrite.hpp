@@ -8,6 +8,8 @@
 /// buckets are those of the network as the user wrote it; only what a node's op does, and where its
 /// output stands, changes.
 
+#include <cstddef>
+
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/rewrites.hpp>
 
@@ -28,8 +30,8 @@ namespace detail {
 /// For each node, how many edges carry its output, and the node that the last of them leads to.
 template <GraphSize Size>
 struct Readers {
-  int count[Size.nodes] = {};
-  int last[Size.nodes] = {};
+  int count[static_cast<std::size_t>(Size.nodes)] = {};
+  int last[static_cast<std::size_t>(Size.nodes)] = {};
 
   constexpr explicit Readers(Graph<Size> const& graph) {
     for (int n = 0; n < Size.nodes; ++n) {

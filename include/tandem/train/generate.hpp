@@ -51,7 +51,7 @@ std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& op
   double sum = 0.0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     bool const taken = logits[i] > least || (logits[i] == least && ties > 0);
-    ties -= taken && logits[i] == least ? 1 : 0;
+    ties -= taken && logits[i] == least ? 1U : 0U;
     weight[i] = taken ? std::exp((double{logits[i]} - double{*best}) / options.temperature) : 0.0;
     sum += weight[i];
   }

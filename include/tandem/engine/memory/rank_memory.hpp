@@ -4,6 +4,7 @@
 /// @file
 /// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -142,8 +143,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   }();
   // Which of the network's inputs each of these edges carries, and to which stage.
   struct EdgeInputs {
-    int of[input_edges > 0 ? input_edges : 1] = {};
-    int stage[input_edges > 0 ? input_edges : 1] = {};
+    int of[static_cast<std::size_t>(input_edges > 0 ? input_edges : 1)] = {};
+    int stage[static_cast<std::size_t>(input_edges > 0 ? input_edges : 1)] = {};
   };
   static constexpr EdgeInputs inputs = [] {
     EdgeInputs list;

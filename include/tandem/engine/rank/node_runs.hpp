@@ -5,6 +5,7 @@
 /// OpGroups, NodeRuns: which nodes of a graph have ops of one type, and which runs of nodes repeat,
 /// so that a compiler sees each layer of a Transformer once, however many blocks it has.
 
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -17,11 +18,13 @@ namespace tandem {
 /// none.
 template <int Nodes>
 struct OpGroups {
-  int first[Nodes] = {};  ///< of a node: the first one whose op has the same type; -1: it has no op
-  int place[Nodes] = {};  ///< of a node: how many of these stand before it
-  int count = 0;          ///< groups
-  int list[Nodes] = {};   ///< of a group: its first node
-  int size[Nodes] = {};   ///< of a group
+  int first[static_cast<std::size_t>(Nodes)] =
+      {};  ///< of a node: the first one whose op has the same type; -1: it has no op
+  int place[static_cast<std::size_t>(Nodes)] =
+      {};                                          ///< of a node: how many of these stand before it
+  int count = 0;                                   ///< groups
+  int list[static_cast<std::size_t>(Nodes)] = {};  ///< of a group: its first node
+  int size[static_cast<std::size_t>(Nodes)] = {};  ///< of a group
 };
 
 template <GraphSize Size>
@@ -60,7 +63,7 @@ inline constexpr auto op_groups = group_ops(Program::graph);
 /// For each node of a graph, how many gradients its output gets.
 template <int Nodes>
 struct UseCounts {
-  int of[Nodes] = {};
+  int of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 template <GraphSize Size>
@@ -88,13 +91,13 @@ struct NodeRun {
 template <int Most>
 struct NodeRuns {
   int count = 0;
-  NodeRun run[Most > 0 ? Most : 1] = {};
+  NodeRun run[static_cast<std::size_t>(Most > 0 ? Most : 1)] = {};
 };
 
 /// A number for each node of a device: alike where its passes are the same code.
 template <int Nodes>
 struct NodeKeys {
-  int of[Nodes] = {};
+  int of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 template <class Program>

@@ -189,7 +189,7 @@ class JsonText {
 
   double number() {
     std::size_t const begin = at_;
-    at_ += next() == '-' ? 1 : 0;
+    at_ += next() == '-' ? 1U : 0U;
     if (next() == '0') {
       ++at_;  // the only digit before '.' then
     } else {
@@ -201,7 +201,7 @@ class JsonText {
     }
     if (next() == 'e' || next() == 'E') {
       ++at_;
-      at_ += next() == '-' || next() == '+' ? 1 : 0;
+      at_ += next() == '-' || next() == '+' ? 1U : 0U;
       digits();
     }
     double out = 0;

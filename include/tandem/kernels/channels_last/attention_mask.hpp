@@ -47,7 +47,8 @@ class AttentionMask {
     join(s.w3, t.w3, factor[3]);
     for (Floats& lane : factor) {  // as dropped(uniform(word)) does, exactly
       Floats uniform;
-      uniform.v = __builtin_convertvector((detail::IntVector)lane.v, detail::FloatVector);
+      uniform.v =
+          __builtin_convertvector(reinterpret_cast<detail::IntVector>(lane.v), detail::FloatVector);
       lane = select(Floats{rate_} <= uniform * Floats{1.0F / 16777216.0F}, Floats{scale_},
                     Floats{0.0F});
     }

@@ -53,7 +53,8 @@ void drop_run(std::int64_t count, std::uint32_t const* words, float rate, float 
     WordVector word;
     std::memcpy(&word, words + i, sizeof word);
     Floats uniform;  // in [0, 1), as uniform()
-    uniform.v = __builtin_convertvector((IntVector)(word >> 8), FloatVector) * (1.0F / 16777216.0F);
+    uniform.v = __builtin_convertvector(reinterpret_cast<IntVector>(word >> 8), FloatVector) *
+                (1.0F / 16777216.0F);
     channels_last::store(y + i, select(Floats{rate} > uniform, Floats{0.0F},
                                        channels_last::load(x + i) * Floats{scale}));
   }

@@ -8,6 +8,7 @@
 /// the C library in double (test/unit/kernels/vector_elementary_test.cpp checks fewer); an ulp is
 /// 2⁻²³ of the power of two at or below the exact result.
 
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/kernels/channels_last/vectors.hpp>
@@ -19,27 +20,28 @@ namespace detail {
 
 [[gnu::always_inline]] inline Floats magnitude(Floats const& x) {
   Floats result;
-  result.v = (FloatVector)((WordVector)x.v & 0x7FFFFFFFU);
+  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) & 0x7FFFFFFFU);
   return result;
 }
 [[gnu::always_inline]] inline Floats negative(Floats const& x) {
   Floats result;
-  result.v = (FloatVector)((WordVector)x.v ^ 0x80000000U);
+  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) ^ 0x80000000U);
   return result;
 }
 
 /// @p x with the sign of @p sign; x is not negative.
 [[gnu::always_inline]] inline Floats with_sign(Floats const& x, Floats const& sign) {
   Floats result;
-  result.v = (FloatVector)((WordVector)x.v | ((WordVector)sign.v & 0x80000000U));
+  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) |
+                                           (reinterpret_cast<WordVector>(sign.v) & 0x80000000U));
   return result;
 }
 
 /// c[0] + c[1] x + … by Horner's rule.
-template <int N>
+template <std::size_t N>
 [[gnu::always_inline]] inline Floats polynomial(Floats const& x, float const (&c)[N]) {
   Floats result{c[N - 1]};
-  for (int i = N - 2; i >= 0; --i) {
+  for (std::size_t i = N - 1; i-- > 0;) {
     result = multiply_add(result, x, Floats{c[i]});
   }
   return result;
@@ -62,7 +64,8 @@ template <int N>
   Floats const power =
       multiply_add(multiply_add(detail::polynomial(r, c), r, Floats{1.0F}), r, Floats{1.0F});
   Floats scale;  // 2ⁿ; 0 for n = -127 and infinity for n = 128
-  scale.v = (detail::FloatVector)(((detail::WordVector)shifted.v << 23) + 0x3F800000U);
+  scale.v = reinterpret_cast<detail::FloatVector>(
+      (reinterpret_cast<detail::WordVector>(shifted.v) << 23) + 0x3F800000U);
   return power * scale;
 }
 

@@ -28,7 +28,8 @@ bool row_has_nan(T const* row, int pixels, std::int64_t stride, int channels) {
   IntVector largest{};  // magnitudes, whose order is that of their bits, and NaNs above infinity
   for (int p = 0; p < pixels; ++p) {
     for_vectors(channels, [&](int c, auto some) {
-      IntVector const magnitude = (IntVector)some.load(row + p * stride + c).v & 0x7FFFFFFF;
+      IntVector const magnitude =
+          reinterpret_cast<IntVector>(some.load(row + p * stride + c).v) & 0x7FFFFFFF;
       largest = magnitude > largest ? magnitude : largest;
     });
   }

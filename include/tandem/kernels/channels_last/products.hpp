@@ -8,6 +8,7 @@
 /// The left matrix is read number by number, at any strides, so that its transpose costs no copy;
 /// the right one in whole vectors of a row.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -79,7 +80,7 @@ inline constexpr int register_lanes = register_bytes / static_cast<int>(sizeof(f
 template <int Rows, int Registers>
 TANDEM_NOINLINE void multiply_tile(std::int64_t depth, LeftMatrix a, RowMatrix<float const> b,
                                    RowMatrix<float> c, bool accumulate) {
-  Register total[Rows * Registers];
+  Register total[static_cast<std::size_t>(Rows * Registers)];
   unroll<Rows * Registers>([&](auto n) {
     total[n] = Register{};
     if (accumulate) {
@@ -90,7 +91,7 @@ TANDEM_NOINLINE void multiply_tile(std::int64_t depth, LeftMatrix a, RowMatrix<f
   float const* left = a.first;
   float const* right = b.first;
   for (std::int64_t p = 0; p < depth; ++p) {
-    Register row[Registers];
+    Register row[static_cast<std::size_t>(Registers)];
     unroll<Registers>(
         [&](auto v) { std::memcpy(&row[v], right + v * register_lanes, sizeof(Register)); });
     unroll<Rows>([&](auto i) {

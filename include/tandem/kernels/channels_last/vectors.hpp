@@ -50,7 +50,7 @@ template <class Compare>
 #if defined(__AVX512F__)
   result = mask ? a : b;
 #else
-  result = ((WordVector)mask & a) | (~(WordVector)mask & b);
+  result = (reinterpret_cast<WordVector>(mask) & a) | (~reinterpret_cast<WordVector>(mask) & b);
 #endif
 }
 
@@ -133,8 +133,9 @@ struct Floats {
   [[gnu::always_inline]] friend Floats select(Mask const& mask, Floats const& a, Floats const& b) {
     Floats result;
     detail::WordVector words;
-    detail::select_to(words, mask.v, (detail::WordVector)a.v, (detail::WordVector)b.v);
-    result.v = (detail::FloatVector)words;
+    detail::select_to(words, mask.v, reinterpret_cast<detail::WordVector>(a.v),
+                      reinterpret_cast<detail::WordVector>(b.v));
+    result.v = reinterpret_cast<detail::FloatVector>(words);
     return result;
   }
   /// The square root of each, rounded as float's.
@@ -177,11 +178,12 @@ struct Floats {
   std::memcpy(&halves, p, sizeof halves);
   Floats result;
 #if defined(__AVX512BW__)  // the same numbers; g++ 12 takes five instructions to convert, one here
-  result.v = (detail::FloatVector)__builtin_shufflevector(
+  result.v = reinterpret_cast<detail::FloatVector>(__builtin_shufflevector(
       detail::HalfVector{}, halves, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24,
-      9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+      9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
 #else
-  result.v = (detail::FloatVector)(__builtin_convertvector(halves, detail::WordVector) << 16);
+  result.v = reinterpret_cast<detail::FloatVector>(
+      __builtin_convertvector(halves, detail::WordVector) << 16);
 #endif
   return result;
 }
@@ -195,7 +197,7 @@ struct Floats {
   detail::HalfVector halves;
   asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(value.v));
 #else
-  auto const words = (detail::WordVector)value.v;
+  auto const words = reinterpret_cast<detail::WordVector>(value.v);
   detail::WordVector const upper = words >> 16;
   detail::WordVector rounded = (words + 0x7FFFU + (upper & 1U)) >> 16;
   detail::select_to(rounded, (value == value).v, rounded, upper | 0x40U);

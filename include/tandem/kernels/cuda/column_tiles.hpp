@@ -6,6 +6,7 @@
 ///
 /// A function of the sizes only, never of the device: it fixes the order of every sum over rows.
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -123,9 +124,10 @@ TANDEM_HOST_DEVICE Pack<T, N> load_columns(T const* x, bool whole) {
   return pack;
 }
 
-/// @p N constants of neighbouring columns, at once if they are aligned.
-template <class Real, int N, class P>
-TANDEM_HOST_DEVICE void load_constants(P const* x, Real (&to)[N]) {
+/// @p Count constants of neighbouring columns, at once if they are aligned.
+template <class Real, std::size_t Count, class P>
+TANDEM_HOST_DEVICE void load_constants(P const* x, Real (&to)[Count]) {
+  constexpr int N = static_cast<int>(Count);
   bool const whole = N % full_pack<P> == 0 && reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
   Pack<P, N> const pack = load_columns<N>(x, whole);
   for (int i = 0; i < N; ++i) {

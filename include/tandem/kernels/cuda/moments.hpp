@@ -6,6 +6,8 @@
 ///
 /// Sources: Welford, Technometrics 4 (1962); Chan, Golub, LeVeque, Am. Stat. 37 (1983).
 
+#include <cstddef>
+
 #include <tandem/core/config.hpp>
 
 namespace tandem::cuda::detail {
@@ -15,21 +17,23 @@ namespace tandem::cuda::detail {
 template <class Real, int N>
 struct Moments {
   Real count;
-  Real mean[N];
-  Real squares[N];
+  Real mean[static_cast<std::size_t>(N)];
+  Real squares[static_cast<std::size_t>(N)];
 
   /// @p used values of each column, value[used][N], are added.
   ///
   /// With s and q the sums of d = value - mean and of d²: mean += s / n, squares += q - s² / n. At
   /// least one d of the first group must be 0; then q - s² / n >= q / 4, and nothing cancels.
-  template <int Together>
-  TANDEM_HOST_DEVICE void add(Real const (&value)[Together][N], int used) {
+  template <std::size_t Together>
+  TANDEM_HOST_DEVICE void add(Real const (&value)[Together][static_cast<std::size_t>(N)],
+                              int used) {
+    constexpr int together = static_cast<int>(Together);
     count += static_cast<Real>(used);
     Real const part = Real{1} / count;
     for (int v = 0; v < N; ++v) {
       Real s = 0;
       Real q = 0;
-      for (int i = 0; i < Together; ++i) {
+      for (int i = 0; i < together; ++i) {
         Real const d = i < used ? value[i][v] - mean[v] : Real{0};
         s += d;
         q += d * d;

@@ -6,6 +6,7 @@
 ///
 /// Kernels are written once for any N: N = full_pack<T> where addresses and sizes allow it, else 1.
 
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
@@ -24,7 +25,7 @@ inline constexpr int full_pack = [] {
 /// N neighbours. More than 16 bytes are read by several accesses.
 template <class T, int N>
 struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack {
-  T value[N];
+  T value[static_cast<std::size_t>(N)];
 };
 
 /// The elements from @p x on, which is aligned as their Pack is, N at a time.

@@ -126,12 +126,12 @@ class ProfiledTrainer {
     }
   }
 
-  std::array<StepTimes, devices> step() {
+  std::array<StepTimes, static_cast<std::size_t>(devices)> step() {
     for (int device = 0; device < devices; ++device) {
       clock(device).clear();
     }
     double const seconds = detail::seconds_of([&] { trainer_.step(x_, y_); });
-    std::array<StepTimes, devices> times;
+    std::array<StepTimes, static_cast<std::size_t>(devices)> times;
     for (int device = 0; device < devices; ++device) {
       times[static_cast<std::size_t>(device)] = {clock(device), seconds};
     }

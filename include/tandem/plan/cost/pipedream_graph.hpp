@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/numbered.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/pipedream_text.hpp>
@@ -70,8 +71,8 @@ CostNode pipedream_node(PipedreamText<>::Node const& read, bool reads_another) {
 // Throws for an edge of a cycle; there is one among the nodes whose place is -1.
 template <class = void>
 [[noreturn]] void fail_cycle(PipedreamText<> const& text, PlacedEdges const& edges,
-                             std::vector<int> const& place) {
-  std::vector<int> input(place.size(), -1);  // of each node of a cycle or behind one, an input too
+                             Numbered<int> const& place) {
+  Numbered<int> input(place.size(), -1);  // of each node of a cycle or behind one, an input too
   int at = -1;
   for (auto const& [edge, where] : edges) {
     if (place[edge.first] < 0 && place[edge.second] < 0) {
@@ -79,12 +80,14 @@ template <class = void>
       at = edge.second;
     }
   }
-  std::vector<bool> seen(place.size());
+  Numbered<bool> seen(place.size());
   while (!seen[at]) {  // against the edges, until a node comes again
     seen[at] = true;
     at = input[at];
   }
-  auto const name = [&](int n) { return text.quoted(text.node()[n].name); };
+  auto const name = [&](int n) {
+    return text.quoted(text.node()[static_cast<std::size_t>(n)].name);
+  };
   text.fail(edges.at({input[at], at}), "the edge from " + name(input[at]) + " to " + name(at) +
                                            " closes a cycle; leave out one of the cycle's edges");
 }
@@ -109,13 +112,13 @@ template <class = void>
   detail::PipedreamText<> const lines{text, name};
   detail::PlacedEdges const edges = detail::placed_edges(lines);
   std::size_t const nodes = lines.node().size();
-  std::vector<std::vector<int>> reader(nodes);
-  std::vector<int> inputs(nodes);
+  detail::Numbered<std::vector<int>> reader(nodes);
+  detail::Numbered<int> inputs(nodes);
   for (auto const& [edge, where] : edges) {
     reader[edge.first].push_back(edge.second);
     ++inputs[edge.second];
   }
-  std::vector<int> missing = inputs;  // those that have no place yet
+  detail::Numbered<int> missing = inputs;  // those that have no place yet
   std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
   for (std::size_t n = 0; n < nodes; ++n) {
     if (missing[n] == 0) {
@@ -123,12 +126,13 @@ template <class = void>
     }
   }
   CostGraph graph;
-  std::vector<int> place(nodes, -1);
+  detail::Numbered<int> place(nodes, -1);
   while (!ready.empty()) {
     int const n = ready.top();
     ready.pop();
     place[n] = graph.nodes();
-    graph.node.push_back(detail::pipedream_node(lines.node()[n], inputs[n] > 0));
+    graph.node.push_back(
+        detail::pipedream_node(lines.node()[static_cast<std::size_t>(n)], inputs[n] > 0));
     graph.node.back().part = place[n];
     for (int const r : reader[n]) {
       if (--missing[r] == 0) {
@@ -139,7 +143,7 @@ template <class = void>
   if (graph.node.size() < nodes) {
     detail::fail_cycle(lines, edges, place);
   }
-  std::vector<std::vector<int>> sorted(nodes);
+  detail::Numbered<std::vector<int>> sorted(nodes);
   for (auto const& [edge, where] : edges) {
     sorted[place[edge.first]].push_back(place[edge.second]);
   }

@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
 #include <tandem/plan/place/list_schedule.hpp>
@@ -25,14 +26,15 @@ namespace tandem {
 template <class = void>
 [[nodiscard]] double critical_path(CostGraph const& graph) {
   detail::check_placement_task(graph, {});
-  std::vector<double> rest(graph.node.size());  // of the paths that begin behind a node
+  detail::Numbered<double> rest(graph.node.size());  // of the paths that begin behind a node
+  auto const time = [&](int i) { return graph.node[static_cast<std::size_t>(i)].time(); };
   double longest = 0;
   detail::GraphNeighbours const neighbours{graph};
   for (int i = graph.nodes(); i-- > 0;) {
     for (int const reader : neighbours.readers(i)) {
-      rest[i] = std::max(rest[i], graph.node[reader].time() + rest[reader]);
+      rest[i] = std::max(rest[i], time(reader) + rest[reader]);
     }
-    longest = std::max(longest, graph.node[i].time() + rest[i]);
+    longest = std::max(longest, time(i) + rest[i]);
   }
   return longest;
 }
@@ -81,8 +83,8 @@ class StepBound {
   // Leaves out ops of no duration before or behind which there are only such. No path between two
   // others leads through them, so the others wait for each other as before.
   void leave_out_idle() {
-    std::vector<char> first(ops_.time.size());
-    std::vector<char> last(ops_.time.size());
+    Numbered<char> first(ops_.time.size());
+    Numbered<char> last(ops_.time.size());
     for (int i = 0; i < ops_.ops(); ++i) {
       first[i] = ops_.time[i] == 0;
       for (int const p : ops_.before[i]) {
@@ -174,24 +176,25 @@ class StepBound {
   double sending(int from, int to) const {
     int const node = ops_.node(from);
     int const other = ops_.node(to);
-    return node == other ? std::numeric_limits<double>::infinity()
-                         : transfer_time(graph_.node[std::min(node, other)], task_);
+    return node == other
+               ? std::numeric_limits<double>::infinity()
+               : transfer_time(graph_.node[static_cast<std::size_t>(std::min(node, other))], task_);
   }
 
   CostGraph const& graph_;
   PlacementTask const& task_;
   StepOps ops_;
-  std::vector<int> window_;   // of an op: the cut before it
-  std::vector<char> cut_{};   // whether it is one
-  std::vector<double> head_;  // the longest way through its window up to its end
-  std::vector<double> tail_;  // and from its begin
+  Numbered<int> window_;   // of an op: the cut before it
+  Numbered<char> cut_{};   // whether it is one
+  Numbered<double> head_;  // the longest way through its window up to its end
+  Numbered<double> tail_;  // and from its begin
 };
 
 // What @p sink needs, and itself.
 template <class = void>
 CostGraph sources_of(CostGraph const& graph, int sink) {
   GraphNeighbours const neighbours{graph};
-  std::vector<int> place(graph.node.size(), -1);
+  Numbered<int> place(graph.node.size(), -1);
   place[sink] = 0;
   for (int i = sink; i > 0; --i) {
     for (int const source : neighbours.sources(i)) {
@@ -202,7 +205,7 @@ CostGraph sources_of(CostGraph const& graph, int sink) {
   for (int i = 0; i <= sink; ++i) {
     if (place[i] >= 0) {
       place[i] = result.nodes();
-      result.node.push_back(graph.node[i]);
+      result.node.push_back(graph.node[static_cast<std::size_t>(i)]);
     }
   }
   for (CostEdge const& edge : graph.edge) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
 #include <tandem/plan/place/list_schedule.hpp>
@@ -24,10 +25,10 @@ namespace tandem::detail {
 template <class = void>  // compiled where it is called, not by every include
 std::vector<int> place_greedy(CostGraph const& graph, PlacementTask const& task) {
   GraphNeighbours const neighbours{graph};
-  std::vector<double> path(graph.node.size());
-  std::vector<double> transfer(graph.node.size());  // there and back
+  Numbered<double> path(graph.node.size());
+  Numbered<double> transfer(graph.node.size());  // there and back
   for (int i = graph.nodes() - 1; i >= 0; --i) {
-    CostNode const& node = graph.node[i];
+    CostNode const& node = graph.node[static_cast<std::size_t>(i)];
     transfer[i] = 2 * (task.latency + static_cast<double>(node.output_bytes) / task.bandwidth);
     for (int const v : neighbours.readers(i)) {
       path[i] = std::max(path[i], path[v]);
@@ -38,12 +39,13 @@ std::vector<int> place_greedy(CostGraph const& graph, PlacementTask const& task)
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, [&](int a, int b) { return path[a] > path[b]; });
 
-  std::vector<int> device(graph.node.size());
-  std::vector<double> end(graph.node.size());
-  std::vector<double> free(static_cast<std::size_t>(task.devices));  // from when on
-  std::vector<double> bytes(static_cast<std::size_t>(task.devices));
+  Numbered<int> device(graph.node.size());
+  Numbered<double> end(graph.node.size());
+  Numbered<double> free(static_cast<std::size_t>(task.devices));  // from when on
+  Numbered<double> bytes(static_cast<std::size_t>(task.devices));
   for (int const i : order) {
-    double const size = bytes_on_device(graph.node[i], task);
+    CostNode const& node = graph.node[static_cast<std::size_t>(i)];
+    double const size = bytes_on_device(node, task);
     std::pair best{0.0, 0.0};  // bytes in excess, end
     for (int d = 0; d < task.devices; ++d) {
       double begin = free[d];
@@ -51,8 +53,7 @@ std::vector<int> place_greedy(CostGraph const& graph, PlacementTask const& task)
         begin = std::max(begin, end[u] + (device[u] == d ? 0 : transfer[u]));
       }
       double const over = bytes[d] + size - static_cast<double>(task.memory);
-      std::pair const here{task.memory < 0 ? 0.0 : std::max(0.0, over),
-                           begin + graph.node[i].time()};
+      std::pair const here{task.memory < 0 ? 0.0 : std::max(0.0, over), begin + node.time()};
       if (d == 0 || here < best) {
         best = here;
         device[i] = d;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
 #include <tandem/plan/place/placement.hpp>
@@ -69,7 +70,7 @@ class ListSchedule {
 
   template <class Note>
   double run(std::span<int const> device, double limit, Note const& note_job) {
-    device_ = device;
+    device_ = device.data();
     prepare();
     double now = 0;
     while (begin_ready(now, limit, note_job)) {
@@ -233,17 +234,17 @@ class ListSchedule {
   int devices_;
   StepJobs jobs_;
   GraphNeighbours neighbours_;
-  std::vector<double> time_;      // of a pass
-  std::vector<double> transfer_;  // of a node's output or its gradient
-  std::span<int const> device_{};
-  std::vector<int> waits_;                    // of a pass: for how many events
-  std::vector<double> rank_;                  // of a job: the longest path from its begin
-  std::vector<int> readers_;                  // (V, D): edges to that device not yet gone backward
-  std::vector<double> work_left_;             // of a device, not yet begun
-  std::vector<std::vector<ReadyJob>> ready_;  // of a worker, a heap
-  std::vector<char> busy_;                    // of a worker
-  std::vector<RunningJob> running_{};         // a heap
-  std::vector<int> touched_{};                // workers that may begin something
+  Numbered<double> time_;      // of a pass
+  Numbered<double> transfer_;  // of a node's output or its gradient
+  int const* device_ = nullptr;
+  Numbered<int> waits_;                    // of a pass: for how many events
+  Numbered<double> rank_;                  // of a job: the longest path from its begin
+  Numbered<int> readers_;                  // (V, D): edges to that device not yet gone backward
+  Numbered<double> work_left_;             // of a device, not yet begun
+  Numbered<std::vector<ReadyJob>> ready_;  // of a worker, a heap
+  Numbered<char> busy_;                    // of a worker
+  std::vector<RunningJob> running_{};      // a heap
+  std::vector<int> touched_{};             // workers that may begin something
 };
 
 }  // namespace tandem::detail

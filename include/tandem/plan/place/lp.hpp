@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
 #include <tandem/plan/place/list_schedule.hpp>
@@ -244,7 +245,7 @@ class PlacementLp {
   PlacementTask const& task_;
   StepOps ops_;
   GraphNeighbours neighbours_;
-  std::vector<std::vector<char>> reaches_;
+  Numbered<Numbered<char>> reaches_;
   double horizon_ = 0;  // ms; some best step ends by then
   LpText text_;
 };

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
 #include <tandem/plan/place/list_schedule.hpp>
@@ -154,7 +155,8 @@ class PlacementSearch {
     if (graph_.edge.empty()) {
       return;
     }
-    CostEdge const& edge = graph_.edge[below(static_cast<int>(graph_.edge.size()))];
+    CostEdge const& edge =
+        graph_.edge[static_cast<std::size_t>(below(static_cast<int>(graph_.edge.size())))];
     bool const forward = below(2) == 0;
     change(forward ? edge.to : edge.from, device_[forward ? edge.from : edge.to]);
   }
@@ -208,10 +210,10 @@ class PlacementSearch {
   ListSchedule schedule_;
   GraphNeighbours neighbours_;
   std::mt19937 random_;
-  double scale_;               // seconds of one device
-  std::vector<double> bytes_;  // of a node
-  std::vector<double> used_;   // of a device
-  std::vector<int> device_{};
+  double scale_;            // seconds of one device
+  Numbered<double> bytes_;  // of a node
+  Numbered<double> used_;   // of a device
+  Numbered<int> device_{};
   std::vector<Change> changes_{};
   double cost_ = 0;
   std::vector<int> best_{};

@@ -4,6 +4,7 @@
 /// @file
 /// StepJobs: the numbers by which the list scheduler knows the passes and transfers of a step.
 
+#include <cstddef>
 #include <vector>
 
 #include <tandem/plan/place/timeline.hpp>
@@ -36,12 +37,13 @@ struct StepJobs {
   /// Writes when @p job runs into @p timeline, whose device, forward and backward have V elements.
   void note(int job, PlacementSpan span, PlacementTimeline& timeline) const {
     int const i = node(job);
+    auto const at = static_cast<std::size_t>(i);
     if (is_pass(job)) {
-      (is_forward(job) ? timeline.forward : timeline.backward)[i] = span;
+      (is_forward(job) ? timeline.forward : timeline.backward)[at] = span;
     } else if (is_output_way(job)) {
-      timeline.transfer.push_back({i, timeline.device[i], far_device(job), false, span});
+      timeline.transfer.push_back({i, timeline.device[at], far_device(job), false, span});
     } else {
-      timeline.transfer.push_back({i, far_device(job), timeline.device[i], true, span});
+      timeline.transfer.push_back({i, far_device(job), timeline.device[at], true, span});
     }
   }
 };

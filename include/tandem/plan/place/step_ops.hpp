@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/place/placement.hpp>
 
@@ -15,15 +16,16 @@ namespace tandem::detail {
 /// Of V nodes: op i is the forward of node i, op 2 V - 1 - i its backward, so that an op waits only
 /// for ops of lower index. Transfers are no ops, and devices play no part.
 struct StepOps {
-  std::vector<double> time{};
-  std::vector<std::vector<int>> before{};  ///< the ops that each waits for itself
-  std::vector<std::vector<int>> after{};
+  Numbered<double> time{};
+  Numbered<std::vector<int>> before{};  ///< the ops that each waits for itself
+  Numbered<std::vector<int>> after{};
 
   explicit StepOps(CostGraph const& graph)
       : time(2 * graph.node.size()), before(time.size()), after(time.size()) {
     for (int i = 0; i < graph.nodes(); ++i) {
-      time[i] = graph.node[i].forward;
-      time[backward(i)] = graph.node[i].backward;
+      CostNode const& node = graph.node[static_cast<std::size_t>(i)];
+      time[i] = node.forward;
+      time[backward(i)] = node.backward;
       connect(i, backward(i));
     }
     for (CostEdge const& edge : graph.edge) {
@@ -45,8 +47,8 @@ struct StepOps {
 
 /// [i][j]: 1 if op j waits for op i, directly or not. Cost: O(ops (nodes + edges)) steps.
 template <class = void>
-std::vector<std::vector<char>> reached_ops(StepOps const& ops) {
-  std::vector<std::vector<char>> reached(ops.time.size(), std::vector<char>(ops.time.size()));
+Numbered<Numbered<char>> reached_ops(StepOps const& ops) {
+  Numbered<Numbered<char>> reached(ops.time.size(), Numbered<char>(ops.time.size()));
   for (int i = ops.ops(); i-- > 0;) {
     for (int const next : ops.after[i]) {
       reached[i][next] = 1;

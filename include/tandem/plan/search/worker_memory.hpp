@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/numbered.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
@@ -80,10 +81,10 @@ class RuntimeDeviceGraph {
     return view;
   }
 
-  std::vector<Node> node{};  // and so on, as Graph: the cutter fills them
-  std::vector<int> source{};
-  std::vector<int> edge_origin{};
-  std::vector<GraphParameter> parameter{};
+  detail::Numbered<Node> node{};  // and so on, as Graph: the cutter fills them
+  detail::Numbered<int> source{};
+  detail::Numbered<int> edge_origin{};
+  detail::Numbered<GraphParameter> parameter{};
   int result = -1;
 
  private:

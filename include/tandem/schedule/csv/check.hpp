@@ -225,7 +225,7 @@ class TableCheck {
     if (!has_messages_) {
       std::size_t passes = 0;
       for (std::size_t i = 0; i < position && i < lowered[rank].size(); ++i) {
-        passes += is_message(lowered[rank][i].kind) ? 0 : 1;
+        passes += is_message(lowered[rank][i].kind) ? 0U : 1U;
       }
       bool const sends = position < lowered[rank].size() &&
                          (lowered[rank][position].kind == ActionKind::send_forward ||

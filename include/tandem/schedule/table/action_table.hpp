@@ -5,6 +5,7 @@
 /// ActionTable: the rows of all devices of a model replica, as a constexpr value or, as
 /// std::vector<std::vector<Action>>, one that was read from a file.
 
+#include <cstddef>
 #include <vector>
 
 #include <tandem/schedule/table/action.hpp>
@@ -15,8 +16,9 @@ namespace tandem {
 template <int Devices, int Length>
 struct ActionTable {
   static constexpr int devices = Devices;
-  int length[Devices] = {};
-  Action action[Devices][Length > 0 ? Length : 1] = {};
+  int length[static_cast<std::size_t>(Devices)] = {};
+  Action action[static_cast<std::size_t>(Devices)]
+               [static_cast<std::size_t>(Length > 0 ? Length : 1)] = {};
 
   constexpr void add(int device, Action a) { action[device][length[device]++] = a; }
 };

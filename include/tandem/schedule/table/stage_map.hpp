@@ -4,6 +4,7 @@
 /// @file
 /// StageMap: which device of a model replica has which stage, and between which stages tensors go.
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tandem {
@@ -30,8 +31,8 @@ struct StageMap {
   int devices = 1;
   int copies = 1;
   int links = 0;
-  std::int16_t device[Stages] = {};
-  StageEdge edge[Edges > 0 ? Edges : 1] = {};
+  std::int16_t device[static_cast<std::size_t>(Stages)] = {};
+  StageEdge edge[static_cast<std::size_t>(Edges > 0 ? Edges : 1)] = {};
 
   [[nodiscard]] constexpr int parts() const { return Stages / copies; }
 };

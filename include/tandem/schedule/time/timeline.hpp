@@ -4,9 +4,11 @@
 /// @file
 /// Timeline: when each action of a table begins and ends, and how long devices are idle.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/numbered.hpp>
 #include <tandem/schedule/table/action.hpp>
 
 namespace tandem {
@@ -83,16 +85,17 @@ template <int Devices, int Length>
 struct Timeline {
   bool finished = false;  ///< else some action waits forever, and the times of those are 0
   Ticks makespan = 0;     ///< when the last pass of all devices ends
-  DeviceTime device[Devices] = {};
-  Interval action[Devices][Length > 0 ? Length : 1] = {};
+  DeviceTime device[static_cast<std::size_t>(Devices)] = {};
+  Interval action[static_cast<std::size_t>(Devices)]
+                 [static_cast<std::size_t>(Length > 0 ? Length : 1)] = {};
 };
 
 /// For ActionRows.
 struct TimelineRows {
   bool finished = false;
   Ticks makespan = 0;
-  std::vector<DeviceTime> device;
-  std::vector<std::vector<Interval>> action;
+  detail::Numbered<DeviceTime> device;
+  detail::Numbered<detail::Numbered<Interval>> action;
 };
 
 }  // namespace tandem

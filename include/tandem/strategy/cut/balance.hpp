@@ -4,6 +4,7 @@
 /// @file
 /// balance: a cut into consecutive top-level parts of the network that cost about the same.
 
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/core/scratch.hpp>
@@ -71,7 +72,7 @@ constexpr void balance(std::int64_t const* weight, int items, int parts, int* co
 /// How many top-level parts each of @p Parts parts has.
 template <int Parts>
 struct TopCounts {
-  int of[Parts] = {};
+  int of[static_cast<std::size_t>(Parts)] = {};
 };
 
 /// The cut whose costliest part is cheapest. @pre Parts <= graph.tops

@@ -4,6 +4,7 @@
 /// @file
 /// CheckpointRule: which activations are computed again in the backward pass instead of being kept.
 
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/graph/graph.hpp>
@@ -20,7 +21,7 @@ struct CheckpointRule {
 /// Of each node: the number of its run, ascending; -1 where all is kept.
 template <int Nodes>
 struct CheckpointSegments {
-  int of[Nodes] = {};
+  int of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 template <GraphSize Size>

@@ -8,6 +8,7 @@
 /// one that leaves ends in a node of kind `send` for each device that wants it. The gradient of a
 /// `receive` is what goes back, that of a `send` is what comes back.
 
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/graph/graph.hpp>
@@ -190,10 +191,10 @@ struct DeviceCutter {
 /// The scratch of a network whose size is a constant.
 template <GraphSize Whole>
 struct CutArrays {
-  std::int16_t local[Whole.nodes] = {};
-  int reader[Whole.edges + 1] = {};
-  int first_reading[Whole.nodes] = {};
-  int next_reading[Whole.edges + 1] = {};
+  std::int16_t local[static_cast<std::size_t>(Whole.nodes)] = {};
+  int reader[static_cast<std::size_t>(Whole.edges + 1)] = {};
+  int first_reading[static_cast<std::size_t>(Whole.nodes)] = {};
+  int next_reading[static_cast<std::size_t>(Whole.edges + 1)] = {};
 
   constexpr CutScratch scratch() { return {local, reader, first_reading, next_reading}; }
 };

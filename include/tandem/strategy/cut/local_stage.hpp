@@ -4,6 +4,8 @@
 /// @file
 /// LocalStages: which nodes of a device's graph each of its stages has.
 
+#include <cstddef>
+
 #include <tandem/graph/graph.hpp>
 
 namespace tandem {
@@ -24,7 +26,7 @@ struct LocalStage {
 template <int Count>
 struct LocalStages {
   static constexpr int count = Count;
-  LocalStage stage[Count] = {};
+  LocalStage stage[static_cast<std::size_t>(Count)] = {};
 };
 
 /// Which of a device's stages has this number in the StageMap.

@@ -4,6 +4,7 @@
 /// @file
 /// Partition: which part of the model each node of a network belongs to.
 
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/graph/graph.hpp>
@@ -16,7 +17,7 @@ namespace tandem {
 template <int Nodes>
 struct Partition {
   int parts = 1;
-  std::int16_t part[Nodes] = {};
+  std::int16_t part[static_cast<std::size_t>(Nodes)] = {};
 };
 
 /// Consecutive top-level parts of the network: the first @p counts[0] of them, the next
@@ -37,7 +38,7 @@ constexpr Partition<Size.nodes> cut_tops(Graph<Size> const& graph, int const* co
 /// A device for each node of a network.
 template <int Nodes>
 struct NodePlaces {
-  std::int16_t device[Nodes] = {};
+  std::int16_t device[static_cast<std::size_t>(Nodes)] = {};
 };
 
 /// A placed network's parts: runs of nodes on one device, as long as they can be with transfers to
@@ -46,8 +47,8 @@ struct NodePlaces {
 template <GraphSize Size>
 struct PlacedParts {
   Partition<Size.nodes> partition{.parts = 0};
-  std::int16_t device[Size.nodes] = {};  ///< of each part
-  StageEdge edge[Size.edges] = {};       ///< one a pair of parts, ascending
+  std::int16_t device[static_cast<std::size_t>(Size.nodes)] = {};  ///< of each part
+  StageEdge edge[static_cast<std::size_t>(Size.edges)] = {};  ///< one a pair of parts, ascending
   int edges = 0;
   int links = 0;  ///< one an edge between devices
 };
@@ -60,14 +61,16 @@ struct PlacementCutter {
   Graph<Size> const& graph;
   NodePlaces<Size.nodes> const& places;
   PlacedParts<Size> parts{};
-  int reader[Size.edges > 0 ? Size.edges : 1] = {};   // of an edge
-  int arrival[Size.edges > 0 ? Size.edges : 1] = {};  // of an edge between devices: the first that
-                                                      // brings the tensor to that device
-  bool leaves[Size.nodes] = {};  // the node's output is wanted on another device
+  int reader[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] = {};  // of an edge
+  int arrival[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
+      {};  // of an edge between devices: the first that
+           // brings the tensor to that device
+  bool leaves[static_cast<std::size_t>(Size.nodes)] =
+      {};  // the node's output is wanted on another device
 
   constexpr PlacedParts<Size> cut() {
     find_arrivals();
-    int open[Size.nodes];  // of a device: its part at work, or -1
+    int open[static_cast<std::size_t>(Size.nodes)];  // of a device: its part at work, or -1
     for (int& part : open) {
       part = -1;
     }

@@ -8,6 +8,8 @@
 /// nothing of it. Before the update the copies' gradients are added, in the network's order: those
 /// of one device by itself, then those of the devices, a group for each of the model's copies.
 
+#include <cstddef>
+
 #include <tandem/graph/graph.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 
@@ -26,9 +28,10 @@ struct TieDevices {
 template <int Count>
 struct Ties {
   static constexpr int count = Count;
-  int copies = 1;                                ///< of the model
-  int owner[Count > 0 ? Count : 1] = {};         ///< of each, its index in the network's graph
-  TieDevices of[2][Count > 0 ? Count : 1] = {};  ///< of each copy and tie
+  int copies = 1;  ///< of the model
+  int owner[static_cast<std::size_t>(Count > 0 ? Count : 1)] =
+      {};  ///< of each, its index in the network's graph
+  TieDevices of[2][static_cast<std::size_t>(Count > 0 ? Count : 1)] = {};  ///< of each copy and tie
 
   /// Whether a parameter is on more than one device.
   [[nodiscard]] constexpr bool crosses() const { return groups() > 0; }

@@ -9,6 +9,7 @@
 /// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
 /// gradient. Cost: one walk over the nodes, at compile time.
 
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/graph/graph.hpp>
@@ -20,15 +21,17 @@ inline constexpr int parameter_alignment = 16;
 
 template <int Nodes, int Parameters>
 struct ParameterLayout {
-  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
+  std::int64_t offset[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
       {};                     ///< of a graph's parameter, in elements
   std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
   std::int64_t elements = 0;  ///< all of them
   int buckets = 0;
-  std::int64_t bucket_begin[Nodes + 1] =
-      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
-  int bucket_stage[Nodes] = {};     ///< whose parameters the bucket has: of one stage only
-  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
+  std::int64_t bucket_begin[static_cast<std::size_t>(Nodes + 1)] =
+      {};  ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  int bucket_stage[static_cast<std::size_t>(Nodes)] =
+      {};  ///< whose parameters the bucket has: of one stage only
+  std::int16_t closes[static_cast<std::size_t>(Nodes)] =
+      {};  ///< bucket that is whole after this node's backward, or -1
 };
 
 /// Elements [begin, end) of the flat arrays.
@@ -64,7 +67,7 @@ constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& l
 /// other copy's same parameters.
 template <int Nodes>
 struct TwinOf {
-  int of[Nodes] = {};
+  int of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 /// The copies are cut alike, so they have as many buckets each, in the same order.
