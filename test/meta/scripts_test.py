@@ -38,6 +38,14 @@ class Tree(unittest.TestCase):
         path.write_text(head + text, encoding="utf-8")
 
 
+class Version(unittest.TestCase):
+    def test_the_changelog_begins_with_it(self):
+        config = (ROOT / "include/tandem/core/config.hpp").read_text(encoding="utf-8")
+        parts = [re.search(rf"#define TANDEM_VERSION_{part} (\d+)$", config, re.M)[1] for part in ("MAJOR", "MINOR", "PATCH")]
+        changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+        self.assertIn(re.search(r"^## (\S+)", changes, re.M)[1], ("Unreleased", ".".join(parts)))
+
+
 class Layers(Tree):
     def faults(self):
         return "\n".join(layers.check_tree(self.include)[1])

@@ -24,8 +24,12 @@
 #endif
 
 #define TANDEM_VERSION_MAJOR 0
-#define TANDEM_VERSION_MINOR 1
+#define TANDEM_VERSION_MINOR 2
 #define TANDEM_VERSION_PATCH 0
+
+/// The version as one number, which only rises: 200 is 0.2.0, 10203 would be 1.2.3.
+#define TANDEM_VERSION \
+  (TANDEM_VERSION_MAJOR * 10000 + TANDEM_VERSION_MINOR * 100 + TANDEM_VERSION_PATCH)
 
 /// Marks what device code may call: nothing to a plain C++ compiler.
 #if defined(__CUDACC__)
