@@ -14,23 +14,23 @@ struct Swish {  // y = x sigmoid(slope x), with a learnt slope
     return td::Parameters{td::Parameter{"slope", td::vector_shape(1), td::Init::constant(1)}};
   }
   static auto sigmoid(auto x) { return 1 / (1 + std::exp(-x)); }
-  static void forward(auto const& c) {
+  static void forward(auto const& c) {  // for_each and sum use all threads of the device
     auto const slope = c.parameter(0)[0];
-    for (std::size_t i = 0; i < c.x.size(); ++i)
-      c.y[i] = c.x[i] * sigmoid(slope * c.x[i]);
+    c.for_each(c.x.size(), [&](std::size_t i) { c.y[i] = c.x[i] * sigmoid(slope * c.x[i]); });
   }
   static void input_gradient(auto const& c) {
     auto const slope = c.parameter(0)[0];
-    for (std::size_t i = 0; i < c.x.size(); ++i) {
+    c.for_each(c.x.size(), [&](std::size_t i) {
       auto const s = sigmoid(slope * c.x[i]);
       c.dx[i] = c.dy[i] * s * (1 + slope * c.x[i] * (1 - s));
-    }
+    });
   }
   static void weight_gradient(auto const& c) {  // adds
-    for (std::size_t i = 0; i < c.x.size(); ++i) {
-      auto const s = sigmoid(c.parameter(0)[0] * c.x[i]);
-      c.gradient(0)[0] += c.dy[i] * c.x[i] * c.x[i] * s * (1 - s);
-    }
+    auto const slope = c.parameter(0)[0];
+    c.gradient(0)[0] += static_cast<decltype(slope + 0)>(c.sum(c.x.size(), [&](std::size_t i) {
+      auto const s = sigmoid(slope * c.x[i]);
+      return c.dy[i] * c.x[i] * c.x[i] * s * (1 - s);
+    }));
   }
 };
 struct LogCosh {  // log cosh(y - t), of one sample

@@ -53,7 +53,7 @@ TANDEM_KERNEL void own_gradients_kernel(R const* y, Target const* t, std::int64_
 /// values[s] = L::value of sample s, and *sum = their sum.
 ///
 /// Shapes: y (B, outputs), t (B, targets); values (B), scratch.
-/// Cost:   a thread a sample, which reads its own row: fit for a few thousand outputs. Two launches.
+/// Cost:   two launches; a thread reads a sample, which is fit for a few thousand outputs.
 /// Order:  that of ordered_sum.
 template <class L, class R, class Target>
 void own_value_sum(Stream const& stream, R const* y, Target const* t, std::int64_t batch,

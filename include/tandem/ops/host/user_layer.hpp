@@ -6,8 +6,13 @@
 ///
 /// A layer gives `forward(auto const& call)`, `input_gradient(auto const& call)` and, with
 /// parameters, `weight_gradient(auto const& call)`, where call is a LayerCall<float> or <double>.
+/// They run on the device's own thread, and split what they like among its others.
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <span>
 
 #include <tandem/core/row.hpp>
@@ -18,6 +23,34 @@
 #include <tandem/runtime/host/host.hpp>
 
 namespace tandem {
+
+namespace detail {
+
+/// body(begin, end) on ranges that cover [0, n), on the threads of @p team. What one of them throws
+/// is thrown when all have ended.
+template <class Body>
+void split(host::Team* team, std::size_t n, Body const& body) {
+  if (team == nullptr) {
+    body(std::size_t{0}, n);
+    return;
+  }
+  std::exception_ptr error;
+  std::atomic<bool> failed{false};
+  team->parallel_for(static_cast<std::int64_t>(n), [&](std::int64_t begin, std::int64_t end) {
+    try {
+      body(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+    } catch (...) {
+      if (!failed.exchange(true)) {
+        error = std::current_exception();
+      }
+    }
+  });
+  if (error) {
+    std::rethrow_exception(error);
+  }
+}
+
+}  // namespace detail
 
 /// What a user's layer sees of one pass over one microbatch of `batch` samples.
 ///
@@ -38,11 +71,53 @@ struct LayerCall {
   T* const* parameter_memory = nullptr;
   T* const* gradient_memory = nullptr;
   Parameters const* list = nullptr;
+  host::Team* team = nullptr;  ///< the device's threads; null: the caller's alone
 
   [[nodiscard]] std::span<T const> parameter(int i) const {
     return {parameter_memory[i], elements(i)};
   }
   [[nodiscard]] std::span<T> gradient(int i) const { return {gradient_memory[i], elements(i)}; }
+
+  /// f(i) for each i in [0, n), on all of the device's threads.
+  ///
+  /// @pre f writes only what belongs to its i, so that no result depends on the number of threads,
+  ///      and calls neither this nor sum()
+  template <class F>
+  void for_each(std::size_t n, F const& f) const {
+    detail::split(team, n, [&f](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        f(i);
+      }
+    });
+  }
+  /// f(s) for each sample s, likewise.
+  template <class F>
+  void for_each_sample(F const& f) const {
+    for_each(static_cast<std::size_t>(batch), f);
+  }
+  /// term(0) + … + term(n - 1), in double, on all of the device's threads: for the gradient of a
+  /// weight that many elements share.
+  ///
+  /// Order: at most 64 parts, cut by n alone, each in index order; then the parts in theirs.
+  template <class F>
+  [[nodiscard]] double sum(std::size_t n, F const& term) const {
+    constexpr std::size_t most = 64;
+    double part[most] = {};
+    std::size_t const each = std::max<std::size_t>(1024, (n + most - 1) / most);
+    std::size_t const parts = (n + each - 1) / each;
+    for_each(parts, [&](std::size_t p) {
+      double own = 0.0;
+      for (std::size_t i = p * each, end = std::min(n, i + each); i < end; ++i) {
+        own += static_cast<double>(term(i));
+      }
+      part[p] = own;
+    });
+    double total = 0.0;
+    for (std::size_t p = 0; p < parts; ++p) {
+      total += part[p];
+    }
+    return total;
+  }
 
  private:
   [[nodiscard]] std::size_t elements(int i) const {
@@ -116,7 +191,8 @@ class Op<L, BasicHost<Portable, Precision>> {
             .dx = {dx, dx != nullptr ? in : 0},
             .parameter_memory = o.parameter,
             .gradient_memory = o.gradient,
-            .list = &list_};
+            .list = &list_,
+            .team = &p.device.team};
   }
 
   Shape in_;

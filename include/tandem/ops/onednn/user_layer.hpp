@@ -103,7 +103,8 @@ class Op<L, BasicHost<OneDnn, Precision>> {
             .training = p.training,
             .parameter_memory = o.parameter,
             .gradient_memory = o.gradient,
-            .list = &list_};
+            .list = &list_,
+            .team = &p.device.team};
   }
 
   // x, y and dy; in a pass that reads y nobody writes it.
