@@ -47,6 +47,10 @@
 #include <tandem/ops/check_layer.hpp>
 #include <tandem/ops/host/all.hpp>
 #include <tandem/ops/null.hpp>
+#include <tandem/optim/adagrad.hpp>
+#include <tandem/optim/lamb.hpp>
+#include <tandem/optim/lion.hpp>
+#include <tandem/optim/rmsprop.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/types/asynchronous_pipeline.hpp>

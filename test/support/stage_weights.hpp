@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
+#include <tandem/ops/bound_optimizer.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
@@ -37,32 +39,30 @@ template <class T>
 StageWeights<T> updated(StageWeights<T> before, std::vector<T> const& gradient,
                         std::vector<UpdateRun> const& runs, Optimizer const& optimizer,
                         double learning_rate, std::int64_t step) {
-  using Verb = Verbs<BasicHost<Portable, Fp64>>;  // the engine's: other code may round otherwise
+  using Precision = std::conditional_t<std::is_same_v<T, double>, Fp64, Fp32>;
+  using Backend = BasicHost<Portable, Precision>;  // the engine's: other code may round otherwise
   host::Device device{1};
   before.gradient = gradient;
   for (UpdateRun const& run : runs) {
     if (run.frozen) {
       continue;
     }
-    ParameterRun<T> arrays{.parameter = before.parameters(), .gradient = before.gradients()};
-    arrays.parameter += run.begin;
-    arrays.gradient += run.begin;
+    T* const parameters = before.parameters() + run.begin;
+    T const* const gradients = before.gradients() + run.begin;
     if (run.role == Role::statistic) {
-      Verb::each(device, run.end - run.begin, AverageUpdate<T>{arrays, static_cast<T>(run.rate)});
+      Verbs<Backend>::each(device, run.end - run.begin,
+                           AverageUpdate<T>{{parameters, gradients}, static_cast<T>(run.rate)});
       continue;
     }
     std::visit(
         [&](auto const& rule) {
-          for (int s = 0; s < rule.states(); ++s) {
-            arrays.state[s] = before.state(s) + run.begin;
-          }
-          auto const update = make_update<T>(
-              rule,
-              UpdateSettings{.learning_rate = learning_rate * double{run.learning_rate_scale},
-                             .weight_decay = double{run.weight_decay.value_or(rule.weight_decay)},
-                             .step = step + 1},
-              arrays);
-          Verb::each(device, run.end - run.begin, update);
+          UpdateSettings const settings{
+              .learning_rate = learning_rate * double{run.learning_rate_scale},
+              .weight_decay = double{run.weight_decay.value_or(rule.weight_decay)},
+              .step = step + 1};
+          update_weights<Backend>(
+              device, rule, parameters, gradients,
+              [&](int s) { return before.state(s) + run.begin; }, run.end - run.begin, settings);
         },
         optimizer);
   }

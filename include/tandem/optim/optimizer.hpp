@@ -2,19 +2,24 @@
 #pragma once
 
 /// @file
-/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
+/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs;
+/// Optimizer: any of them, or an own one.
 ///
 /// A functor updates element i of one flat run of parameters; backends call it for every i, or its
 /// next() for several elements at once, and may construct it on the device. The arithmetic and its
 /// order are PyTorch's.
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/optim/element_update.hpp>
+#include <tandem/optim/own_optimizer.hpp>
 
 namespace tandem {
 
@@ -57,12 +62,59 @@ struct AdamW {
   static constexpr char const* state_name(int state) { return Adam::state_name(state); }
 };
 
-using Optimizer = std::variant<Sgd, Adam, AdamW>;
+namespace detail {
 
-/// "Sgd", "Adam" or "AdamW".
-inline std::string optimizer_name(Optimizer const& optimizer) {
+template <class O>
+inline constexpr bool is_alternative = false;
+template <>
+inline constexpr bool is_alternative<Sgd> = true;
+template <>
+inline constexpr bool is_alternative<Adam> = true;
+template <>
+inline constexpr bool is_alternative<AdamW> = true;
+template <>
+inline constexpr bool is_alternative<OwnOptimizer> = true;
+
+}  // namespace detail
+
+/// An optimizer as a value: one of those whose updates every trainer has, or an OwnOptimizer, which
+/// has brought its own.
+struct Optimizer : std::variant<Sgd, Adam, AdamW, OwnOptimizer> {
+  using variant::variant;
+
+  /// The sentence for any other.
+  template <class O>
+    requires(std::is_class_v<O>&& HasLearningRate<O> && !detail::is_alternative<O>)
+  Optimizer(O const& /*optimizer*/) {
+    static_assert(sizeof(O) == 0,
+                  "TrainerOptions: only Sgd, Adam and AdamW stand in .optimizer as they are; "
+                  "give this one behind the options, Trainer<...> trainer{{.batch = 128}, "
+                  "Lion{...}}, or write .optimizer = own_optimizer<Host>(Lion{...})");
+  }
+};
+
+/// "Sgd", "Adam", "AdamW", or as an own one says.
+template <class = void>  // compiled where it is called, not by every include
+std::string optimizer_name(Optimizer const& optimizer) {
+  if (auto const* const own = std::get_if<OwnOptimizer>(&optimizer)) {
+    return own->type->name;
+  }
   static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
   return names[optimizer.index()];
+}
+
+/// Whether it must see each parameter by itself, and whole.
+template <class = void>
+bool is_by_tensor(Optimizer const& optimizer) {
+  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
+  return own != nullptr && own->type->by_tensor;
+}
+
+/// What the elements of a state are before the first step.
+template <class = void>
+double initial_state(Optimizer const& optimizer, std::size_t state) {
+  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
+  return own != nullptr ? own->type->states[state].initial : 0.0;
 }
 
 template <class = void>  // compiled where it is called, not by every include
@@ -90,47 +142,12 @@ std::vector<std::string> state_names(Optimizer const& optimizer) {
       optimizer);
 }
 
-/// One flat run of parameters with its gradients and optimizer states.
-template <class T>
-struct ParameterRun {
-  T* parameter = nullptr;
-  T const* gradient = nullptr;
-  T* state[2] = {};
-};
-
-/// What changes from step to step and from group to group.
-struct UpdateSettings {
-  double learning_rate = 0.0;
-  double weight_decay = 0.0;
-  double gradient_scale = 1.0;  ///< of clipping
-  std::int64_t step = 1;        ///< counted from 1
-};
-
-namespace detail {
-
-/// Element @p i of @p run becomes what update.next() says of it.
-template <class Update, class T>
-TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
-                                       std::int64_t i) {
-  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
-                run.state[1] != nullptr ? run.state[1][i] : T{0}};
-  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
-  for (int s = 0; s < 2; ++s) {
-    if (run.state[s] != nullptr) {
-      run.state[s][i] = state[s];
-    }
-  }
-}
-
-}  // namespace detail
-
-/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
-/// also moves the element's optimizer states, V being T or a vector of T; and operator()(i), which
-/// does so to element i.
+/// The functors below are as AverageUpdate.
 template <class T>
 struct SgdUpdate {
   ParameterRun<T> run;
-  T learning_rate, momentum, weight_decay, scale;
+  T learning_rate, momentum, weight_decay;
+  TakenGradient<T> taken;
   bool nesterov;
 
   TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
@@ -138,12 +155,12 @@ struct SgdUpdate {
         learning_rate{static_cast<T>(s.learning_rate)},
         momentum{static_cast<T>(o.momentum)},
         weight_decay{static_cast<T>(s.weight_decay)},
-        scale{static_cast<T>(s.gradient_scale)},
+        taken{s},
         nesterov{o.nesterov} {}
 
   template <class V>
   TANDEM_HOST_DEVICE V next(V const& p, V const& gradient, V (&state)[2]) const {
-    V g = gradient * V{scale} + V{weight_decay} * p;
+    V g = taken(gradient) + V{weight_decay} * p;
     if (run.state[0] != nullptr) {
       V const v = V{momentum} * state[0] + g;
       state[0] = v;
@@ -159,7 +176,8 @@ struct SgdUpdate {
 template <class T>
 struct AdamUpdate {
   ParameterRun<T> run;
-  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
+  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink;
+  TakenGradient<T> taken;
 
   template <class O>
   TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
@@ -174,33 +192,18 @@ struct AdamUpdate {
             1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
         l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
         shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
-        scale{static_cast<T>(s.gradient_scale)} {}
+        taken{s} {}
 
   template <class V>
   TANDEM_HOST_DEVICE V next(V const& before, V const& gradient, V (&state)[2]) const {
     V const p = before * V{shrink};
-    V const g = gradient * V{scale} + V{l2} * p;
+    V const g = taken(gradient) + V{l2} * p;
     V const m = V{beta1} * state[0] + V{T{1} - beta1} * g;
     V const v = V{beta2} * state[1] + V{T{1} - beta2} * g * g;
     state[0] = m;
     state[1] = v;
     using std::sqrt;
     return p - V{step_size} * m / (sqrt(v) * V{root_correction} + V{epsilon});
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
-template <class T>
-struct AverageUpdate {
-  ParameterRun<T> run;
-  T rate;
-
-  template <class V>
-  TANDEM_HOST_DEVICE V next(V const& p, V const& average, V (&/*state*/)[2]) const {
-    return V{T{1} - rate} * p + V{rate} * average;
   }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
     detail::update_element(*this, run, i);

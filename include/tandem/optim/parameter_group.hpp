@@ -34,6 +34,8 @@ struct ParameterGroup {
   /// norm that TrainerOptions::clip_norm bounds; 0: with the others.
   double clip_norm = 0.0;
   float gradient_scale = 1.0F;  ///< what gradients are multiplied by, before any norm
+  /// Largest size of each gradient, behind scale and norm; 0: TrainerOptions::clip_value.
+  double clip_value = 0.0;
 };
 
 /// A run of neighbouring parameters that are updated alike.
@@ -50,12 +52,13 @@ struct UpdateRun {
   bool frozen = false;
   int clip_set = 0;  ///< of ClipSets
   float gradient_scale = 1.0F;
+  double clip_value = 0.0;  ///< 0: none
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
     return stage == other.stage && role == other.role && rate == other.rate &&
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
            frozen == other.frozen && clip_set == other.clip_set &&
-           gradient_scale == other.gradient_scale;
+           gradient_scale == other.gradient_scale && clip_value == other.clip_value;
   }
 };
 
@@ -141,10 +144,11 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
 /// The trained parameters of a device as runs, one each, in the order of its layout.
 /// @param parts  of the model: stages from there on are copies of others
 /// @param offset  of each parameter, in elements
+/// @param clip_value  of parameters whose group says none
 template <class = void>
 TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                                   std::vector<ParameterGroup> const& groups,
-                                                  int parts) {
+                                                  int parts, double clip_value = 0.0) {
   std::vector<UpdateRun> runs;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
     Node const& node = graph.node[n];
@@ -159,7 +163,8 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
                     .stage = node.stage,
                     .counted = node.stage < parts && graph.parameter[p].shared < 0,
                     .role = parameter.role,
-                    .rate = parameter.rate};
+                    .rate = parameter.rate,
+                    .clip_value = clip_value};
       if (int const g = group_of(graph, p, groups); g >= 0) {
         ParameterGroup const& group = groups[static_cast<std::size_t>(g)];
         run.learning_rate_scale = group.learning_rate_scale;
@@ -167,6 +172,7 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
         run.frozen = group.frozen;
         run.clip_set = clip_set_of(groups, g);
         run.gradient_scale = group.gradient_scale;
+        run.clip_value = group.clip_value > 0.0 ? group.clip_value : clip_value;
       }
       runs.push_back(run);
     }

@@ -10,6 +10,7 @@
 /// WeightAverages::kept.
 
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include <tandem/core/contract.hpp>
@@ -25,11 +26,15 @@ enum class WeightAverages : bool { none, kept };
 
 namespace detail {
 
-/// Arrays of an optimizer's state; where its settings decide (Sgd: momentum), one.
+/// Arrays of an optimizer's state; where its settings decide (Sgd: momentum; RMSprop), all of them.
 template <class Optimizer>
-constexpr int most_states() {
+constexpr int counted_states() {
   if constexpr (requires { Optimizer::states(); }) {
     return Optimizer::states();
+  } else if constexpr (requires { Optimizer::state_names; }) {
+    return static_cast<int>(std::size(Optimizer::state_names));
+  } else if constexpr (requires { Optimizer::name; }) {  // an own one without states
+    return 0;
   } else {
     return 1;
   }
@@ -49,9 +54,10 @@ constexpr DeviceMemory device_memory(int batch, int device,
   return [&]<int... D>(std::integer_sequence<int, D...>) {
     DeviceMemory memory;
     static_cast<void>(
-        ((D == device && (memory = detail::device_memory<typename P::template Device<D>, Precision>(
-                              batch, detail::most_states<Optimizer>() + static_cast<int>(averages)),
-                          true)) ||
+        ((D == device &&
+          (memory = detail::device_memory<typename P::template Device<D>, Precision>(
+               batch, detail::counted_states<Optimizer>() + static_cast<int>(averages)),
+           true)) ||
          ...));
     return memory;
   }

@@ -101,7 +101,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked<ProgramType>(std::move(options))},
+      : options_{bound<Used>(checked<ProgramType>(std::move(options)))},
         table_{import_table<ProgramType>(options_.rows)},
         workers_{make_rank_options<ProgramType>(options_, table_),
                  {.timeout = options_.timeout, .world = options_.world},
@@ -110,10 +110,20 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
+        for (std::size_t s = 0; s < own.states.size(); ++s) {
+          std::ranges::fill(own.states[s], static_cast<T>(initial_state(options_.optimizer, s)));
+        }
       }
     }
     replicas().upload();
   }
+
+  /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
+  /// the one of the options: only its update is compiled.
+  /// @throws ContractError  likewise, or a setting of the optimizer is out of range
+  template <class O>
+  Trainer(TrainerOptions options, O const& optimizer)
+      : Trainer{with_optimizer(std::move(options), detail::optimizer_for<Used>(optimizer))} {}
 
   Trainer(Trainer const&) = delete;
   Trainer(Trainer&& other) : Trainer{other.options_} {

@@ -48,7 +48,7 @@ inline std::vector<UpdateRun> runs() {
       {.begin = 5001, .end = 5004, .origin = 4, .learning_rate_scale = 0.5F, .weight_decay = 0.0F},
       {.begin = 5024, .end = 5100, .origin = 2, .role = Role::statistic, .rate = 0.1F},
       {.begin = 5100, .end = 5200, .origin = 1, .frozen = true},
-      {.begin = 5200, .end = 14000, .origin = 0, .weight_decay = 0.25F}};
+      {.begin = 5200, .end = 14000, .origin = 0, .weight_decay = 0.25F, .clip_value = 0.6}};
 }
 
 template <class P>
@@ -64,7 +64,7 @@ std::vector<P> numbers(std::uint64_t seed) {
 template <class P>
 struct Arrays {
   std::vector<P> parameters = numbers<P>(1);
-  std::vector<P> state[2] = {std::vector<P>(size), std::vector<P>(size)};
+  std::vector<P> state[3] = {std::vector<P>(size), std::vector<P>(size), std::vector<P>(size)};
 };
 
 /// The global norm of the gradient of the weights that are updated.
@@ -80,30 +80,37 @@ double norm_of(std::vector<P> const& gradient) {
   return static_cast<double>(std::sqrt(sum));
 }
 
+template <class P>
+using HostOf = BasicHost<Portable, std::conditional_t<std::is_same_v<P, double>, Fp64, Fp32>>;
+
 /// One step by the functors on the host, as engine/step/update.hpp.
 template <class P>
 void step_on_host(Optimizer const& optimizer, StepState const& state,
                   std::vector<P> const& gradient, Arrays<P>& arrays) {
   double const norm = norm_of(gradient);
+  host::Device host{DeviceSpec{.threads = 1}};
   double const scale = state.clip_norm > 0 && norm > state.clip_norm ? state.clip_norm / norm : 1.0;
   std::visit(
       [&](auto const& o) {
         for (UpdateRun const& r : runs()) {
-          ParameterRun<P> run{arrays.parameters.data() + r.begin, gradient.data() + r.begin};
-          for (int s = 0; s < o.states(); ++s) {
-            run.state[s] = arrays.state[s].data() + r.begin;
-          }
+          P* const parameters = arrays.parameters.data() + r.begin;
+          P const* const gradients = gradient.data() + r.begin;
           UpdateSettings const settings{
               .learning_rate = state.learning_rate * double{r.learning_rate_scale},
               .weight_decay = double{r.weight_decay.value_or(o.weight_decay)},
               .gradient_scale = scale,
-              .step = state.step + 1};
-          for (std::int64_t i = 0; i < r.end - r.begin && !r.frozen; ++i) {
-            if (r.role == Role::statistic) {
-              AverageUpdate<P>{run, static_cast<P>(r.rate)}(i);
-            } else {
-              make_update<P>(o, settings, run)(i);
-            }
+              .step = state.step + 1,
+              .clip_value = r.clip_value};
+          if (r.frozen) {
+            continue;
+          }
+          if (r.role == Role::weight) {
+            update_weights<HostOf<P>>(
+                host, o, parameters, gradients,
+                [&](int s) { return arrays.state[s].data() + r.begin; }, r.end - r.begin, settings);
+          }
+          for (std::int64_t i = 0; i < r.end - r.begin && r.role == Role::statistic; ++i) {
+            AverageUpdate<P>{{parameters, gradients}, static_cast<P>(r.rate)}(i);
           }
         }
       },
@@ -119,7 +126,8 @@ class OnDevice {
       : parameters{gpu(), arrays.parameters, {.unaligned = (unaligned & 1) != 0}},
         gradients{gpu(), size, {.unaligned = (unaligned & 2) != 0}},
         state{{gpu(), arrays.state[0], {.unaligned = (unaligned & 4) != 0}},
-              {gpu(), arrays.state[1], {.unaligned = (unaligned & 4) != 0}}},
+              {gpu(), arrays.state[1], {.unaligned = (unaligned & 4) != 0}},
+              {gpu(), arrays.state[2], {.unaligned = (unaligned & 4) != 0}}},
         rounded{gpu(), size, {.unaligned = (unaligned & 8) != 0}},
         chunks{gpu(), update_chunks(runs(), cuda::update_chunk)},
         settings{gpu(), run_settings(runs(), optimizer)},
@@ -127,11 +135,15 @@ class OnDevice {
         ranges{gpu(), chunk_ranges(runs(), cuda::update_chunk, parameters_of_network)},
         squares{gpu(), chunks.size()},
         square_sums{gpu(), parameters_of_network},
+        scales{gpu(), 1},
+        norm_ranges{gpu(), tandem::norm_ranges(runs(), cuda::update_chunk)},
+        norm_squares{gpu(), 2 * chunks.size()},
+        norms{gpu(), 2 * settings.size()},
         stopped{gpu(), std::vector<int>{0}},
         kernels{optimizer,
                 {.parameters = parameters.data(),
                  .gradients = gradients.data(),
-                 .state = {state[0].data(), state[1].data()},
+                 .state = {state[0].data(), state[1].data(), state[2].data()},
                  .rounded = std::is_same_v<P, T> ? nullptr : rounded.data(),
                  .parameter_count = size,
                  .chunks = chunks.data(),
@@ -143,6 +155,10 @@ class OnDevice {
                  .ranges = ranges.data(),
                  .range_count = parameters_of_network,
                  .sums = square_sums.data(),
+                 .scales = scales.data(),
+                 .norm_ranges = norm_ranges.data(),
+                 .norm_squares = norm_squares.data(),
+                 .norms = norms.data(),
                  .stopped = stopped.data()}} {}
 
   Result step(StepState const& step_state, std::vector<P> const& gradient,
@@ -157,10 +173,12 @@ class OnDevice {
     }
     kernels.finish(gpu().compute, on_device.data(), sums_on_device.data(),
                    static_cast<int>(sums.size() / 2), samples, clips, result.data());
-    kernels.apply(gpu().compute);
+    kernels.apply(gpu().compute, on_device.data());
     static_cast<void>(functors.host());  // looks at what stands around it
     static_cast<void>(squares.host());
     static_cast<void>(square_sums.host());
+    static_cast<void>(norm_squares.host());
+    static_cast<void>(norms.host());
     return result.host()[0];
   }
 
@@ -173,7 +191,7 @@ class OnDevice {
 
   using Kernels = cuda::UpdateKernels<P, T>;
   DeviceArray<P> parameters, gradients;
-  DeviceArray<P> state[2];
+  DeviceArray<P> state[3];
   DeviceArray<T> rounded;
   DeviceArray<cuda::UpdateChunk> chunks;
   DeviceArray<RunSettings> settings;
@@ -181,6 +199,10 @@ class OnDevice {
   DeviceArray<cuda::ChunkRange> ranges;
   DeviceArray<double> squares;
   DeviceArray<double> square_sums;
+  DeviceArray<double> scales;
+  DeviceArray<cuda::ChunkRange> norm_ranges;
+  DeviceArray<double> norm_squares;
+  DeviceArray<double> norms;
   DeviceArray<int> stopped;
   Kernels kernels;
 };

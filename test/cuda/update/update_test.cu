@@ -2,6 +2,7 @@
 #include <tandem/ops/cuda/update.cuh>
 
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,11 @@
 #include <doctest/doctest.h>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/core/precision.hpp>
+#include <tandem/optim/adagrad.hpp>
+#include <tandem/optim/lamb.hpp>
+#include <tandem/optim/lion.hpp>
+#include <tandem/optim/rmsprop.hpp>
 
 #include "cuda/update/on_device.cuh"
 
@@ -53,45 +59,49 @@ Optimizer const optimizers[] = {
     Sgd{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.01F, .nesterov = true},
     Adam{.learning_rate = 0.01F, .weight_decay = 0.01F}, AdamW{.learning_rate = 0.01F}};
 
+/// Three steps of @p there on the device as those of @p here on the host, to @p ulps.
+template <class P, class T>
+void check_steps(Optimizer const& here, Optimizer const& there, double clip, double ulps,
+                 int unaligned) {
+  CAPTURE(optimizer_name(here));
+  CAPTURE(clip);
+  Arrays<P> expected{};
+  OnDevice<P, T> device{there, expected, unaligned};
+  auto const untouched = device.rounded.host();
+  for (std::int64_t step = 0; step < 3; ++step) {
+    auto gradient = numbers<P>(10 + static_cast<std::uint64_t>(step));
+    StepState const state{
+        .step = step, .learning_rate = 0.1 / static_cast<double>(step + 1), .clip_norm = clip};
+    step_on_host(here, state, gradient, expected);
+    Result const result = device.step(state, gradient);
+    double const norm = clip > 0 ? norm_of(gradient) : 0;
+    CHECK(std::abs(result.gradient_norm - norm) <= 1e-14 * norm);
+    CHECK(result.non_finite == -1);
+  }
+  auto const parameters = device.parameters.host();
+  CHECK(close(parameters, expected.parameters, ulps));
+  for (int s = 0; s < states_of(here); ++s) {
+    CHECK(close(device.state[s].host(), expected.state[s], ulps));
+  }
+  auto rounded = untouched;
+  for (UpdateRun const& r : runs()) {
+    for (auto i = r.begin; i < r.end && !r.frozen && !std::is_same_v<P, T>; ++i) {
+      rounded[static_cast<std::size_t>(i)] =
+          static_cast<T>(parameters[static_cast<std::size_t>(i)]);
+    }
+  }
+  auto const got = device.rounded.host();
+  CHECK(std::memcmp(got.data(), rounded.data(), sizeof(T) * got.size()) == 0);
+}
+
 TEST_CASE("the update: three steps of every optimizer as Host's functors") {
   auto const check = [](auto p, auto t, int unaligned) {
-    using P = decltype(p);
-    using T = decltype(t);
     for (Optimizer const& optimizer : optimizers) {
       for (double clip : {0.0, 20.0, 1e6}) {
-        CAPTURE(optimizer.index());
-        CAPTURE(clip);
-        Arrays<P> expected{};
-        OnDevice<P, T> device{optimizer, expected, unaligned};
-        auto const untouched = device.rounded.host();
-        for (std::int64_t step = 0; step < 3; ++step) {
-          auto gradient = numbers<P>(10 + static_cast<std::uint64_t>(step));
-          StepState const state{.step = step,
-                                .learning_rate = 0.1 / static_cast<double>(step + 1),
-                                .clip_norm = clip};
-          step_on_host(optimizer, state, gradient, expected);
-          Result const result = device.step(state, gradient);
-          double const norm = clip > 0 ? norm_of(gradient) : 0;
-          CHECK(std::abs(result.gradient_norm - norm) <= 1e-14 * norm);
-          CHECK(result.non_finite == -1);
-        }
-        auto const parameters = device.parameters.host();
         // The norm has some 40 roundings in double. Adam divides by the root of v, and at first
         // that is the gradient's own size.
         double const ulps = optimizer.index() == 0 && clip == 0 ? (fuses ? 8 : 0) : 64;
-        CHECK(close(parameters, expected.parameters, ulps));
-        for (int s = 0; s < states_of(optimizer); ++s) {
-          CHECK(close(device.state[s].host(), expected.state[s], ulps));
-        }
-        auto rounded = untouched;
-        for (UpdateRun const& r : runs()) {
-          for (auto i = r.begin; i < r.end && !r.frozen && !std::is_same_v<P, T>; ++i) {
-            rounded[static_cast<std::size_t>(i)] =
-                static_cast<T>(parameters[static_cast<std::size_t>(i)]);
-          }
-        }
-        auto const got = device.rounded.host();
-        CHECK(std::memcmp(got.data(), rounded.data(), sizeof(T) * got.size()) == 0);
+        check_steps<decltype(p), decltype(t)>(optimizer, optimizer, clip, ulps, unaligned);
       }
     }
   };
@@ -100,6 +110,53 @@ TEST_CASE("the update: three steps of every optimizer as Host's functors") {
   for (int unaligned : {0, 1, 2, 4, 8, 15}) {
     check(float{}, BFloat16{}, unaligned);
   }
+}
+
+/// A program's own: without states, of numbers only.
+struct Plain {
+  float learning_rate = 0.1F;
+  static constexpr char const* name = "Plain";
+  template <std::floating_point V>
+  TANDEM_HOST_DEVICE V next(V p, V g, auto const& settings) const {
+    return p - settings.learning_rate * g;
+  }
+};
+
+TEST_CASE("the update: own optimizers, one kernel each, as Host's functors") {
+  auto const check = [](auto precision, int unaligned) {
+    using Precision = decltype(precision);
+    using P = typename Precision::Master;
+    using T = typename Precision::Scalar;
+    auto const both = [&](auto const& optimizer, double ulps) {
+      for (double clip : {0.0, 20.0}) {
+        check_steps<P, T>(own_optimizer<update_test::HostOf<P>>(optimizer),
+                          own_optimizer<BasicCuda<Portable, Precision>>(optimizer), clip, ulps,
+                          unaligned);
+      }
+    };
+    both(Plain{}, 8);
+    both(RMSprop{.epsilon = 1e-2F, .momentum = 0.9F, .centered = true}, 256);
+    both(RMSprop{.epsilon = 1e-2F, .weight_decay = 0.1F, .centered = true}, 256);
+    both(Adagrad{.lr_decay = 0.1F, .epsilon = 1e-2F}, 64);
+    both(Lamb{.epsilon = 1e-2F}, 256);
+    if (!fuses) {
+      both(Lion{.weight_decay = 0.1F}, 64);  // a sign may hang on a rounding
+    }
+  };
+  check(Fp32{}, 0);
+  check(Fp64{}, 15);
+  for (int unaligned : {0, 7}) {
+    check(Bf16{}, unaligned);
+  }
+}
+
+TEST_CASE("the update: an own optimizer's step that is not finite changes nothing") {
+  Arrays<float> const before{};
+  OnDevice<float, float> device{own_optimizer<BasicCuda<Portable, Fp32>>(Lamb{}), before};
+  Result const bad = device.step({.learning_rate = 0.1}, numbers<float>(2), {NAN, 0}, 1);
+  CHECK(bad.non_finite == 0);
+  CHECK(device.parameters.host() == before.parameters);
+  CHECK(device.state[0].host() == before.state[0]);
 }
 
 TEST_CASE("the update: square sums, one a parameter of the network, in its order") {
@@ -182,7 +239,7 @@ TEST_CASE("refresh_rounded: all parameters, those of no run too") {
 TEST_CASE("the update: nothing to train queues nothing") {
   cuda::UpdateKernels<float, float> const kernels{Sgd{}, {}};
   kernels.sum_squares(gpu().compute);
-  kernels.apply(gpu().compute);
+  kernels.apply(gpu().compute, nullptr);
   gpu().compute.synchronize();
 }
 

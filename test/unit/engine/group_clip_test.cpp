@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups with norms and scales of their own: the bits of one device under replicas and stages,
-// whose gradients join in one norm.
+// Groups with norms and scales of their own, and optimizers of any type: the bits of one device
+// under replicas and stages, whose gradients join in one norm.
 
 #include <parity.hpp>
 
@@ -26,12 +26,35 @@ bool same_bits(TrainerOptions const& options) {
   return test::five_steps<Many>(options) == test::five_steps<One>(options);
 }
 
+/// Each clipped by value, with groups of its own.
+std::vector<TrainerOptions> with_own_optimizers() {
+  std::vector<TrainerOptions> all;
+  for (Optimizer const& optimizer : std::vector<Optimizer>{
+           own_optimizer<Host>(RMSprop{.momentum = 0.9F, .centered = true}),
+           own_optimizer<Host>(Adagrad{.lr_decay = 0.1F, .initial_accumulator_value = 0.1F}),
+           own_optimizer<Host>(Lion{.learning_rate = 0.01F, .weight_decay = 0.1F}),
+           own_optimizer<Host>(Lamb{.learning_rate = 0.01F})}) {
+    TrainerOptions options = grouped();
+    options.optimizer = optimizer;
+    options.schedule = Cosine{.steps = 10};
+    options.clip_value = 0.02;
+    options.groups[0].clip_value = 0.01;
+    options.groups.push_back({.pattern = "8.bias", .frozen = true});
+    all.push_back(options);
+  }
+  return all;
+}
+
 template <class Many>
 void check() {
   CHECK(same_bits<Many>(grouped()));
   TrainerOptions apart = grouped();
   apart.clip_norm = 0.0;  // only groups are clipped
   CHECK(same_bits<Many>(apart));
+  for (TrainerOptions const& options : with_own_optimizers()) {
+    INFO(optimizer_name(options.optimizer));
+    CHECK(same_bits<Many>(options));
+  }
 }
 
 TEST_CASE("clipped groups: replicas") { check<DataParallel<4, R>>(); }
@@ -56,6 +79,31 @@ TEST_CASE("clipped groups: each of their settings is seen") {
   TrainerOptions other = grouped();
   other.clip_norm = 0.0;
   CHECK(test::five_steps<One>(other) != grouped_run);
+}
+
+TEST_CASE("clipping by value is seen, of the trainer and of a group") {
+  for (TrainerOptions options : with_own_optimizers()) {
+    INFO(optimizer_name(options.optimizer));
+    auto const run = test::five_steps<One>(options);
+    options.clip_value = 0.0;
+    auto const by_group = test::five_steps<One>(options);
+    CHECK(by_group != run);
+    options.groups[0].clip_value = 0.0;
+    CHECK(test::five_steps<One>(options) != by_group);
+  }
+}
+
+TEST_CASE("own optimizers: without a barrier, and as the only update of a stage") {
+  using Stages = Pipeline<PipeDream, 1, Split<4>, Split<5>>;
+  for (TrainerOptions options : with_own_optimizers()) {
+    INFO(optimizer_name(options.optimizer));
+    options.clip_norm = 0.0;
+    options.groups = {};
+    auto const run = test::five_steps<Stages>(options);
+    CHECK(run == test::five_steps<Stages>(options));
+    options.clip_value = 0.0;
+    CHECK(run != test::five_steps<Stages>(options));
+  }
 }
 
 TEST_CASE("gradients twice as large are steps twice as long, also without a barrier") {

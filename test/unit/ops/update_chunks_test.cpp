@@ -52,11 +52,23 @@ TEST_CASE("chunk_ranges: at each parameter's place its chunks, if its gradient c
   CHECK(chunk_ranges({}, 4, 2) == std::vector<ChunkRange>(2));
 }
 
+TEST_CASE("norm_ranges: each run's chunks, in two tables one behind the other") {
+  std::vector<UpdateRun> const runs = {
+      {.begin = 0, .end = 10}, {.begin = 10, .end = 12, .frozen = true}, {.begin = 16, .end = 24}};
+  CHECK(norm_ranges(runs, 4) == std::vector<ChunkRange>{{.first = 0, .last = 3},
+                                                        {.first = 3, .last = 3},
+                                                        {.first = 3, .last = 5},
+                                                        {.first = 5, .last = 8},
+                                                        {.first = 8, .last = 8},
+                                                        {.first = 8, .last = 10}});
+  CHECK(norm_ranges({}, 4).empty());
+}
+
 TEST_CASE("run_settings: a run's own weight decay, or else the optimizer's") {
   std::vector<UpdateRun> const runs = {
       {.begin = 0, .end = 1, .learning_rate_scale = 0.5F, .weight_decay = 0.0F},
       {.begin = 1, .end = 2, .role = Role::statistic, .rate = 0.25F},
-      {.begin = 2, .end = 3, .weight_decay = 3.0F}};
+      {.begin = 2, .end = 3, .weight_decay = 3.0F, .clip_value = 0.1}};
   for (Optimizer const& optimizer :
        {Optimizer{Sgd{.weight_decay = 2.0F}}, Optimizer{Adam{.weight_decay = 2.0F}},
         Optimizer{AdamW{.weight_decay = 2.0F}}}) {
@@ -70,6 +82,8 @@ TEST_CASE("run_settings: a run's own weight decay, or else the optimizer's") {
     CHECK(settings[1].rate == 0.25F);
     CHECK(settings[1].statistic);
     CHECK(settings[2].weight_decay == 3.0F);
+    CHECK(settings[2].clip_value == 0.1);  // in double, as Host clips
+    CHECK(settings[0].clip_value == 0.0);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -53,6 +54,13 @@ TEST_CASE("a rate that is not finite, or out of range, is refused by name") {
                    ": learning_rate_scale of group '*.bias' is"));
     CHECK(contains(refusal({.groups = {{.pattern = "*", .weight_decay = bad}}}),
                    ": weight_decay of group '*' is"));
+    CHECK(contains(refusal({.clip_value = double{bad}}), ": clip_value is"));
+    CHECK(contains(refusal({.groups = {{.pattern = "*", .clip_value = double{bad}}}}),
+                   ": clip_value of group '*' is"));
+    CHECK(contains(refusal({.optimizer = own_optimizer<Host>(Lion{.learning_rate = bad})}),
+                   ": learning_rate is"));
+    CHECK(contains(refusal({.optimizer = own_optimizer<Host>(Lion{.weight_decay = bad})}),
+                   ": weight_decay is"));
     CHECK(contains(refusal({.groups = {{.pattern = "*", .clip_norm = double{bad}}}}),
                    ": clip_norm of group '*' is"));
     CHECK(contains(refusal({.groups = {{.pattern = "*", .gradient_scale = bad}}}),
@@ -70,6 +78,23 @@ TEST_CASE("a rate that is not finite, or out of range, is refused by name") {
   CHECK_NOTHROW(check_rates({.optimizer = Adam{.learning_rate = 0.0F, .epsilon = 0.0F},
                              .schedule = {Cosine{.steps = 10}, 5},
                              .groups = {{.pattern = "*", .weight_decay = 0.0F}}}));
+}
+
+struct WithoutDecay {
+  float learning_rate = 0.1F;
+  static constexpr std::string_view name = "WithoutDecay";
+  template <class V>
+  V next(V p, V g, auto const& settings) const {
+    return p - V{settings.learning_rate} * g;
+  }
+};
+
+TEST_CASE("a group's weight decay of an optimizer that has none is refused") {
+  std::vector<ParameterGroup> const groups = {{.pattern = "*.bias", .weight_decay = 0.0F}};
+  CHECK(refusal({.optimizer = own_optimizer<Host>(WithoutDecay{}), .groups = groups}) ==
+        "TrainerOptions: weight_decay of group '*.bias' is given, but the optimizer WithoutDecay "
+        "has none; leave it out");
+  CHECK_NOTHROW(check_rates({.optimizer = own_optimizer<Host>(Lamb{}), .groups = groups}));
 }
 
 TEST_CASE("the rate of each step: one that overflows is refused with its step") {

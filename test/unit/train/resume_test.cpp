@@ -109,6 +109,10 @@ void check_resume(Optimizer const& optimizer, int batches) {
 
 Optimizer const momentum = Sgd{.learning_rate = 0.05F, .momentum = 0.9F, .nesterov = true};
 Optimizer const adam = AdamW{.learning_rate = 0.01F};
+Optimizer const rmsprop = own_optimizer<Host>(RMSprop{.momentum = 0.9F, .centered = true});
+Optimizer const adagrad = own_optimizer<Host>(Adagrad{.initial_accumulator_value = 0.25F});
+Optimizer const lion = own_optimizer<Host>(Lion{.learning_rate = 0.001F});
+Optimizer const lamb = own_optimizer<Host>(Lamb{.learning_rate = 0.01F});
 
 TEST_CASE("a resumed run has the bits of one that never stopped") {
   using Two = DataParallel<2>;
@@ -125,6 +129,36 @@ TEST_CASE("a resumed run on another number of devices: the same bits, if reprodu
   check_resume<Two, One>(momentum, 5);
   check_resume<One, Two>(adam, 7);
   check_resume<One, Four>(adam, 6);
+  for (Optimizer const& own : {rmsprop, adagrad, lion, lamb}) {
+    INFO(optimizer_name(own));
+    check_resume<Two, One>(own, 5);
+  }
+}
+
+TEST_CASE("an own optimizer's states are in the checkpoint by their names, and begin as it says") {
+  using T = Tiny<SingleDevice<Microbatches<4>, Reproducible<>>>;
+  test::TemporaryFolder const folder;
+  T trainer{options({}), Adagrad{.initial_accumulator_value = 0.25F}};
+  for (NamedParameter<float> const& p : trainer.parameters()) {
+    CHECK(p.states.size() == (p.role == Role::weight ? 1 : 0));
+    for (std::span<float> const state : p.states) {
+      CHECK(std::ranges::count(state, 0.25F) == std::ssize(state));
+    }
+  }
+  trainer.save(folder.file("a"));
+  auto const file = Safetensors::read(folder.file("a"));
+  CHECK(file.find("optimizer.sum.0.weight") != nullptr);
+  CHECK(*file.find_metadata("optimizer") == "Adagrad");
+  T other{options(lion)};
+  CHECK(test::contains(test::message<FileError>([&] { other.load(folder.file("a")); }),
+                       "the optimizer was Adagrad, but this trainer has Lion"));
+  using S = SingleDevice<Microbatches<4>, Reproducible<>>;
+  auto const counted = [](auto const& o) {
+    return device_memory<TinyNet, S, std::decay_t<decltype(o)>, Fp32>(8, 0).optimizer_state;
+  };
+  CHECK(trainer.memory().optimizer_state == counted(Adagrad{}));
+  CHECK(T{options(rmsprop)}.memory().optimizer_state == counted(RMSprop{}));
+  CHECK(counted(RMSprop{}) == 3 * counted(Lion{}));
 }
 
 TEST_CASE("a run of one device resumed on a pipeline, and back: the same bits, if reproducible") {

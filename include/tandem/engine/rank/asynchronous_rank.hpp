@@ -55,8 +55,9 @@ class AsynchronousRank final
   template <class Connect>
   AsynchronousRank(RankOptions const& options, Connect const& connect)
       : Base{options, make_asynchronous_plan<Program>(options.microbatches), connect},
-        update_{options.optimizer, parameter_runs(Program::graph, Program::layout.offset,
-                                                  options.groups, Whole::map.parts())} {
+        update_{options.optimizer,
+                parameter_runs(Program::graph, Program::layout.offset, options.groups,
+                               Whole::map.parts(), options.clip_value)} {
     TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
     for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
       slots_.emplace_back(parts_, options);

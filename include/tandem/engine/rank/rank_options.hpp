@@ -24,6 +24,7 @@ struct RankOptions {
   DeviceSpec device{};
   Optimizer optimizer{};
   std::vector<ParameterGroup> groups{};
+  double clip_value = 0.0;
   WeightAverage average{};
   /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
   ActionRows const* rows = nullptr;

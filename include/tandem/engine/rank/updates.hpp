@@ -40,7 +40,7 @@ class DeviceUpdate {
                 parts.memory,
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts()),
+                               Whole::map.parts(), options.clip_value),
                 Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups)} {}
 

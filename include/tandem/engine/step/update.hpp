@@ -13,6 +13,7 @@
 #include <tandem/engine/step/key.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/engine/step/sums.hpp>
+#include <tandem/ops/bound_optimizer.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/optimizer.hpp>
@@ -40,7 +41,7 @@ class Update {
                      std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
-        runs_{merged(parameters_)},
+        runs_{is_by_tensor(optimizer_) ? parameters_ : merged(parameters_)},
         counted_{counted},
         clips_{std::move(clips)},
         squares_(clips_.set.size()),
@@ -111,21 +112,22 @@ class Update {
     if (r.frozen) {
       return;
     }
-    ParameterRun<T> run{.parameter = memory.parameters() + r.begin,
-                        .gradient = memory.gradients() + r.begin};
+    T* const parameters = memory.parameters() + r.begin;
+    T const* const gradients = memory.gradients() + r.begin;
     if (r.role == Role::statistic) {
-      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<T>{run, static_cast<T>(r.rate)});
+      Verbs<Backend>::each(device, r.end - r.begin,
+                           AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
       return;
-    }
-    for (int s = 0; s < optimizer.states(); ++s) {
-      run.state[s] = memory.state(s) + r.begin;
     }
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
-        .step = state.step + 1};
-    Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
+        .step = state.step + 1,
+        .clip_value = r.clip_value};
+    update_weights<Backend>(
+        device, optimizer, parameters, gradients, [&](int s) { return memory.state(s) + r.begin; },
+        r.end - r.begin, settings);
   }
 
   Optimizer optimizer_;

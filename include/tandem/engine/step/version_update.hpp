@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/ops/bound_optimizer.hpp>
 #include <tandem/ops/step_state.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/optim/optimizer.hpp>
@@ -43,7 +44,8 @@ class VersionUpdate {
 
   /// @param parameters  of the device, a run each
   VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> const& parameters)
-      : optimizer_{std::move(optimizer)}, runs_{merged(parameters)} {}
+      : optimizer_{std::move(optimizer)},
+        runs_{is_by_tensor(optimizer_) ? parameters : merged(parameters)} {}
 
   /// The weights in place @p from, updated, in place @p to; no allocation.
   /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
@@ -87,20 +89,22 @@ class VersionUpdate {
     if (r.frozen) {
       return;
     }
-    ParameterRun<P> run{.parameter = weights + r.begin, .gradient = memory.gradients() + r.begin};
+    P const* const gradients = memory.gradients() + r.begin;
     if (r.role == Role::statistic) {
-      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<P>{run, static_cast<P>(r.rate)});
+      Verbs<Backend>::each(
+          device, r.end - r.begin,
+          AverageUpdate<P>{{weights + r.begin, gradients}, static_cast<P>(r.rate)});
       return;
-    }
-    for (int s = 0; s < optimizer.states(); ++s) {
-      run.state[s] = memory.state(s) + r.begin;
     }
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
         .gradient_scale = double{r.gradient_scale},
-        .step = state.step + 1};
-    Verbs<Backend>::each(device, r.end - r.begin, make_update<P>(optimizer, settings, run));
+        .step = state.step + 1,
+        .clip_value = r.clip_value};
+    update_weights<Backend>(
+        device, optimizer, weights + r.begin, gradients,
+        [&](int s) { return memory.state(s) + r.begin; }, r.end - r.begin, settings);
   }
 
   Optimizer optimizer_;

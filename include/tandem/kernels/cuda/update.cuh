@@ -7,7 +7,9 @@
 /// Blocks work on chunks of runs; a run's functor stands in device memory, where finish_step has
 /// made it. What the functors compute is optim/'s business.
 
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <type_traits>
 
 #include <cub/block/block_load.cuh>
@@ -101,19 +103,27 @@ __device__ void update_packs(Update const& update, UpdateChunk const& chunk, T* 
     };
     Pack<P, N> p = read(run.parameter);
     Pack<P, N> const g = read(run.gradient);
-    Pack<P, N> first = read(run.state[0]);
-    Pack<P, N> second = read(run.state[1]);
+    constexpr int states = std::extent_v<std::remove_cvref_t<decltype(run.state)>>;
+    Pack<P, N> moved[states];
+    for (int s = 0; s < states; ++s) {
+      moved[s] = read(run.state[s]);
+    }
     Pack<T, N> result;
     for (int i = 0; i < N; ++i) {
-      P state[2] = {first.value[i], second.value[i]};
+      P state[states];
+      for (int s = 0; s < states; ++s) {
+        state[s] = moved[s].value[i];
+      }
       p.value[i] = update.next(p.value[i], g.value[i], state);
-      first.value[i] = state[0];
-      second.value[i] = state[1];
+      for (int s = 0; s < states; ++s) {
+        moved[s].value[i] = state[s];
+      }
       result.value[i] = store<T>(static_cast<ComputeType<T>>(p.value[i]));
     }
     write(run.parameter, p);
-    write(run.state[0], first);
-    write(run.state[1], second);
+    for (int s = 0; s < states; ++s) {
+      write(run.state[s], moved[s]);
+    }
     write(rounded, result);
   }
 }
@@ -121,12 +131,16 @@ __device__ void update_packs(Update const& update, UpdateChunk const& chunk, T* 
 template <class Update, class T>
 __device__ void update_all(Update const& update, UpdateChunk const& chunk, T* rounded) {
   auto const& run = update.run;
-  constexpr int n = full_pack<std::remove_pointer_t<decltype(run.parameter)>>;
+  using P = std::remove_pointer_t<decltype(run.parameter)>;
+  constexpr int n = full_pack<P>;
   std::int64_t const at = chunk.begin;
-  if (chunk.count % n == 0 && starts_pack(run.parameter, at) && starts_pack(run.gradient, at) &&
-      starts_pack(run.state[0], at) && starts_pack(run.state[1], at) &&
-      (rounded == nullptr ||
-       reinterpret_cast<std::uintptr_t>(rounded + at) % (n * sizeof(T)) == 0)) {
+  bool packs =
+      chunk.count % n == 0 && starts_pack(run.parameter, at) && starts_pack(run.gradient, at) &&
+      (rounded == nullptr || reinterpret_cast<std::uintptr_t>(rounded + at) % (n * sizeof(T)) == 0);
+  for (P* const state : run.state) {
+    packs = packs && starts_pack(state, at);
+  }
+  if (packs) {
     update_packs<n>(update, chunk, rounded);
   } else {
     update_packs<1>(update, chunk, rounded);
@@ -145,6 +159,57 @@ TANDEM_KERNEL void apply_update_kernel(UpdateChunk const* chunks, Run const* run
     update_all(run.average, chunk, rounded);
   } else {
     update_all(run.weight, chunk, rounded);
+  }
+}
+
+/// Makes the functor of the chunk's run in shared memory, since it may take a power or two.
+template <class Run, class Make>
+__device__ Run const& make_once(Make const& make, std::byte* memory, int run) {
+  if (threadIdx.x == 0) {
+    new (memory) Run{make(run)};
+  }
+  __syncthreads();
+  return *reinterpret_cast<Run const*>(memory);
+}
+
+template <class Make, class T>
+TANDEM_KERNEL void make_and_apply_kernel(UpdateChunk const* chunks, Make make, T* rounded,
+                                         int const* stopped) {
+  using Run = typename Make::Run;
+  alignas(16) __shared__ std::byte memory[sizeof(Run)];
+  if (*stopped != 0) {
+    return;
+  }
+  UpdateChunk const chunk = chunks[blockIdx.x];
+  Run const run = make_once<Run>(make, memory, chunk.run);
+  if (run.statistic) {
+    update_all(run.average, chunk, rounded);
+  } else {
+    update_all(run.weight, chunk, rounded);
+  }
+}
+
+template <class Make>
+TANDEM_KERNEL void move_states_kernel(UpdateChunk const* chunks, std::int64_t all, Make make,
+                                      double* squares, int const* stopped) {
+  using Run = typename Make::Run;
+  alignas(16) __shared__ std::byte memory[sizeof(Run)];
+  if (*stopped != 0) {
+    return;
+  }
+  UpdateChunk const chunk = chunks[blockIdx.x];
+  Run const run = make_once<Run>(make, memory, chunk.run);
+  double of_parameter = 0;
+  double of_direction = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < chunk.count && !run.statistic; i += row_threads) {
+    run.weight.move(chunk.begin + i, of_parameter, of_direction);
+  }
+  double const parameters = sum_lanes<row_threads>(of_parameter);
+  __syncthreads();  // both sums share memory
+  double const directions = sum_lanes<row_threads>(of_direction);
+  if (threadIdx.x == 0) {
+    squares[blockIdx.x] = parameters;
+    squares[all + blockIdx.x] = directions;
   }
 }
 
@@ -188,6 +253,26 @@ void apply_update(Stream const& stream, UpdateChunk const* chunks, std::int64_t 
                   Run const* runs, T* rounded, int const* stopped) {
   launch(detail::apply_update_kernel<Run, T>, blocks_for(count, 1), row_threads, stream, chunks,
          runs, rounded, stopped);
+}
+
+/// The same where functors are made for each chunk: make(run) is a Make::Run, a RunUpdate.
+template <class Make, class T>
+void make_and_apply(Stream const& stream, UpdateChunk const* chunks, std::int64_t count,
+                    Make const& make, T* rounded, int const* stopped) {
+  launch(detail::make_and_apply_kernel<Make, T>, blocks_for(count, 1), row_threads, stream, chunks,
+         make, rounded, stopped);
+}
+
+/// Calls move(i, p, u) of the functor make(run).weight for each weight i, and writes the sums that
+/// it adds to p to squares[chunk], to u to squares[all + chunk]; 0 for statistics.
+///
+/// Shapes: chunks (count), of all; squares (all + count).
+/// Order:  element i of a chunk goes to thread i mod 256; then as in join_lanes().
+template <class Make>
+void move_states(Stream const& stream, UpdateChunk const* chunks, std::int64_t count,
+                 std::int64_t all, Make const& make, double* squares, int const* stopped) {
+  launch(detail::move_states_kernel<Make>, blocks_for(count, 1), row_threads, stream, chunks, all,
+         make, squares, stopped);
 }
 
 }  // namespace tandem::cuda

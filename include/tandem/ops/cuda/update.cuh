@@ -5,7 +5,7 @@
 /// UpdateKernels: the optimizer on Cuda, over a rank's flat arrays, without a host in between.
 ///
 /// It owns no memory: the engine gives it device pointers once. A step calls sum_squares (with
-/// clipping), finish and apply, four launches for all parameters together.
+/// clipping), finish and apply, four launches for all parameters together; two more by tensor.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,68 +16,13 @@
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/finish_step.cuh>
 #include <tandem/kernels/cuda/update.cuh>
+#include <tandem/ops/cuda/bound_optimizer.cuh>
 #include <tandem/ops/cuda/update_chunks.hpp>
 #include <tandem/ops/step_state.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem::cuda {
-
-/// Parameters of a chunk: 16 for each thread of its block.
-inline constexpr std::int64_t update_chunk = 4096;
-
-/// What the update works on; all pointers are to device memory.
-template <class P, class T>
-struct UpdateMemory {
-  P* parameters = nullptr;
-  P const* gradients = nullptr;
-  P* state[2] = {};      ///< of the optimizer; those that it has
-  T* rounded = nullptr;  ///< the parameters rounded to T; null where T is P
-  std::int64_t parameter_count = 0;
-
-  UpdateChunk const* chunks = nullptr;  ///< a copy of update_chunks(runs, update_chunk)
-  std::int64_t chunk_count = 0;
-  RunSettings const* settings = nullptr;  ///< a copy of run_settings(runs, optimizer)
-  int run_count = 0;
-  std::byte* functors = nullptr;       ///< functor_bytes(run_count), aligned to 16 bytes
-  double* squares = nullptr;           ///< (chunk_count); only for clipping, as the next three
-  ChunkRange const* ranges = nullptr;  ///< a copy of chunk_ranges(runs, update_chunk, range_count)
-  int range_count = 0;                 ///< parameters of the network
-  double* sums = nullptr;              ///< (range_count)
-  ClipRow const* clip_rows = nullptr;  ///< a copy of clip_rows(sets), or null where that is empty
-  int clip_sets = 1;
-  double const* largest_norms = nullptr;  ///< (clip_sets), as of ClipSets; null where it is 1
-  double* scales = nullptr;               ///< (clip_sets); likewise
-  int* stopped = nullptr;                 ///< 0 at first; the host may set it to 0 again
-};
-
-namespace detail {
-
-/// Makes the functor of one run from the step's state, as engine/step/update.hpp does on the host.
-template <class O, class P>
-struct PrepareRun {
-  using Weight = decltype(make_update<P>(O{}, UpdateSettings{}, ParameterRun<P>{}));
-  using Run = RunUpdate<Weight, AverageUpdate<P>>;
-
-  O optimizer;
-  ParameterRun<P> all;
-  RunSettings const* settings;
-  StepState const* state;
-  Run* runs;
-
-  TANDEM_HOST_DEVICE void operator()(int run, double const* scales) const {
-    RunSettings const own = settings[run];
-    UpdateSettings const update{
-        .learning_rate = state->learning_rate * static_cast<double>(own.learning_rate_scale),
-        .weight_decay = static_cast<double>(own.weight_decay),
-        .gradient_scale = scales[own.clip_set] * static_cast<double>(own.gradient_scale),
-        .step = state->step + 1};
-    runs[run] = Run{make_update<P>(optimizer, update, all),
-                    AverageUpdate<P>{all, static_cast<P>(own.rate)}, own.statistic};
-  }
-};
-
-}  // namespace detail
 
 /// @tparam P  of parameters, gradients and optimizer states
 /// @tparam T  of the copy that matrix products read
@@ -131,22 +76,35 @@ class UpdateKernels {
                               .stopped = memory_.stopped};
     std::visit(
         [&](auto const& optimizer) {
-          finish_step(stream, end, prepare(optimizer, state), memory_.run_count);
+          if constexpr (is_own<decltype(optimizer)>) {
+            finish_step(stream, end, PrepareNothing{}, 0);  // its blocks make their own functors
+          } else {
+            finish_step(stream, end, prepare(optimizer, state), memory_.run_count);
+          }
         },
         optimizer_);
   }
 
-  void apply(Stream const& stream) const { apply(stream, 0, memory_.chunk_count); }
+  /// @param state  in device memory
+  void apply(Stream const& stream, StepState const* state) const {
+    apply(stream, state, 0, memory_.chunk_count);
+  }
 
   /// Updates the parameters, states and rounded copies of @p count chunks from @p first on, unless
   /// a loss was not finite.
-  void apply(Stream const& stream, std::int64_t first, std::int64_t count) const {
+  void apply(Stream const& stream, StepState const* state, std::int64_t first,
+             std::int64_t count) const {
     std::visit(
         [&](auto const& optimizer) {
-          apply_update(stream, memory_.chunks + first, count,
-                       static_cast<typename Prepare<decltype(optimizer)>::Run const*>(
-                           prepare(optimizer, nullptr).runs),
-                       memory_.rounded, memory_.stopped);
+          if constexpr (is_own<decltype(optimizer)>) {
+            static_cast<BoundUpdate<P, T> const&>(*optimizer.type)
+                .update(stream, memory_, state, first, count);
+          } else {
+            apply_update(stream, memory_.chunks + first, count,
+                         static_cast<typename Prepare<decltype(optimizer)>::Run const*>(
+                             prepare(optimizer, nullptr).runs),
+                         memory_.rounded, memory_.stopped);
+          }
         },
         optimizer_);
   }
@@ -160,6 +118,8 @@ class UpdateKernels {
   }
 
  private:
+  template <class O>
+  static constexpr bool is_own = std::is_same_v<std::remove_cvref_t<O>, OwnOptimizer>;
   template <class O>
   using Prepare = detail::PrepareRun<std::remove_cvref_t<O>, P>;
 

@@ -27,6 +27,7 @@ struct RunSettings {
   bool statistic = false;
   std::int32_t clip_set = 0;
   float gradient_scale = 1.0F;
+  double clip_value = 0.0;  ///< 0: none
 };
 
 /// The settings of each run, by the run's index.
@@ -41,7 +42,8 @@ std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
                         .weight_decay = run.weight_decay.value_or(decay),
                         .statistic = run.role == Role::statistic,
                         .clip_set = run.clip_set,
-                        .gradient_scale = run.gradient_scale});
+                        .gradient_scale = run.gradient_scale,
+                        .clip_value = run.clip_value});
   }
   return settings;
 }
@@ -80,6 +82,24 @@ std::vector<cuda::ChunkRange> chunk_ranges(std::vector<UpdateRun> const& paramet
       ranges[static_cast<std::size_t>(r.origin)] = {.first = next, .last = last};
     }
     next = last;
+  }
+  return ranges;
+}
+
+/// Which of update_chunks(runs, chunk) are each run's, in the first of two tables of a number a
+/// chunk, and behind them the same in the second.
+/// @pre 1 <= chunk < 2^31
+template <class = void>
+std::vector<cuda::ChunkRange> norm_ranges(std::vector<UpdateRun> const& runs, std::int64_t chunk) {
+  std::vector<cuda::ChunkRange> ranges;
+  std::int32_t next = 0;
+  for (UpdateRun const& r : runs) {
+    std::int64_t const chunks = r.frozen ? 0 : (r.end - r.begin + chunk - 1) / chunk;
+    ranges.push_back({.first = next, .last = static_cast<std::int32_t>(next + chunks)});
+    next = ranges.back().last;
+  }
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    ranges.push_back({.first = ranges[r].first + next, .last = ranges[r].last + next});
   }
   return ranges;
 }

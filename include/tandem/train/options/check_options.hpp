@@ -4,8 +4,12 @@
 /// @file
 /// checked(): TrainerOptions that are within their bounds.
 
+#include <utility>
+#include <variant>
+
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/ops/bound_optimizer.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/weight_average.hpp>
@@ -44,6 +48,21 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
       "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
       "has weights of several steps at once; leave average out, or take a synchronous schedule");
   check_asynchrony(Program::asynchrony, options);
+  return options;
+}
+
+/// @throws ContractError  the optimizer was made for another backend
+template <class Backend>
+TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
+  if (auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer)) {
+    static_cast<void>(bound_to<Backend>(*own));
+  }
+  return options;
+}
+
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
+  options.optimizer = std::move(optimizer);
   return options;
 }
 

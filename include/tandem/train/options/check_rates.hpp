@@ -6,8 +6,6 @@
 /// finite makes every parameter so, and the loss says it a step too late.
 
 #include <cstdint>
-#include <cstdio>
-#include <limits>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -15,47 +13,13 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/core/finite.hpp>
+#include <tandem/optim/check_rate.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/schedule.hpp>
 #include <tandem/train/options/options.hpp>
 
 namespace tandem {
-
-namespace detail {
-
-/// A finite number of 0 or more that a float can be; not a nan.
-constexpr bool is_rate(double value) {
-  return is_finite(value) && value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
-}
-
-/// "0.1", "nan", "1e+39".
-template <class = void>  // compiled where it is called, not by every include
-std::string shown(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
-}
-
-/// @throws ContractError  names the option and its value
-template <class = void>
-TANDEM_COLD void check_rate(double value, std::string const& option) {
-  if (!is_rate(value)) {
-    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
-                        "; give a finite number of 0 or more"};
-  }
-}
-
-template <class = void>
-TANDEM_COLD void check_beta(double value, std::string const& option) {
-  if (!is_finite(value) || value < 0.0 || value >= 1.0) {
-    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
-                        "; give a number from 0 to less than 1"};
-  }
-}
-
-}  // namespace detail
 
 /// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
 ///                        of its range
@@ -70,7 +34,7 @@ TANDEM_COLD void check_rates(TrainerOptions const& options) {
           expects(!o.nesterov || o.momentum > 0.0F,
                   "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
                   "0, such as 0.9");
-        } else {
+        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
           detail::check_beta(double{o.beta1}, "beta1");
           detail::check_beta(double{o.beta2}, "beta2");
           detail::check_rate(double{o.epsilon}, "epsilon");
@@ -78,11 +42,18 @@ TANDEM_COLD void check_rates(TrainerOptions const& options) {
       },
       options.optimizer);
   detail::check_rate(options.clip_norm, "clip_norm");
+  detail::check_rate(options.clip_value, "clip_value");
+  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
   for (ParameterGroup const& group : options.groups) {
     std::string const of = " of group '" + group.pattern + "'";
     detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
     detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
+      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
+                          own->type->name + " has none; leave it out"};
+    }
     detail::check_rate(group.clip_norm, "clip_norm" + of);
+    detail::check_rate(group.clip_value, "clip_value" + of);
     detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
     if (group.below_axes < 0) {
       throw ContractError{"TrainerOptions: below_axes" + of + " is " +

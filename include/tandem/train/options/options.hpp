@@ -50,11 +50,19 @@ struct RateIsTheOptimizers {
 struct TrainerOptions {
   int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
   detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
+  /// Sgd, Adam or AdamW. Any other stands behind the options, so that a program compiles the
+  /// updates of those that it uses: RMSprop, Adagrad, Lion, Lamb, or one of its own
+  /// (ElementOptimizer).
+  ///
+  ///   Trainer<Net, Strategy, Host> trainer{{.batch = 128}, Lion{.learning_rate = 1e-4F}};
   Optimizer optimizer = Sgd{};
   detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
   Schedule schedule{};                          ///< factor of the learning rate by step
   /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
   double clip_norm = 0.0;
+  /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
+  /// some parameters their group's. 0: any.
+  double clip_value = 0.0;
   std::vector<ParameterGroup> groups{};
   WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
   std::uint64_t seed = 0;   ///< of initial weights, order, augmentation and dropout

@@ -45,6 +45,7 @@ struct TrainerArguments {
 /// Has the verbs of a Trainer, and does nothing.
 struct RefusedTrainer {
   explicit RefusedTrainer(TrainerOptions const& /*options*/ = {}) {}
+  RefusedTrainer(TrainerOptions const& /*options*/, auto const& /*optimizer*/) {}
   EpochResult train(auto const&...) { return {}; }
   Evaluation evaluate(auto const&...) { return {}; }
   std::vector<float> predict(auto const&...) { return {}; }

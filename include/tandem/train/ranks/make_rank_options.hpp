@@ -23,6 +23,7 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .device = {.threads = options.threads_per_device},
           .optimizer = options.optimizer,
           .groups = options.groups,
+          .clip_value = options.clip_value,
           .average = options.average,
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,

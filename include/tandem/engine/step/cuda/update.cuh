@@ -4,11 +4,13 @@
 /// @file
 /// Update on Cuda: a few launches for all parameters, with nothing for the host to decide.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -41,11 +43,15 @@ class Update<BasicCuda<Kernels, Precision>> {
                                      cuda::update_chunk, clips.parameters())},
         clip_rows_{device, clip_rows(clips)},
         largest_norms_{device, clips.sets() > 1 ? clips.largest : std::vector<double>{}},
-        scales_{device, largest_norms_.size() * sizeof(double)},
+        scales_{device, std::max(largest_norms_.size(), own_of(optimizer)) * sizeof(double)},
         functors_{device, static_cast<std::size_t>(
                               UpdateKernels::functor_bytes(static_cast<int>(parameters.size())))},
         squares_{device, chunks_.size() * sizeof(double)},
         sums_{device, ranges_.size() * sizeof(double)},
+        norm_ranges_{device, is_by_tensor(optimizer) ? norm_ranges(parameters, cuda::update_chunk)
+                                                     : std::vector<cuda::ChunkRange>{}},
+        norm_squares_{device, norm_ranges_.size() > 0 ? 2 * chunks_.size() * sizeof(double) : 0},
+        norms_{device, norm_ranges_.size() * sizeof(double)},
         stopped_{device, sizeof(int)},
         kernels_{optimizer, update_memory(memory, optimizer, clips)} {
     std::int64_t first = 0;
@@ -74,14 +80,14 @@ class Update<BasicCuda<Kernels, Precision>> {
   }
 
   template <class Memory>
-  void apply(Device& device, Memory const& /*memory*/, StepState const* /*state*/,
+  void apply(Device& device, Memory const& /*memory*/, StepState const* state,
              int stage = all_stages) const {
     if (stage == all_stages) {
-      kernels_.apply(device.compute);
+      kernels_.apply(device.compute, state);
     }
     for (StageChunks const& own : stages_) {
       if (own.stage == stage && own.chunks > 0) {
-        kernels_.apply(device.compute, own.first_chunk, own.chunks);
+        kernels_.apply(device.compute, state, own.first_chunk, own.chunks);
       }
     }
   }
@@ -101,7 +107,8 @@ class Update<BasicCuda<Kernels, Precision>> {
     return static_cast<std::int64_t>(
         chunks_.buffer.bytes() + settings_.buffer.bytes() + ranges_.buffer.bytes() +
         clip_rows_.buffer.bytes() + largest_norms_.buffer.bytes() + scales_.bytes() +
-        functors_.bytes() + squares_.bytes() + sums_.bytes() + stopped_.bytes());
+        functors_.bytes() + squares_.bytes() + sums_.bytes() + stopped_.bytes() +
+        norm_ranges_.buffer.bytes() + norm_squares_.bytes() + norms_.bytes());
   }
 
  private:
@@ -111,6 +118,11 @@ class Update<BasicCuda<Kernels, Precision>> {
     std::int64_t first_chunk = 0;
     std::int64_t chunks = 0;
   };
+
+  // Scales that must be there: one of an own optimizer.
+  static std::size_t own_of(Optimizer const& optimizer) {
+    return std::holds_alternative<OwnOptimizer>(optimizer) ? 1 : 0;
+  }
 
   // A host table's copy on the device.
   template <class Row>
@@ -149,7 +161,10 @@ class Update<BasicCuda<Kernels, Precision>> {
         .clip_rows = clip_rows_.get(),
         .clip_sets = clips.sets(),
         .largest_norms = largest_norms_.get(),
-        .scales = largest_norms_.size() > 0 ? scales_.template as<double>() : nullptr,
+        .scales = scales_.bytes() > 0 ? scales_.template as<double>() : nullptr,
+        .norm_ranges = norm_ranges_.get(),
+        .norm_squares = norm_squares_.template as<double>(),
+        .norms = norms_.template as<double>(),
         .stopped = stopped_.template as<int>()};
     for (int s = 0; s < states_of(optimizer); ++s) {
       all.state[s] = memory.state(s);
@@ -169,6 +184,9 @@ class Update<BasicCuda<Kernels, Precision>> {
   cuda::Buffer functors_;
   cuda::Buffer squares_;
   cuda::Buffer sums_;
+  Table<cuda::ChunkRange> norm_ranges_;  // of an optimizer by tensor, as the next two
+  cuda::Buffer norm_squares_;
+  cuda::Buffer norms_;
   cuda::Buffer stopped_;
   std::vector<StageChunks> stages_;
   UpdateKernels kernels_;

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The update of an own optimizer on Cuda, by the functors that Host has; and what updates work on.
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/update.cuh>
+#include <tandem/ops/bound_optimizer.hpp>
+#include <tandem/ops/cuda/update_chunks.hpp>
+#include <tandem/ops/step_state.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem {
+namespace cuda {
+
+/// Parameters of a chunk: 16 for each thread of its block.
+inline constexpr std::int64_t update_chunk = 4096;
+
+/// What the update works on; all pointers are to device memory.
+template <class P, class T>
+struct UpdateMemory {
+  P* parameters = nullptr;
+  P const* gradients = nullptr;
+  P* state[most_states] = {};  ///< of the optimizer; those that it has
+  T* rounded = nullptr;        ///< the parameters rounded to T; null where T is P
+  std::int64_t parameter_count = 0;
+
+  UpdateChunk const* chunks = nullptr;  ///< a copy of update_chunks(runs, update_chunk)
+  std::int64_t chunk_count = 0;
+  RunSettings const* settings = nullptr;  ///< a copy of run_settings(runs, optimizer)
+  int run_count = 0;
+  std::byte* functors = nullptr;       ///< functor_bytes(run_count), aligned to 16 bytes
+  double* squares = nullptr;           ///< (chunk_count); only for clipping, as the next three
+  ChunkRange const* ranges = nullptr;  ///< a copy of chunk_ranges(runs, update_chunk, range_count)
+  int range_count = 0;                 ///< parameters of the network
+  double* sums = nullptr;              ///< (range_count)
+  ClipRow const* clip_rows = nullptr;  ///< a copy of clip_rows(sets), or null where that is empty
+  int clip_sets = 1;
+  double const* largest_norms = nullptr;  ///< (clip_sets), as of ClipSets; null where it is 1
+  double* scales = nullptr;  ///< (clip_sets); likewise; of an own optimizer always there
+  ChunkRange const* norm_ranges = nullptr;  ///< a copy of norm_ranges(runs, update_chunk)
+  double* norm_squares = nullptr;  ///< (2 chunk_count); for an optimizer by tensor, as the next
+  double* norms = nullptr;         ///< (2 run_count)
+  int* stopped = nullptr;          ///< 0 at first; the host may set it to 0 again
+};
+
+namespace detail {
+
+using tandem::detail::is_alternative;
+using tandem::detail::places_of;
+
+/// Makes the functor of one run from the step's state, as engine/step/update.hpp does on the host.
+template <class O, class P>
+struct PrepareRun {
+  static constexpr int states = is_alternative<O> ? 2 : places_of<O>;
+  using Weight = decltype(make_update<P>(std::declval<O const&>(), UpdateSettings{},
+                                         ParameterRun<P, states>{}));
+  using Run = RunUpdate<Weight, AverageUpdate<P, states>>;
+
+  O optimizer;
+  ParameterRun<P, states> all;
+  RunSettings const* settings;
+  StepState const* state;
+  Run* runs;
+
+  TANDEM_HOST_DEVICE void operator()(int run, double const* scales) const {
+    runs[run] = make(run, scales);
+  }
+  TANDEM_HOST_DEVICE Run make(int run, double const* scales) const {
+    RunSettings const own = settings[run];
+    UpdateSettings const update{
+        .learning_rate = state->learning_rate * static_cast<double>(own.learning_rate_scale),
+        .weight_decay = static_cast<double>(own.weight_decay),
+        .gradient_scale = scales[own.clip_set] * static_cast<double>(own.gradient_scale),
+        .step = state->step + 1,
+        .clip_value = own.clip_value};
+    return {make_update<P>(optimizer, update, all),
+            AverageUpdate<P, states>{all, static_cast<P>(own.rate)}, own.statistic};
+  }
+};
+
+}  // namespace detail
+
+/// What UpdateKernels calls of an optimizer whose type it does not know.
+template <class P, class T>
+struct BoundUpdate : AnyOptimizer {
+  /// One step of @p count chunks from @p first on, unless a loss was not finite.
+  /// @param state  in device memory
+  virtual void update(Stream const& stream, UpdateMemory<P, T> const& memory,
+                      StepState const* state, std::int64_t first, std::int64_t count) const = 0;
+};
+
+namespace detail {
+
+/// The functor of a run, which a block makes for itself.
+template <class Prepare>
+struct MakeRun {
+  using Run = typename Prepare::Run;
+
+  Prepare prepare;
+  double const* scales;
+  double const* norms;  // (2, runs), once they are there
+  int runs;
+
+  __device__ Run operator()(int run) const {
+    Run made = prepare.make(run, scales);
+    if constexpr (requires { made.weight.take_norms(1.0, 1.0); }) {
+      if (norms != nullptr) {
+        made.weight.take_norms(norms[run], norms[runs + run]);
+      }
+    }
+    return made;
+  }
+};
+
+}  // namespace detail
+}  // namespace cuda
+
+template <class Kernels, class Precision>
+struct BoundOptimizer<BasicCuda<Kernels, Precision>>
+    : cuda::BoundUpdate<typename Precision::Master, typename Precision::Scalar> {};
+
+namespace detail {
+
+/// One launch; of a TensorOptimizer three.
+template <class Kernels, class Precision, class O>
+struct BoundTo<BasicCuda<Kernels, Precision>, O> final
+    : BoundOptimizer<BasicCuda<Kernels, Precision>> {
+  using P = typename Precision::Master;
+  using T = typename Precision::Scalar;
+
+  explicit BoundTo(O const& o) : optimizer{o} { describe_optimizer(o, *this); }
+
+  void update(cuda::Stream const& stream, cuda::UpdateMemory<P, T> const& memory,
+              StepState const* state, std::int64_t first, std::int64_t count) const override {
+    ParameterRun<P, most_states> all{.parameter = memory.parameters, .gradient = memory.gradients};
+    for (int s = 0; s < static_cast<int>(this->states.size()); ++s) {
+      all.state[s] = memory.state[s];
+    }
+    using Prepare = cuda::detail::PrepareRun<O, P>;
+    cuda::detail::MakeRun<Prepare> make{
+        Prepare{optimizer, run_of_type<places_of<O>>(*this, all), memory.settings, state, nullptr},
+        memory.scales, nullptr, memory.run_count};
+    if constexpr (TensorOptimizer<O>) {
+      cuda::move_states(stream, memory.chunks + first, count, memory.chunk_count, make,
+                        memory.norm_squares + first, memory.stopped);
+      cuda::join_squares(stream, memory.norm_ranges, std::int64_t{2} * memory.run_count,
+                         memory.norm_squares, memory.norms);
+      make.norms = memory.norms;
+    }
+    cuda::make_and_apply(stream, memory.chunks + first, count, make, memory.rounded,
+                         memory.stopped);
+  }
+
+  O optimizer;
+};
+
+}  // namespace detail
+}  // namespace tandem
