@@ -40,6 +40,9 @@ struct NetworkIsSound {
                 "that of Circular at most as large; pad less, or use Replicate");
   static_assert(Why != Fault::concat_shapes,
                 "Concat: every branch must give the same height and width");
+  static_assert(Why != Fault::multiply_shapes,
+                "Multiply: every branch must give the same shape; end a gate with as many channels "
+                "as what it is for");
   static_assert(Why != Fault::residual_shapes,
                 "Residual: body and shortcut must give the same shape; put a 1x1 Conv2d with the "
                 "body's stride and channels on the shortcut");

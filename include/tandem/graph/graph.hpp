@@ -20,7 +20,7 @@ namespace tandem {
 
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
 /// comes from there.
-enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
+enum class NodeKind : std::uint8_t { input, layer, concat, add, multiply, send, receive };
 
 /// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
 struct Path {
@@ -37,8 +37,8 @@ struct Path {
   constexpr void pop() { --depth; }
 };
 
-/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
-/// of a transfer.
+/// One node: the input, one layer, the join of a Concat (concat), of a Residual (add) or of a
+/// Multiply (multiply), or an end of a transfer.
 struct Node {
   NodeKind kind = NodeKind::input;
   LayerKind layer = LayerKind::other;

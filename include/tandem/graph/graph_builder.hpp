@@ -211,16 +211,50 @@ struct GraphBuilder {
   }
   static constexpr bool is_repeat(void const*) { return false; }
 
+  // A branch of a join: its parameters are named "index.…".
+  template <class Part>
+  constexpr int walk_branch(int input, int index, Part const* part) {
+    path.push(index);
+    int const node = walk(input, part);
+    path.pop();
+    return node;
+  }
+
+  template <int Count>
+  constexpr int add_join(Node join, int const (&ends)[Count]) {
+    int const first = edges;
+    int const node = add(join, {ends[0]});
+    for (int i = 1; i < Count; ++i) {
+      graph.edge_origin[edges] = edges;
+      graph.source[edges++] = ends[i];
+      graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
+    }
+    graph.node[node].edges = edges - first;
+    return node;
+  }
+
+  template <class... Branches>
+  constexpr int walk(int input, Multiply<Branches...> const*) {
+    int index = 0;
+    int const ends[] = {walk_branch(input, index++, static_cast<Branches const*>(nullptr))...};
+    Node join{.kind = NodeKind::multiply, .in = shape(ends[0]), .out = shape(ends[0])};
+    join.name = "Multiply";
+    join.kept = Kept::of(true, false);
+    for (int const end : ends) {
+      if (!shape(end).valid() || !join.out.valid()) {
+        join.out = {};
+      } else if (shape(end) != join.in) {
+        fail(Fault::multiply_shapes, join.in[0], shape(end)[0]);
+        join.out = {};
+      }
+    }
+    return add_join(join, ends);
+  }
+
   template <class... Branches>
   constexpr int walk(int input, Concat<Branches...> const*) {
     int index = 0;
-    auto const branch = [&]<class Part>(Part const* part) {
-      path.push(index++);
-      int const node = walk(input, part);
-      path.pop();
-      return node;
-    };
-    int const ends[] = {branch(static_cast<Branches const*>(nullptr))...};
+    int const ends[] = {walk_branch(input, index++, static_cast<Branches const*>(nullptr))...};
     Node join{.kind = NodeKind::concat, .in = shape(ends[0]), .out = shape(ends[0])};
     join.name = "Concat";
     for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
@@ -235,15 +269,7 @@ struct GraphBuilder {
         join.out.extent[axis] += other[axis];
       }
     }
-    int const first = edges;
-    int const node = add(join, {ends[0]});
-    for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
-      graph.edge_origin[edges] = edges;
-      graph.source[edges++] = ends[i];
-      graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
-    }
-    graph.node[node].edges = edges - first;
-    return node;
+    return add_join(join, ends);
   }
 
   // Images along their channels, vectors, and sequences of the same rows.

@@ -91,6 +91,7 @@ enum class Fault : std::uint8_t {
   padding,           ///< a pool's padding exceeds half of its kernel
   border,            ///< a mirrored or wrapped border is wider than the image
   concat_shapes,     ///< branches differ in height or width
+  multiply_shapes,   ///< branches differ in shape
   residual_shapes,   ///< body and shortcut differ in shape
   channels,          ///< a shortcut that would drop channels
   not_tokens,        ///< wants indices, (T)

@@ -47,6 +47,10 @@ struct Flatten {
   static auto of(Concat<Branches...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
   }
+  template <class... Branches>
+  static auto of(Multiply<Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
+  }
   template <class Body, class Shortcut>
   static auto of(Residual<Body, Shortcut> const*) {
     return decltype(of(static_cast<Body const*>(nullptr))){} +

@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// The words of a network type: Sequential, Concat, Residual, Repeat, Frozen, and Network, which
-/// adds the input.
+/// The words of a network type: Sequential, Concat, Multiply, Residual, Repeat, Frozen, and
+/// Network, which adds the input.
 ///
 /// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
 /// network a short name of its own, which keeps symbols and compiler messages short; do the same
@@ -50,6 +50,14 @@ struct ConcatIsSound {
   static constexpr bool value = true;
   static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
                 "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+struct MultiplyIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Multiply<Branches...>: give two or more branches, each a layer, or Sequential, "
                 "Concat, Residual or Frozen of such parts");
 };
 
@@ -101,6 +109,18 @@ struct Concat : detail::Composite {
 template <class... Branches>
   requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
 struct Concat<Branches...> : detail::Composite {};
+
+/// The branches on one input, their outputs multiplied element by element: a gate, as in
+/// Multiply<Linear<8>, Sequential<Linear<8>, Sigmoid>>; the empty Sequential is the input itself.
+/// Every branch must give the same shape. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Multiply : detail::Composite {
+  static_assert(detail::MultiplyIsSound<Branches...>::value);
+};
+
+template <class... Branches>
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Multiply<Branches...> : detail::Composite {};
 
 /// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
 template <class Body, class Shortcut = Sequential<>>

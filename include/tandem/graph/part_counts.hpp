@@ -24,6 +24,10 @@ struct CountParts {
   static constexpr GraphSize of(Concat<Branches...> const*) {
     return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
   }
+  template <class... Branches>
+  static constexpr GraphSize of(Multiply<Branches...> const*) {
+    return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
+  }
   template <class Body, class Shortcut>
   static constexpr GraphSize of(Residual<Body, Shortcut> const*) {
     return sum({1, 2, 0}, of(static_cast<Body const*>(nullptr)),

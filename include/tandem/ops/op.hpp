@@ -188,6 +188,7 @@ struct Op : detail::NoOp {
 /// The joins of a graph, which are no layers of the user's.
 struct ConcatJoin {};
 struct AddJoin {};
+struct MultiplyJoin {};
 
 /// Border<Backend>: load and store samples where a backend has them otherwise than the user.
 template <class Backend>

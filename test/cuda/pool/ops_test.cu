@@ -146,6 +146,8 @@ TEST_CASE_TEMPLATE("the ops of pooling and joins give Host's numbers", Precision
   check_op<ConcatJoin, Precision>({image, image_shape(3, 7, 5), image_shape(16, 7, 5)},
                                   image_shape(27, 7, 5));
   check_op<AddJoin, Precision>({image, image}, image);
+  check_op<MultiplyJoin, Precision>({image, image}, image);
+  check_op<MultiplyJoin, Precision>({image, image, image}, image, false);
 }
 
 TEST_CASE_TEMPLATE("Pad2d and Upsample give Host's numbers", Precision, Fp32, Fp64, Bf16) {

@@ -13,7 +13,7 @@ from shapes import Rows, shape_of
 
 LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample", "pad", "upsample",
           "group_norm", "instance_norm")
-COMPOSITES = ("seq", "concat", "residual", "frozen")
+COMPOSITES = ("seq", "concat", "residual", "multiply", "frozen")
 
 
 def has_batch_norm_of_one_pixel(part, shape):
@@ -126,7 +126,8 @@ def cpp(part, repeats=False):
         return f"Upsample<{part['scale']}, {part['mode']}>"
     if kind in ("bn", "gap", "flatten"):
         return {"bn": "BatchNorm2d<>", "gap": "GlobalAvgPool", "flatten": "Flatten"}[kind]
-    name = {"seq": "Sequential", "concat": "Concat", "residual": "Residual", "frozen": "Frozen"}[kind]
+    name = {"seq": "Sequential", "concat": "Concat", "residual": "Residual", "multiply": "Multiply",
+            "frozen": "Frozen"}[kind]
     parts = [cpp(child, repeats) for child in part["parts"]]
     if kind == "seq" and repeats:
         runs = [(text, len(list(run))) for text, run in itertools.groupby(parts)]
@@ -246,7 +247,7 @@ def random_branch(r, shape, rest):
 
 def random_block(r, shape, depth):
     """A composite on `shape`; None where it came out wrong."""
-    kind = r.choice(("concat", "residual", "residual", "frozen", "seq"))
+    kind = r.choice(("concat", "residual", "residual", "multiply", "frozen", "seq"))
     if kind == "residual":
         body = keeping_shape(r, shape)
         if depth > 0 and r.random() < 0.3:
@@ -259,6 +260,10 @@ def random_block(r, shape, depth):
             body = seq([body, copy.deepcopy(out)])
             shortcut = out
         return {"kind": "residual", "parts": [body, shortcut]}
+    if kind == "multiply":
+        branches = [keeping_shape(r, shape) for _ in range(r.choice((1, 2, 2)))]
+        return {"kind": "multiply", "parts": branches + [seq([])] * (2 if len(branches) == 1 and r.random() < 0.3
+                                                                     else len(branches) == 1)}
     if kind == "concat":
         return {"kind": "concat", "parts": [random_branch(r, shape, depth) for _ in range(r.choice((2, 2, 3)))]}
     if kind == "frozen":

@@ -114,14 +114,14 @@ def shape_of(part, shape):
             if shape is None:
                 return None
         return shape
-    if kind in ("concat", "residual"):
+    if kind in ("concat", "residual", "multiply"):
         outs = [shape_of(child, shape) for child in part["parts"]]
         if None in outs:
             return None
         if kind == "concat":
             return joined(outs)
         has_numbers = not isinstance(outs[0], Rows) or outs[0].channels > 0
-        return outs[0] if outs[0] == outs[1] and has_numbers else None
+        return outs[0] if all(out == outs[0] for out in outs) and has_numbers else None
     if isinstance(shape, Rows):
         return of_rows(part, shape)
     return of_image(part, shape) if len(shape) == 3 else of_vector(part, shape)

@@ -49,6 +49,28 @@ TEST_CASE_TEMPLATE("Concat leaves out inputs that want no gradient", T, float, B
   CHECK(got == std::vector<float>{2, 3, 4, 7, 8, 9});
 }
 
+TEST_CASE_TEMPLATE("Multiply gives the portable op's bits", Precision, Fp32, Bf16) {
+  for (int const channels : {1, 3, 17, 24}) {
+    for (Shape const shape : {vector_shape(channels), image_shape(channels, 5, 3)}) {
+      test::check_same<MultiplyJoin, Precision>({.inputs = {shape, shape}, .out = shape});
+      test::check_same<MultiplyJoin, Precision>({.inputs = {shape, shape, shape}, .out = shape});
+    }
+  }
+}
+
+TEST_CASE("Multiply is a product, its gradient dy times the others, of those that want one") {
+  host::Team team{2};
+  double const a[] = {2, 0}, b[] = {3, 5}, c[] = {-1, 4}, dy[] = {10, 100};
+  double const* const x[] = {a, b, c};
+  double y[2], da[2], dc[2];
+  double* const dx[] = {da, nullptr, dc};
+  host::product_forward(team, x, 3, y, 2);
+  host::product_gradient(team, x, 3, dy, dx, 2);
+  CHECK((y[0] == -6 && y[1] == 0));
+  CHECK((da[0] == -30 && da[1] == 2000));
+  CHECK((dc[0] == 60 && dc[1] == 0));
+}
+
 TEST_CASE_TEMPLATE("Add gives the portable op's bits", Precision, Fp32, Bf16) {
   for (int const channels : {1, 3, 17, 24}) {
     for (Shape const shape : {vector_shape(channels), image_shape(channels, 5, 3)}) {

@@ -34,6 +34,10 @@ template <class Net, class Backend, int LeafIndex>
 struct SelectOp<NodeKind::add, Net, Backend, LeafIndex> {
   using type = Op<AddJoin, Backend>;
 };
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::multiply, Net, Backend, LeafIndex> {
+  using type = Op<MultiplyJoin, Backend>;
+};
 
 /// Of a node that computes.
 template <class Program, class Backend, int I>

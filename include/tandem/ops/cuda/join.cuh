@@ -2,13 +2,15 @@
 #pragma once
 
 /// @file
-/// The joins of a graph on Cuda: Concat copies channels, Add sums its inputs.
+/// The joins of a graph on Cuda: Concat copies channels, Add sums its inputs,
+/// Multiply multiplies them.
 
 #include <vector>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cuda/concat.cuh>
 #include <tandem/kernels/cuda/elementwise.cuh>
+#include <tandem/kernels/cuda/product.cuh>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -74,6 +76,32 @@ class Op<AddJoin, BasicCuda<Kernels, Precision>> {
  private:
   Shape shape_;
   bool summed_;  // by the norm behind it
+};
+
+template <class Kernels, class Precision>
+class Op<MultiplyJoin, BasicCuda<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  /// @throws ContractError  it joins more than 64 inputs
+  Op(OpSetup const& setup, cuda::RankDevice&) : shape_{setup.node.out}, factors_{setup.node.edges} {
+    expects(factors_ <= cuda::most_pointers,
+            "Multiply on Cuda: join at most 64 branches; nest Multiplies for more");
+  }
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true}; }
+
+  void forward(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
+    cuda::product(p.device.compute, cuda::pointers(o.x, factors_), o.y, p.elements(shape_));
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
+    cuda::product_gradient(p.device.compute, o.x, factors_, o.dy, o.dx, p.elements(shape_));
+  }
+
+ private:
+  Shape shape_;
+  int factors_;
 };
 
 }  // namespace tandem

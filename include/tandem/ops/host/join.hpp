@@ -2,12 +2,14 @@
 #pragma once
 
 /// @file
-/// The joins of a graph on Host: Concat copies channels, Add sums its inputs.
+/// The joins of a graph on Host: Concat copies channels, Add sums its inputs, and Multiply, with
+/// oneDNN and without, multiplies them.
 
 #include <vector>
 
 #include <tandem/kernels/host/concat.hpp>
 #include <tandem/kernels/host/elementwise.hpp>
+#include <tandem/kernels/host/product.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -64,6 +66,28 @@ class Op<AddJoin, BasicHost<Portable, Precision>> {
 
  private:
   Shape shape_;
+};
+
+template <class Kernels, class Precision>
+class Op<MultiplyJoin, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out}, factors_{setup.node.edges} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true}; }
+
+  void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::product_forward(p.device.team, o.x, factors_, o.y, p.elements(shape_));
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::product_gradient(p.device.team, o.x, factors_, o.dy, o.dx, p.elements(shape_));
+  }
+
+ private:
+  Shape shape_;
+  int factors_;
 };
 
 }  // namespace tandem

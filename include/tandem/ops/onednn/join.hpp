@@ -4,7 +4,7 @@
 /// @file
 /// The joins of a graph on Host, channels-last: Concat copies channels, Add sums its inputs.
 ///
-/// A Concat whose inputs are written in place is no op.
+/// Multiply is in ops/host/join.hpp. A Concat whose inputs are written in place is no op.
 
 #include <vector>
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Multiply: every branch must give the same shape
+#include <tandem/graph/lower.hpp>
+#include <tandem/layers/linear.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+struct Net : Network<Vector<3>, Multiply<Linear<4>, Linear<1>>> {};
+#else
+struct Net : Network<Vector<3>, Multiply<Linear<4>, Linear<4>>> {};
+#endif
+
+int main() { return graph<Net>.nodes > 0 ? 0 : 1; }
