@@ -26,6 +26,7 @@
 #include <tandem/ops/cuda/activation.cuh>
 #include <tandem/ops/cuda/attention.cuh>
 #include <tandem/ops/cuda/batch_norm.cuh>
+#include <tandem/ops/cuda/conv_transpose.cuh>
 #include <tandem/ops/cuda/convolution.cuh>
 #include <tandem/ops/cuda/embedding.cuh>
 #include <tandem/ops/cuda/flatten.cuh>
@@ -48,6 +49,7 @@
 #include <tandem/tandem.hpp>
 #if defined(TANDEM_CUDNN)
 #include <tandem/ops/cuda/attention_cudnn.cuh>
+#include <tandem/ops/cuda/conv_transpose_cudnn.cuh>
 #include <tandem/ops/cuda/convolution_cudnn.cuh>
 #endif
 #if defined(TANDEM_NCCL)

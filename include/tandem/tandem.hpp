@@ -24,6 +24,7 @@
 #include <tandem/layers/attention.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
+#include <tandem/layers/conv_transpose2d.hpp>
 #include <tandem/layers/embedding.hpp>
 #include <tandem/layers/group_norm.hpp>
 #include <tandem/layers/layer_norm.hpp>

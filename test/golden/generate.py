@@ -3,10 +3,11 @@
 """Writes test/data/golden/*.safetensors, but gpt*, with PyTorch, in double; or checks that they are up to date.
 
     python3 generate.py         # writes the files
+    python3 generate.py write NAME …    # writes some
     python3 generate.py check   # computes them again and compares; reads tandem's checkpoint
 
-The committed files were written by torch 1.13.0a0 and numpy 1.24.2 (Debian 12: python3-torch), on one
-thread. Another version may differ in the last digits, and in the initial values it draws.
+The committed files were written by torch 1.13.0a0 and numpy 1.24.2 (Debian 12: python3-torch), gated by
+torch 2.15.0, on one thread. Another version may differ in the last digits, and in the initial values it draws.
 
 A network's file holds, in double unless noted:
     <parameter>, <statistic>        initial values, all of them floats, none at its default
@@ -46,7 +47,7 @@ from networks import DATA, NETWORKS, OPTIMIZERS
 # file: network, samples in the batch, microbatches, seed
 CASES = {"residual": ("residual", 6, 1, 1), "residual_2": ("residual", 7, 2, 2),
          "inception": ("inception", 6, 1, 3), "inception_2": ("inception", 5, 2, 4),
-         "variety": ("variety", 6, 1, 15)}
+         "variety": ("variety", 6, 1, 15), "gated": ("gated", 5, 1, 16)}
 STEPS = 5
 
 
@@ -59,7 +60,11 @@ def randomize(network, random):
             module.bias.data = torch.rand(n, generator=random) - 0.5
             module.running_mean.copy_(0.3 * torch.randn(n, generator=random))
             module.running_var.copy_(0.5 + torch.rand(n, generator=random))
-        elif isinstance(module, (nn.Conv2d, nn.Linear)):
+        elif isinstance(module, (nn.GroupNorm, nn.InstanceNorm2d)):
+            if module.weight is not None:
+                module.weight.data = 0.5 + torch.rand(module.weight.shape, generator=random)
+                module.bias.data = torch.rand(module.bias.shape, generator=random) - 0.5
+        elif isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.Linear)):
             bound = 1 / math.sqrt(module.weight[0].numel())
             for p in module.parameters(recurse=False):
                 p.data = bound * (2 * torch.rand(p.shape, generator=random) - 1)
@@ -85,13 +90,21 @@ class Terms:
     @staticmethod
     def additions(module, x):
         """Of one element of the output and of one of the input's gradient."""
-        if isinstance(module, nn.Conv2d):
+        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
             k = module.weight[0, 0].numel()
             return (module.in_channels + module.out_channels) // module.groups * k
         if isinstance(module, nn.Linear):
             return module.in_features + module.out_features
         if isinstance(module, nn.BatchNorm2d):
             return 4 * x[:, 0].numel() if module.training else 2  # two sums each way
+        if isinstance(module, nn.GroupNorm):
+            return 4 * x[0].numel() // module.num_groups
+        if isinstance(module, nn.InstanceNorm2d):
+            return 4 * x[0, 0].numel()
+        if isinstance(module, nn.Upsample):
+            return 4 + (2 * int(module.scale_factor)) ** 2
+        if isinstance(module, networks.Pad):
+            return 9
         if isinstance(module, networks.GlobalAvgPool):
             return x[0, 0].numel()
         if isinstance(module, (nn.MaxPool2d, nn.AvgPool2d)):
@@ -106,6 +119,17 @@ class Terms:
                 x.abs(), module.weight.shape, dy.abs(), module.stride, module.padding,
                 module.dilation, module.groups)
             parameters["bias"] = dy.abs().sum((0, 2, 3))
+        elif isinstance(module, nn.ConvTranspose2d):
+            parameters["weight"] = nn.grad.conv2d_weight(
+                dy.abs(), module.weight.shape, x.abs(), module.stride, module.padding,
+                module.dilation, module.groups)
+            parameters["bias"] = dy.abs().sum((0, 2, 3))
+        elif isinstance(module, (nn.GroupNorm, nn.InstanceNorm2d)):
+            groups = getattr(module, "num_groups", x.shape[1])
+            over = (0, *range(2, x.dim()))
+            distance = nn.functional.group_norm(x, groups, eps=module.eps)
+            parameters["weight"] = (distance * dy).abs().sum(over)
+            parameters["bias"] = dy.abs().sum(over)
         elif isinstance(module, nn.Linear):
             parameters["weight"] = dy.abs().T @ x.abs()
             parameters["bias"] = dy.abs().sum(0)
@@ -119,6 +143,8 @@ class Terms:
             self.sums[key] = self.sums.get(key, 0) + sums
 
     def chain(self, part):
+        if isinstance(part, networks.Multiply):
+            return len(part) + max(self.chain(branch) for branch in part)
         if isinstance(part, networks.Concat):
             return max(self.chain(branch) for branch in part)
         if isinstance(part, networks.Residual):
@@ -255,7 +281,7 @@ def main():
     metadata = {"torch": torch.__version__, "numpy": np.__version__}
     files = {case: compute for case in CASES} | {model: compute_model for model in models.MODELS}
     alone = {"initial": initial, "losses": losses.losses}
-    for name in [*files, *alone]:
+    for name in sys.argv[2:] or [*files, *alone]:
         file = files[name](name) if name in files else alone[name]()
         path = DATA / f"{name}.safetensors"
         if checking:

@@ -58,6 +58,14 @@ class Concat(nn.Sequential):
         return torch.cat([branch(x) for branch in self], dim=1)
 
 
+class Multiply(nn.Sequential):
+    def forward(self, x):
+        product = 1
+        for branch in self:
+            product = product * branch(x)
+        return product
+
+
 class Residual(nn.Module):
     def __init__(self, body, shortcut=None):
         super().__init__()
@@ -91,6 +99,15 @@ class Subsample(nn.Module):
         added = self.out - x.shape[1]
         return functional.pad(x[:, :, ::self.step, ::self.step],
                               (0, 0, 0, 0, added // 2, added - added // 2))
+
+
+class Pad(nn.Module):
+    def __init__(self, rows, columns, mode):
+        super().__init__()
+        self.sides, self.mode = (columns, columns, rows, rows), mode
+
+    def forward(self, x):
+        return functional.pad(x, self.sides, self.mode)
 
 
 class GlobalAvgPool(nn.Module):
@@ -148,6 +165,21 @@ def variety():
         nn.Flatten(), nn.Linear(27, 4), nn.ReLU(), nn.Linear(4, 3, bias=False))
 
 
+def gated():
+    """test/unit/golden/variety_test.cpp"""
+    return nn.Sequential(
+        Pad(1, 1, "reflect"), nn.Conv2d(3, 8, 3, padding=2, dilation=2), nn.GroupNorm(2, 8), nn.ReLU(),
+        nn.Conv2d(8, 6, 3, stride=2, padding=1, bias=False), nn.InstanceNorm2d(6),
+        Multiply(nn.Conv2d(6, 6, 1), nn.Sequential(nn.Conv2d(6, 6, 3, padding=1), nn.Sigmoid()),
+                 nn.Sequential()),
+        nn.ConvTranspose2d(6, 4, 3, stride=2, padding=1, output_padding=1, groups=2),
+        nn.GroupNorm(4, 4, eps=1e-3), nn.ReLU(), Pad(0, 1, "replicate"),
+        nn.Upsample(scale_factor=2, mode="bilinear"),
+        nn.Conv2d(4, 5, (3, 2), stride=3, dilation=(1, 3)), nn.Upsample(scale_factor=2),
+        Pad(1, 2, "circular"), nn.InstanceNorm2d(5, affine=True), nn.AvgPool2d(4), nn.Flatten(),
+        nn.GroupNorm(5, 60), nn.Linear(60, 4))
+
+
 class CrossEntropy:
     def __init__(self, classes, smoothing=0.0):
         self.classes, self.smoothing = classes, smoothing
@@ -174,7 +206,7 @@ class MeanSquaredError:
 
 NETWORKS = {"residual": (residual, CrossEntropy(5)),
             "inception": (inception, CrossEntropy(4, smoothing=0.1)),
-            "variety": (variety, MeanSquaredError(3))}
+            "variety": (variety, MeanSquaredError(3)), "gated": (gated, CrossEntropy(4))}
 
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=f32(0.05), momentum=f32(0.9), weight_decay=f32(5e-4)),

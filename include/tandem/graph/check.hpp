@@ -31,9 +31,12 @@ struct NetworkIsSound {
       Why != Fault::window_too_large,
       "the kernel is larger than its padded input: use a smaller kernel, more padding, or "
       "fewer strides before it");
-  static_assert(Why != Fault::groups,
-                "the channels must be a multiple of the groups: a Conv2d's input and output, and a "
-                "GroupNorm's input");
+  static_assert(Why != Fault::all_padding,
+                "ConvTranspose2d: Padding leaves out all of the output; use less");
+  static_assert(
+      Why != Fault::groups,
+      "the channels must be a multiple of the groups: a convolution's input and output, and "
+      "a GroupNorm's input");
   static_assert(Why != Fault::padding, "a pool's padding must be at most half of its kernel");
   static_assert(Why != Fault::border,
                 "Pad2d: the padding of Reflect must be smaller than the image's height and width, "

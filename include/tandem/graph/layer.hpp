@@ -87,6 +87,7 @@ enum class Fault : std::uint8_t {
   not_an_image,      ///< wants (C, H, W)
   not_a_vector,      ///< wants (N)
   window_too_large,  ///< kernel larger than the padded input
+  all_padding,       ///< a transposed convolution leaves out all of its output
   groups,            ///< channels are no multiple of the groups
   padding,           ///< a pool's padding exceeds half of its kernel
   border,            ///< a mirrored or wrapped border is wider than the image

@@ -58,6 +58,15 @@ struct Dilation {
   static_assert(Height >= 1 && Width >= 1, "Dilation<Height, Width>: give positive numbers");
 };
 
+/// Rows and columns that a transposed convolution adds behind its last: of those sizes that give
+/// one size when a stride divides them, the larger.
+template <int Height, int Width = Height>
+struct OutputPadding {
+  static constexpr Extent2d output_padding{detail::at_least(0, Height), detail::at_least(0, Width)};
+  static_assert(Height >= 0 && Width >= 0,
+                "OutputPadding<Height, Width>: give numbers of 0 or more");
+};
+
 /// Channels in this many independent groups.
 template <int Count>
 struct Groups {
@@ -180,6 +189,11 @@ inline constexpr bool convolves = requires {
 
 template <class Option>
 concept ConvolutionOption = WindowOption<Option> || detail::convolves<Option>;
+
+template <class Option>
+concept TransposedConvolutionOption = ConvolutionOption<Option> || requires {
+  Option::output_padding;
+};
 
 template <class Option>
 concept AveragePoolOption = WindowOption<Option> || requires {

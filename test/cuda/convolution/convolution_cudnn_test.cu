@@ -12,6 +12,7 @@
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/kernels/cudnn/convolution_plan.hpp>
+#include <tandem/ops/cuda/conv_transpose_cudnn.cuh>
 #include <tandem/ops/cuda/convolution_cudnn.cuh>
 #include <tandem/runtime/cuda/graph.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -168,9 +169,12 @@ void check_ops() {
       device, image_shape(8, 7, 7), 2, {2, 1}, extra);
   check_op<Conv2d<8, Kernel<7>, Stride<2>, Padding<3>, NoBias>, Backend, Precision>(
       device, image_shape(3, 16, 16), 3, {3, 2}, extra);
+  check_op<Conv2d<6, Kernel<3>, Stride<2>, Padding<2>, Dilation<2>>, Backend, Precision>(
+      device, image_shape(4, 7, 6), 2, {2}, extra);
+  check_transposed_ops<Backend, Precision>(device, extra);
 }
 
-TEST_CASE("Op<Conv2d, BasicCuda<CuDnn, ...>>: all passes, also of smaller batches") {
+TEST_CASE("ops of convolutions on BasicCuda<CuDnn, ...>: all passes, also of smaller batches") {
   SUBCASE("fp32") { check_ops<Fp32>(); }
   SUBCASE("tf32") { check_ops<Tf32>(); }
   SUBCASE("bf16") { check_ops<Bf16>(); }

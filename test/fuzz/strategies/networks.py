@@ -12,7 +12,7 @@ import sequences
 from shapes import Rows, shape_of
 
 LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample", "pad", "upsample",
-          "group_norm", "instance_norm")
+          "group_norm", "instance_norm", "conv_transpose")
 COMPOSITES = ("seq", "concat", "residual", "multiply", "frozen")
 
 
@@ -60,8 +60,8 @@ def trained_names(part):
     if kind == "frozen":
         return set()
     found = set().union(*(trained_names(child) for child in part.get("parts", ())))
-    if kind in ("conv", "linear", "embedding", "positions", "vocabulary"):
-        found.add((".weight", 4 if kind == "conv" else 2))
+    if kind in ("conv", "conv_transpose", "linear", "embedding", "positions", "vocabulary"):
+        found.add((".weight", 4 if kind in ("conv", "conv_transpose") else 2))
     if kind in ("bn", "layer_norm", "rms_norm") or part.get("affine"):
         found.add((".weight", 1))
     if kind == "bn" or part.get("bias") or part.get("affine"):
@@ -73,7 +73,7 @@ def trains(part):
     """Whether it has parameters that are not frozen."""
     if part["kind"] == "frozen":
         return False
-    with_parameters = ("conv", "bn", "linear") + sequences.WITH_PARAMETERS
+    with_parameters = ("conv", "conv_transpose", "bn", "linear") + sequences.WITH_PARAMETERS
     return part["kind"] in with_parameters or part.get("affine") or any(trains(child) for child in part.get("parts", ()))
 
 
@@ -106,6 +106,10 @@ def cpp(part, repeats=False):
         options += [f"Groups<{part['groups']}>"] if part["groups"] > 1 else []
         options += [] if part["bias"] else ["NoBias"]
         return spelled("Conv2d", [str(part["out"])] + options)
+    if kind == "conv_transpose":
+        options = window_text(part, (1, 1)) + pair_text("OutputPadding", part["output_padding"], (0, 0))
+        options += [f"Groups<{part['groups']}>"] if part["groups"] > 1 else []
+        return spelled("ConvTranspose2d", [str(part["out"])] + options + ([] if part["bias"] else ["NoBias"]))
     if kind in ("maxpool", "avgpool"):
         options = window_text(part, part["kernel"])
         options += ["ExcludePadding"] if part.get("exclude") else []
@@ -172,8 +176,9 @@ def random_window(r, kind):
 def random_layer(r, shape):
     """A layer that may stand behind `shape`, or None: the caller tries again."""
     image = len(shape) == 3
-    kind = r.choice(("conv", "conv", "conv", "bn", "bn", "relu", "relu", "maxpool", "avgpool", "dropout", "subsample",
-                     "gap", "flatten", "pad", "upsample", "group_norm", "instance_norm") if image else
+    kind = r.choice(("conv", "conv", "conv", "conv", "conv", "bn", "bn", "bn", "relu", "relu", "maxpool", "avgpool", "dropout", "subsample",
+                     "gap", "flatten", "pad", "upsample", "group_norm", "instance_norm",
+                     "conv_transpose") if image else
                     ("linear", "linear", "linear", "relu", "relu", "dropout", "flatten", "group_norm"))
     part = {"kind": kind}
     if kind == "conv":
@@ -192,6 +197,13 @@ def random_layer(r, shape):
         part.update(out=r.choice((1, 2, 3, 4, 5, 8)), bias=r.random() < 0.7)
     elif kind == "dropout":
         part["percent"] = r.choice((0, 10, 25, 50, 80))
+    elif kind == "conv_transpose":
+        if shape[1] * shape[2] > 36:
+            return None
+        part.update(random_window(r, "conv"))
+        groups = r.choice([g for g in (1, 1, 2, 3) if shape[0] % g == 0])
+        part.update(out=groups * r.randint(1, 4), groups=groups, bias=r.random() < 0.7,
+                    output_padding=tuple(r.randint(0, s - 1) for s in part["stride"]))
     elif kind in ("group_norm", "instance_norm"):
         part["affine"] = r.random() < (0.7 if kind == "group_norm" else 0.5)
         if kind == "group_norm":

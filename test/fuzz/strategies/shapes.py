@@ -77,6 +77,12 @@ def of_image(part, shape):
             return (part["out"], rows, columns) if fits else None
         halves = all(2 * p <= k for p, k in zip(part["padding"], part["kernel"]))
         return (shape[0], rows, columns) if halves else None
+    if kind == "conv_transpose":
+        reaches = [(k - 1) * d + 1 for k, d in zip(part["kernel"], part.get("dilation", (1, 1)))]
+        out = tuple((extent - 1) * s + reach + o - 2 * p for extent, s, reach, o, p in
+                    zip(shape[1:], part["stride"], reaches, part["output_padding"], part["padding"]))
+        fits = shape[0] % part["groups"] == 0 and part["out"] % part["groups"] == 0
+        return (part["out"],) + out if fits and min(out) >= 1 else None
     if kind == "pad":
         own = 1 if part["mode"] == "Reflect" else 0
         fits = all(p + own <= extent for p, extent in zip(part["padding"], shape[1:]))

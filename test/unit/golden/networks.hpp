@@ -43,4 +43,20 @@ struct VarietyNet
                          AvgPool2d<Kernel<2, 3>, Stride<1, 2>, Padding<1>, ExcludePadding>, Flatten,
                          Linear<4>, ReLU, Linear<3, NoBias>>> {};
 
+/// Gates, dilation, every padding mode, groups of channels normalised, and ways to enlarge an
+/// image.
+struct GatedNet
+    : Network<Image<3, 8, 8>,
+              Sequential<
+                  Pad2d<Padding<1>, Reflect>, Conv2d<8, Kernel<3>, Padding<2>, Dilation<2>>,
+                  GroupNorm<2>, ReLU, Conv2d<6, Kernel<3>, Stride<2>, Padding<1>, NoBias>,
+                  InstanceNorm2d<>,
+                  Multiply<Conv2d<6>, Sequential<Conv2d<6, Kernel<3>, Padding<1>>, Sigmoid>,
+                           Sequential<>>,
+                  ConvTranspose2d<4, Kernel<3>, Stride<2>, Padding<1>, OutputPadding<1>, Groups<2>>,
+                  GroupNorm<4, Epsilon<1, 1000>>, ReLU, Pad2d<Padding<0, 1>, Replicate>,
+                  Upsample<2, Bilinear>, Conv2d<5, Kernel<3, 2>, Stride<3>, Dilation<1, 3>>,
+                  Upsample<2>, Pad2d<Padding<1, 2>, Circular>, InstanceNorm2d<Affine>,
+                  AvgPool2d<Kernel<4>>, Flatten, GroupNorm<5>, Linear<4>>> {};
+
 }  // namespace tandem::test

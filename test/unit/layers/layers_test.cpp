@@ -8,6 +8,7 @@
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
+#include <tandem/layers/conv_transpose2d.hpp>
 #include <tandem/layers/group_norm.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
@@ -153,6 +154,25 @@ TEST_CASE("Subsample2d: every Step-th row and column, rounded up") {
   CHECK(Subsample2d<6, 1>::fault(image) == Fault::none);
   CHECK(Subsample2d<5, 1>::fault(image) == Fault::channels);
   CHECK(Subsample2d<8, 2>::fault(vector_shape(3)) == Fault::not_an_image);
+}
+
+TEST_CASE(
+    "ConvTranspose2d: (H - 1) s + (k - 1) d + 1 + o - 2 p, its weight (In, Out / Groups, …)") {
+  using L = ConvTranspose2d<8, Kernel<3, 2>, Stride<2, 3>, Padding<1, 0>, OutputPadding<1, 2>,
+                            Dilation<1, 4>, Groups<2>>;
+  CHECK(L::output(image) == image_shape(8, 12 * 2 + 3 + 1 - 2, 9 * 3 + 5 + 2));
+  CHECK(L::macs(image) == 6 * 13 * 10 * 4 * 3 * 2);
+  Parameters const list = L::parameters(image);
+  REQUIRE(list.count == 2);
+  CHECK(list.item[0].shape == Shape{4, {6, 4, 3, 2}});
+  CHECK(list.item[0].init.fan_in == 4 * 3 * 2);
+  CHECK(list.item[1].shape == vector_shape(8));
+  CHECK(L::geometry(image).window.positions(L::geometry(image).in) == Extent2d{13, 10});
+  CHECK(ConvTranspose2d<3, NoBias>::parameters(image).count == 1);
+  CHECK(ConvTranspose2d<3>::fault(vector_shape(3)) == Fault::not_an_image);
+  CHECK(ConvTranspose2d<3, Groups<2>>::fault(image) == Fault::groups);
+  CHECK(ConvTranspose2d<3, Padding<0, 5>>::fault(image) == Fault::all_padding);
+  CHECK(ConvTranspose2d<3, Padding<0, 4>>::fault(image) == Fault::none);
 }
 
 TEST_CASE("GroupNorm: images and vectors whose channels are a multiple of the groups") {

@@ -183,7 +183,7 @@ ParameterMemory parameters_for(Case const& c) {
 }
 
 template <class O, class Op, class Device>
-void run_passes(Op const& op, O const& operands, Pass<Device> const& pass) {
+void run_passes(Op& op, O const& operands, Pass<Device> const& pass) {
   op.forward(operands, pass);
   if constexpr (requires { op.input_gradient(operands, pass); }) {
     op.input_gradient(operands, pass);
@@ -197,7 +197,9 @@ void run_passes(Op const& op, O const& operands, Pass<Device> const& pass) {
 template <class L, class T = float>
 Result portable(Case const& c) {
   host::Device device{1};
-  Op<L, BasicHost<Portable, Fp32>> const op{c.setup()};
+  Op<L, BasicHost<Portable, Fp32>> op{c.setup()};
+  host::Buffer const scratch{static_cast<std::size_t>(op.needs().scratch_bytes)};
+  device.scratch = scratch.data();
   std::vector<std::vector<float>> x, dx;
   std::vector<float const*> x_pointers;
   std::vector<float*> dx_pointers;
@@ -238,7 +240,10 @@ template <class L, class Precision>
 Result channels_last(Case const& c, int threads = 1) {
   using T = typename Precision::Scalar;
   host::Device device{threads};
-  Op<L, BasicHost<OneDnn, Precision>> const op{c.setup()};
+  Op<L, BasicHost<OneDnn, Precision>> op{c.setup()};
+  host::Buffer const scratch{static_cast<std::size_t>(op.needs().scratch_bytes)};
+  host::Buffer const packed{static_cast<std::size_t>(op.needs().packed_bytes)};
+  device.scratch = scratch.data();
   int const batch = c.samples + 1;
   std::vector<Stored<T>> x, dx;
   std::vector<T const*> x_pointers;
@@ -270,7 +275,11 @@ Result channels_last(Case const& c, int threads = 1) {
                                     .dx = dx_pointers.data(),
                                     .parameter = parameters.at.data(),
                                     .gradient = parameters.gradient_at.data(),
-                                    .saved = saved.data()};
+                                    .saved = saved.data(),
+                                    .packed = packed.data()};
+  if constexpr (requires { op.pack(operands, device); }) {
+    op.pack(operands, device);
+  }
   run_passes(op, operands, pass);
   auto const& written = c.in_place ? x[0] : y;
   CHECK(written.canaries_live(c.samples));

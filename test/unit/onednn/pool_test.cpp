@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #if defined(TANDEM_ONEDNN)
 
+#include <tandem/ops/onednn/conv_transpose.hpp>
 #include <tandem/ops/onednn/group_norm.hpp>
 #include <tandem/ops/onednn/pool.hpp>
 #include <tandem/ops/onednn/resample.hpp>
@@ -9,9 +10,12 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/ops/host/conv_transpose.hpp>
 #include <tandem/ops/host/group_norm.hpp>
 #include <tandem/ops/host/pool.hpp>
 #include <tandem/ops/host/resample.hpp>
+
+#include <onednn_op.hpp>
 
 #include "channels_last.hpp"
 
@@ -248,6 +252,26 @@ TEST_CASE_TEMPLATE("group norm agrees with the portable op", Precision, Fp32, Bf
   group_norm_agrees<Precision, InstanceNorm2d<>>(image_shape(3, 9, 8));
   group_norm_agrees<Precision, InstanceNorm2d<Affine>>(image_shape(17, 4, 3));
   group_norm_agrees<Precision, GroupNorm<4>>(vector_shape(40));
+}
+
+template <class Precision, class L>
+void conv_transpose_agrees(Shape in) {
+  if (!test::computes<typename Precision::Scalar>()) {
+    return;
+  }
+  // Sums of up to 400 terms below 1; in BFloat16 of rounded weights, and rounded before the bias.
+  constexpr double unit = std::is_same_v<Precision, Fp32> ? 0x1p-24 : 0x1p-8;
+  test::check_near<L, Precision>({.inputs = {in}, .out = L::output(in)}, 4 * unit, 64 * unit);
+}
+
+TEST_CASE_TEMPLATE("transposed convolution agrees with the portable op", Precision, Fp32, Bf16) {
+  using Doubles = ConvTranspose2d<17, Kernel<2>, Stride<2>>;
+  using Uneven = ConvTranspose2d<3, Kernel<3, 4>, Stride<2, 3>, Padding<1, 0>, OutputPadding<1, 2>>;
+  using Grouped = ConvTranspose2d<8, Kernel<3>, Stride<2>, Dilation<2>, Groups<4>, NoBias>;
+  conv_transpose_agrees<Precision, Doubles>(image_shape(24, 4, 3));
+  conv_transpose_agrees<Precision, Uneven>(image_shape(5, 4, 3));
+  conv_transpose_agrees<Precision, Grouped>(image_shape(12, 3, 4));
+  conv_transpose_agrees<Precision, ConvTranspose2d<16>>(image_shape(32, 3, 4));
 }
 
 }  // namespace pool_test

@@ -4,6 +4,7 @@
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
+#include <tandem/layers/conv_transpose2d.hpp>
 #include <tandem/layers/group_norm.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
@@ -89,6 +90,14 @@ TEST_CASE("convolutions pass finite differences") {
   holds<Conv2d<6, Kernel<1, 3>, Padding<0, 1>, Groups<2>>, Image<4, 5, 6>>();
   holds<Conv2d<6, Kernel<5, 2>, Stride<3, 1>, Padding<2, 0>, Groups<3>>, Image<3, 9, 5>>();
   holds<Conv2d<4, Kernel<3, 2>, Stride<2, 1>, Padding<2, 1>, Dilation<2, 3>>, Image<2, 7, 6>>();
+}
+
+TEST_CASE("transposed convolutions pass finite differences") {
+  holds<ConvTranspose2d<3, Kernel<2>, Stride<2>>, Image<4, 3, 2>>();
+  holds<ConvTranspose2d<5, Kernel<3>, Stride<2>, Padding<1>, OutputPadding<1>>, Image<3, 3, 4>>();
+  holds<ConvTranspose2d<4, Kernel<3, 4>, Stride<1, 3>, Padding<1, 0>, OutputPadding<0, 2>, NoBias>,
+        Image<2, 4, 2>>();
+  holds<ConvTranspose2d<4, Kernel<3>, Groups<2>, Dilation<2>, Stride<2>>, Image<6, 2, 3>>();
 }
 
 TEST_CASE("the other layers pass finite differences") {

@@ -7,6 +7,7 @@
 #include <tandem/ops/host/activation.hpp>
 #include <tandem/ops/host/attention.hpp>
 #include <tandem/ops/host/batch_norm.hpp>
+#include <tandem/ops/host/conv_transpose.hpp>
 #include <tandem/ops/host/convolution.hpp>
 #include <tandem/ops/host/embedding.hpp>
 #include <tandem/ops/host/group_norm.hpp>

@@ -8,6 +8,7 @@
 #include <tandem/ops/onednn/attention.hpp>
 #include <tandem/ops/onednn/batch_norm.hpp>
 #include <tandem/ops/onednn/border.hpp>
+#include <tandem/ops/onednn/conv_transpose.hpp>
 #include <tandem/ops/onednn/convolution.hpp>
 #include <tandem/ops/onednn/flatten.hpp>
 #include <tandem/ops/onednn/group_norm.hpp>
