@@ -17,6 +17,7 @@
 #include <tandem/data/first.hpp>
 #include <tandem/data/loader.hpp>
 #include <tandem/data/mnist.hpp>
+#include <tandem/data/soft_labels.hpp>
 #include <tandem/data/tensor_dataset.hpp>
 #include <tandem/engine/rank/rank.hpp>
 #include <tandem/graph/lower.hpp>

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -9,6 +13,7 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/data/augment.hpp>
+#include <tandem/data/soft_labels.hpp>
 #include <tandem/data/tensor_dataset.hpp>
 
 namespace augment_test {
@@ -16,7 +21,9 @@ namespace augment_test {
 using doctest::Contains;
 using tandem::augment;
 using tandem::ContractError;
+using tandem::CutMix;
 using tandem::image_shape;
+using tandem::Mixup;
 using tandem::Normalize;
 using tandem::PadTo;
 using tandem::Random4;
@@ -24,6 +31,7 @@ using tandem::RandomCrop;
 using tandem::RandomFlip;
 using tandem::Randomness;
 using tandem::Shape;
+using tandem::soft_labels;
 
 using Data = tandem::TensorDataset<std::int32_t>;
 
@@ -195,6 +203,143 @@ TEST_CASE("Augmented::read checks its arguments") {
                        ContractError);
   CHECK_THROWS_WITH_AS(data.read(0, x, y, Randomness{}),
                        Contains("x takes shape().elements() numbers"), ContractError);
+}
+
+/// Images of 1 x 4 x 4 whose pixels are all the sample's number, of class number % 3.
+struct Plain {
+  using Target = std::int32_t;
+  int classes_ = 3;
+  [[nodiscard]] static std::int64_t size() { return 6; }
+  [[nodiscard]] static Shape shape() { return image_shape(1, 4, 4); }
+  [[nodiscard]] static int targets() { return 1; }
+  [[nodiscard]] int classes() const { return classes_; }
+  static void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) {
+    std::fill(x.begin(), x.end(), static_cast<float>(index));
+    y[0] = static_cast<std::int32_t>(index % 3);
+  }
+};
+
+struct Read {
+  std::vector<float> x = std::vector<float>(16);
+  std::vector<float> y = std::vector<float>(3);
+  friend bool operator==(Read const&, Read const&) = default;
+};
+template <class D>
+Read read(D const& data, Randomness const& randomness) {
+  Read made;
+  data.read(randomness.sample, made.x, made.y, randomness);
+  return made;
+}
+
+static_assert(tandem::RandomDataset<decltype(soft_labels(Plain{}, Mixup{}))>);
+static_assert(std::is_same_v<decltype(soft_labels(Plain{}))::Target, float>);
+
+TEST_CASE("soft_labels: 1 of the label's class, in evaluation whatever mixes") {
+  auto const data = soft_labels(Plain{}, Mixup{}, CutMix{});
+  CHECK(data.targets() == 3);
+  Read made;
+  data.read(4, made.x, made.y);
+  CHECK(made.y == std::vector<float>{0, 1, 0});
+  CHECK(made.x == std::vector<float>(16, 4.0F));
+  CHECK(read(soft_labels(Plain{}), {1, 2, 5}).y == std::vector<float>{0, 0, 1});
+  CHECK(soft_labels<12>(images()).targets() == 12);
+}
+
+TEST_CASE("Mixup: the shares of the pixels are those of the labels, drawn by seed, epoch, sample") {
+  auto const data = soft_labels(Plain{}, Mixup{.alpha = 1.0F});
+  std::array<int, 6> partners{};
+  double sum = 0;
+  double squares = 0;
+  constexpr int epochs = 3000;
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    Read const made = read(data, {7, epoch, 1});
+    if (epoch < 20) {
+      CHECK(read(data, {7, epoch, 1}) == made);
+      CHECK(read(data, {8, epoch, 1}) != made);
+      CHECK(made.x == std::vector<float>(16, made.x[0]));
+    }
+    CHECK(std::fabs(made.y[0] + made.y[1] + made.y[2] - 1.0F) <= 1e-6F);
+    // Of partner 2 the pixel is share + 2 (1 - share): classes 0 and 2 tell the partners' share.
+    double const moved = double{made.x[0]} - 1.0;  // (1 - share) (partner - 1)
+    double const others = double{made.y[0]} + double{made.y[2]};
+    if (others > 1e-3) {
+      double const partner = 1.0 + moved / others;
+      CHECK(std::fabs(partner - std::round(partner)) <= 1e-3);
+      ++partners[static_cast<std::size_t>(std::lround(partner))];
+      sum += others;
+      squares += others * others;
+    }
+  }
+  int mixed = 0;
+  for (int const partner : {0, 2, 3, 5}) {  // of the other classes
+    CHECK(std::abs(partners[static_cast<std::size_t>(partner)] - epochs / 6) <= 100);  // 5 sigma
+    mixed += partners[static_cast<std::size_t>(partner)];
+  }
+  CHECK(std::fabs(sum / mixed - 0.5) <= 0.035);  // Beta(1, 1): 1 / 2 and 1 / 3
+  CHECK(std::fabs(squares / mixed - 1.0 / 3) <= 0.035);
+}
+
+TEST_CASE("Mixup: shares are of Beta(alpha, alpha), also where it is nearly 0 or 1") {
+  for (double const alpha : {0.01, 0.2, 3.0, 50.0}) {
+    double sum = 0;
+    double squares = 0;
+    constexpr int count = 4000;
+    for (std::int64_t i = 0; i < count; ++i) {
+      double const share = tandem::detail::beta_variate(alpha, {3, 0, i}, 5);
+      CHECK_MESSAGE((share >= 0 && share <= 1), share);
+      sum += share;
+      squares += (share - 0.5) * (share - 0.5);
+    }
+    double const variance = 0.25 / (2 * alpha + 1);
+    CHECK(std::fabs(sum / count - 0.5) <= 5 * std::sqrt(variance / count));
+    CHECK(std::fabs(squares / count - variance) <= 0.1 * variance);
+  }
+}
+
+TEST_CASE("CutMix: a rectangle of the partner, and the share that is left of the pixels") {
+  auto const data = soft_labels(Plain{}, CutMix{});
+  int cut = 0;
+  for (std::int64_t epoch = 0; epoch < 200; ++epoch) {
+    Read const made = read(data, {7, epoch, 1});
+    int left = 0;
+    int first[2] = {4, 4};
+    int last[2] = {-1, -1};
+    for (int i = 0; i < 16; ++i) {
+      bool const own = made.x[static_cast<std::size_t>(i)] == 1.0F;
+      left += own ? 1 : 0;
+      for (int axis = 0; axis < 2 && !own; ++axis) {
+        int const at = axis == 0 ? i / 4 : i % 4;
+        first[axis] = std::min(first[axis], at);
+        last[axis] = std::max(last[axis], at);
+      }
+    }
+    if (left == 16) {  // nothing cut, or the partner is the sample
+      continue;
+    }
+    CHECK(16 - left == (last[0] - first[0] + 1) * (last[1] - first[1] + 1));
+    bool const same_class = made.y[1] == 1.0F;
+    CHECK((same_class || made.y[1] == static_cast<float>(left) / 16.0F));
+    ++cut;
+  }
+  CHECK(cut > 100);
+}
+
+TEST_CASE("soft_labels says what does not fit") {
+  auto const refused = [](char const* sentence, auto... mixings) {
+    CHECK_THROWS_WITH_AS(static_cast<void>(soft_labels(Plain{}, mixings...)), Contains(sentence),
+                         ContractError);
+  };
+  refused("Mixup: give an alpha from 0.01 to 100", Mixup{.alpha = 0.0F});
+  refused("CutMix: give an alpha from 0.01 to 100", CutMix{.probability = 1.5F});
+  std::vector<float> numbers(12);
+  Data const vectors{tandem::vector_shape(4), numbers, {0, 1, 2}};
+  CHECK_THROWS_WITH_AS(static_cast<void>(soft_labels<3>(vectors, CutMix{})),
+                       Contains("must be images (C, H, W)"), ContractError);
+  Read made;
+  CHECK_THROWS_WITH_AS(
+      soft_labels(Plain{2}).read(5, made.x, made.y),
+      "soft_labels(data): label 2 of sample 5 of the dataset is out of range: it has 2 classes",
+      ContractError);
 }
 
 }  // namespace augment_test

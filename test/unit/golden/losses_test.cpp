@@ -171,5 +171,53 @@ TEST_CASE("soft labels must be shares, and an accuracy counts the largest") {
                        "sample 1 of the batch are no shares of its classes: one is below 0"));
 }
 
+/// Images with labels, and how many there are.
+struct Pictures : TensorDataset<std::int32_t> {
+  Pictures()
+      : TensorDataset<std::int32_t>{image_shape(1, 4, 4), std::vector<float>(176), [] {
+                                      std::vector<std::int32_t> labels;
+                                      for (int i = 0; i < 11; ++i) {
+                                        labels.push_back(i % 3);
+                                      }
+                                      return labels;
+                                    }()} {}
+  void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
+    TensorDataset<std::int32_t>::read(index, x, y);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<float>((static_cast<std::size_t>(index) * 7 + i * 5) % 16) / 16.0F;
+    }
+  }
+  [[nodiscard]] static int classes() { return 3; }
+};
+
+template <class S>
+std::vector<float> mixed_epochs() {
+  struct Net : Network<Image<1, 4, 4>, Sequential<Conv2d<2, Kernel<3>>, ReLU, Flatten, Linear<3>>> {
+  };
+  Trainer<Net, S, BasicHost<Portable>, SoftCrossEntropy<>> trainer{
+      {.batch = 4,
+       .optimizer = Sgd{.learning_rate = 0.1F},
+       .seed = 9,
+       .threads_per_device = 1,
+       .drop_last = true}};
+  auto const data = soft_labels(augment(Pictures{}, RandomFlip{}), Mixup{.alpha = 1.0F}, CutMix{});
+  std::vector<float> bits;
+  for (auto epoch : epochs(2)) {
+    bits.push_back(static_cast<float>(trainer.train(data, epoch).loss));
+  }
+  for (NamedParameter<float> const& p : trainer.parameters()) {
+    bits.insert(bits.end(), p.value.begin(), p.value.end());
+  }
+  bits.push_back(static_cast<float>(trainer.evaluate(data).accuracy));
+  return bits;
+}
+
+TEST_CASE("a run on mixed samples has the same bits on one device and on two") {
+  test::Watchdog const watchdog{"mixed samples"};
+  using Tree = Reproducible<2>;
+  CHECK(mixed_epochs<DataParallel<2, Tree>>() ==
+        mixed_epochs<SingleDevice<Microbatches<2>, Tree>>());
+}
+
 }  // namespace losses_test
 }  // namespace tandem
