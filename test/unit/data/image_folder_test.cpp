@@ -231,7 +231,7 @@ TEST_CASE("RandomResizedCrop takes pieces of the area and the ratio that it says
   tandem::RandomResizedCrop const crop{.min_area = 0.2, .max_area = 0.5};
   std::set<int> tops;
   for (std::uint32_t i = 0; i < 2000; ++i) {
-    tandem::Box const box = crop.box(200, 300, {{i, 5, 9, 1}});
+    tandem::PixelBox const box = crop.box(200, 300, {{i, 5, 9, 1}});
     double const area = static_cast<double>(box.height) * box.width / (200 * 300);
     double const ratio = static_cast<double>(box.width) / box.height;
     bool const fits =
@@ -245,8 +245,8 @@ TEST_CASE("RandomResizedCrop takes pieces of the area and the ratio that it says
   CHECK(tops.size() > 90);
   // What never fits: the middle, as wide as the ratio lets it be.
   tandem::RandomResizedCrop const whole{.min_area = 1, .max_area = 1};
-  CHECK(whole.box(10, 90, {}) == tandem::Box{0, 38, 10, 13});
-  CHECK(whole.box(90, 9, {}) == tandem::Box{39, 0, 12, 9});
+  CHECK(whole.box(10, 90, {}) == tandem::PixelBox{0, 38, 10, 13});
+  CHECK(whole.box(90, 9, {}) == tandem::PixelBox{39, 0, 12, 9});
 }
 
 TEST_CASE("RandomResizedCrop makes its piece as large as the sample") {

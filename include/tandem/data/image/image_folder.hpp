@@ -132,7 +132,7 @@ class ImageFolder<Image<C, H, W>, Decoder> {
     check(index, x.size(), y.size());
     auto const i = static_cast<std::size_t>(index);
     auto const piece = [&](Pixels const& image) {
-      Box const box = options_.random_crop->box(image.height, image.width, randomness.draw(0));
+      PixelBox const box = options_.random_crop->box(image.height, image.width, randomness.draw(0));
       write(resize(image, box, H, W, {0, 0, H, W}), x);
     };
     if (!options_.keep) {
@@ -228,7 +228,7 @@ class ImageFolder<Image<C, H, W>, Decoder> {
 
   // Rows and columns as torchvision's Resize and CenterCrop have them.
   [[nodiscard]] Pixels middle(Pixels const& image, std::size_t i) const {
-    Box const all{0, 0, image.height, image.width};
+    PixelBox const all{0, 0, image.height, image.width};
     if (options_.stretch) {
       return resize(image, all, H, W, {0, 0, H, W});
     }

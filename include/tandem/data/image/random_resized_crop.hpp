@@ -50,7 +50,7 @@ struct RandomResizedCrop {
 
   template <class = void>
   void apply(std::span<float> x, Shape const& in, Random4 const& bits) const {
-    Box const piece = box(in[1], in[2], bits);
+    PixelBox const piece = box(in[1], in[2], bits);
     std::size_t const plane = static_cast<std::size_t>(in[1]) * static_cast<std::size_t>(in[2]);
     std::vector<float> out(plane);
     for (std::size_t c = 0; c < static_cast<std::size_t>(in[0]); ++c) {
@@ -64,7 +64,7 @@ struct RandomResizedCrop {
   /// The piece of an image of @p height and @p width. Ten are drawn; if none fits, it is the
   /// largest in the middle whose ratio is allowed.
   template <class = void>
-  [[nodiscard]] Box box(int height, int width, Random4 const& bits) const {
+  [[nodiscard]] PixelBox box(int height, int width, Random4 const& bits) const {
     detail::RandomWords random{bits};
     double const area = static_cast<double>(height) * width;
     for (int attempt = 0; attempt < 10; ++attempt) {
@@ -80,7 +80,7 @@ struct RandomResizedCrop {
       }
     }
     double const ratio = static_cast<double>(width) / height;
-    Box middle{0, 0, height, width};
+    PixelBox middle{0, 0, height, width};
     if (ratio < min_ratio) {
       middle.height = std::min(height, static_cast<int>(std::nearbyint(width / min_ratio)));
     } else if (ratio > max_ratio) {

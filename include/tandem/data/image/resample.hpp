@@ -20,13 +20,13 @@
 namespace tandem {
 
 /// A rectangle of an image.
-struct Box {
+struct PixelBox {
   int top = 0;
   int left = 0;
   int height = 0;
   int width = 0;
 
-  friend constexpr bool operator==(Box const&, Box const&) = default;
+  friend constexpr bool operator==(PixelBox const&, PixelBox const&) = default;
 };
 
 namespace detail {
@@ -113,8 +113,9 @@ void weigh(AxisWeights const& axis, typename A::Value const* in, std::size_t in_
 /// is as an image of @p height rows and @p width columns. First along rows, then along columns; an
 /// axis that does not change is copied.
 template <class A>
-void resample(typename A::Value const* in, std::size_t pitch, std::size_t inner, Box const& box,
-              int height, int width, Box const& window, typename A::Value* out) {
+void resample(typename A::Value const* in, std::size_t pitch, std::size_t inner,
+              PixelBox const& box, int height, int width, PixelBox const& window,
+              typename A::Value* out) {
   auto const size = [](int n) { return static_cast<std::size_t>(n); };
   AxisWeights const across = axis_weights(box.width, width, window.left, window.width);
   AxisWeights const down = axis_weights(box.height, height, window.top, window.height);
@@ -149,8 +150,8 @@ void resample(typename A::Value const* in, std::size_t pitch, std::size_t inner,
 ///
 /// Cost: a pixel of the window takes about 2 * (1 + shrinking) products along each axis.
 template <class = void>
-[[nodiscard]] Pixels resize(Pixels const& image, Box const& box, int height, int width,
-                            Box const& window) {
+[[nodiscard]] Pixels resize(Pixels const& image, PixelBox const& box, int height, int width,
+                            PixelBox const& window) {
   auto const channels = static_cast<std::size_t>(image.channels);
   Pixels out{image.channels, window.height, window.width, {}};
   out.bytes.resize(static_cast<std::size_t>(window.height) *
