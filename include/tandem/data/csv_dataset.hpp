@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// CsvDataset: a Dataset of a table of numbers, one of whose columns is the target.
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
+#include <tandem/core/printable.hpp>
+#include <tandem/core/shape.hpp>
+#include <tandem/data/csv_cells.hpp>
+#include <tandem/data/dataset.hpp>
+#include <tandem/io/file.hpp>
+
+namespace tandem {
+
+struct CsvOptions {
+  std::string label{};       ///< name of the target's column; none: by its number
+  int label_column = -1;     ///< from 0; -1: the last one
+  bool header = true;        ///< the first line has the names of the columns
+  bool class_names = false;  ///< labels are words: classes are these, sorted
+  char separator = ',';
+};
+
+/// The primary template is the error path: T is no element of a target.
+template <class T = std::int32_t>
+class CsvDataset {
+  static_assert(DataTarget<T>,
+                "CsvDataset<T>: T must be std::int32_t (labels) or float (regression)");
+};
+
+/// A line for each sample: the target, and in the order of their columns the numbers of x.
+///
+/// Cells are numbers as 1, -2.5 or 1e-3, blanks around them aside, and may stand in quotes (RFC
+/// 4180). The whole table is in memory.
+template <DataTarget T>
+class CsvDataset<T> {
+ public:
+  using Target = T;
+
+  /// @throws FileError      the file is missing or larger than 1 GiB, has no such column or no
+  ///                        samples, or a cell is not what it must be, whose line and column are
+  ///                        named
+  /// @throws ContractError  class_names of a regression
+  template <class = void>  // compiled where it is called, not by every include
+  explicit CsvDataset(std::string const& path, CsvOptions const& options = {}) {
+    expects(!options.class_names || std::is_same_v<T, std::int32_t>,
+            "CsvOptions: class_names are of labels; take CsvDataset without <float>");
+    parse(read_file(path), path, options);
+  }
+
+  /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
+  void read(std::int64_t index, std::span<float> x, std::span<T> y) const {
+    expects(index >= 0 && index < size(), "CsvDataset::read: the index must be in [0, size())");
+    expects(x.size() == columns_ && y.size() == 1,
+            "CsvDataset::read: x takes shape().elements() numbers, y takes one");
+    auto const at = static_cast<std::size_t>(index);
+    std::copy_n(x_.begin() + static_cast<std::ptrdiff_t>(at * columns_), columns_, x.begin());
+    y[0] = y_[at];
+  }
+
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(y_.size()); }
+  [[nodiscard]] Shape shape() const noexcept { return vector_shape(static_cast<int>(columns_)); }
+  [[nodiscard]] int targets() const noexcept { return 1; }
+  /// One more than the largest label.
+  [[nodiscard]] int classes() const noexcept requires std::same_as<T, std::int32_t> {
+    return classes_;
+  }
+  /// By label, where CsvOptions::class_names says that they are words; else none.
+  [[nodiscard]] std::vector<std::string> const& class_names() const noexcept {
+    return class_names_;
+  }
+
+ private:
+  struct Place {
+    std::string const& path;
+    std::size_t line;
+    std::size_t column;
+    std::string_view name;
+    std::string_view cell;
+
+    [[noreturn]] void fail(std::string const& what) const {
+      throw FileError{
+          path, "line " + std::to_string(line) + ", column " + std::to_string(column + 1) +
+                    (name.empty() ? "" : " (" + detail::printable(name) + ")") +
+                    (cell.empty()
+                         ? ": the cell is empty; " + std::string{"fill it, or leave the line out"}
+                         : ": '" + detail::printable(cell, 40) + "' " + what)};
+    }
+  };
+
+  template <class = void>
+  void parse(std::vector<std::uint8_t> const& bytes, std::string const& path,
+             CsvOptions const& options) {
+    detail::CsvCells<> cells{
+        {reinterpret_cast<char const*>(bytes.data()), bytes.size()}, options.separator, path};
+    std::vector<std::string> row;
+    std::vector<std::string> names;
+    if (options.header && cells.next(row)) {
+      names = row;
+    }
+    std::vector<std::string> words;
+    std::size_t columns = names.size();
+    std::size_t label = columns > 0 ? label_of(names, columns, path, options) : 0;
+    while (cells.next(row)) {
+      if (columns == 0) {
+        columns = row.size();
+        label = label_of(names, columns, path, options);
+      }
+      if (row.size() != columns) {
+        throw FileError{path, "line " + std::to_string(cells.line()) + " has " +
+                                  std::to_string(row.size()) + " cells, but the first line " +
+                                  std::to_string(columns)};
+      }
+      for (std::size_t c = 0; c < columns; ++c) {
+        Place const place{path, cells.line(), c, names.empty() ? std::string_view{} : names[c],
+                          row[c]};
+        if (c != label) {
+          x_.push_back(number<float>(place, "is no number"));
+        } else if (options.class_names) {
+          row[c].empty() ? place.fail("") : words.push_back(row[c]);
+        } else {
+          y_.push_back(target(place));
+        }
+      }
+    }
+    columns_ = columns > 0 ? columns - 1 : 0;
+    name_classes(words);
+    if (y_.empty()) {
+      throw FileError{path, options.header
+                                ? "the table has no lines but that of the names; a file without "
+                                  "names is read with CsvOptions::header = false"
+                                : "the table has no lines"};
+    }
+  }
+
+  template <class = void>
+  static std::size_t label_of(std::vector<std::string> const& names, std::size_t columns,
+                              std::string const& path, CsvOptions const& options) {
+    if (columns < 2) {
+      throw FileError{path,
+                      "the table has one column, expected a target and at least one number; "
+                      "is '" +
+                          std::string{options.separator} + "' what separates cells?"};
+    }
+    if (!options.label.empty()) {
+      auto const found = std::find(names.begin(), names.end(), options.label);
+      if (found == names.end()) {
+        std::string all;
+        for (std::string const& name : names) {
+          all += (all.empty() ? "" : ", ") + detail::printable(name, 40);
+        }
+        throw FileError{path, "there is no column '" + detail::printable(options.label) +
+                                  "'; the first line has " +
+                                  (all.empty() ? "no names" : detail::printable(all, 400))};
+      }
+      return static_cast<std::size_t>(found - names.begin());
+    }
+    std::int64_t const index =
+        options.label_column == -1 ? static_cast<std::int64_t>(columns) - 1 : options.label_column;
+    if (index < 0 || index >= static_cast<std::int64_t>(columns)) {
+      throw FileError{path, "there is no column of number " + std::to_string(options.label_column) +
+                                ", CsvOptions::label_column; the table has " +
+                                std::to_string(columns) + ", counted from 0"};
+    }
+    return static_cast<std::size_t>(index);
+  }
+
+  template <class E>
+  static E number(Place const& place, char const* what) {
+    std::string_view text = place.cell;
+    text.remove_prefix(text.size() > 1 && text[0] == '+' && text[1] != '-' ? 1 : 0);
+    E value{};
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc::result_out_of_range) {
+      place.fail("is outside of what the numbers can hold");
+    }
+    if (error != std::errc{} || end != text.data() + text.size()) {
+      place.fail(what);
+    }
+    if constexpr (std::is_same_v<E, float>) {
+      if (!std::isfinite(value)) {
+        place.fail("is not finite");
+      }
+    }
+    return value;
+  }
+
+  T target(Place const& place) {
+    T const value = number<T>(
+        place, std::is_same_v<T, float>
+                   ? "is no number"
+                   : "is no label, a whole number from 0; of words CsvOptions::class_names makes "
+                     "labels");
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      if (value < -1 || value == 0x7FFFFFFF) {
+        place.fail("is no label: expected a whole number from 0, or -1 for none");
+      }
+      classes_ = std::max(classes_, value + 1);
+    }
+    return value;
+  }
+
+  template <class = void>
+  void name_classes(std::vector<std::string> const& words) {
+    std::map<std::string_view, T> labels;
+    for (std::string const& word : words) {
+      labels.emplace(word, T{0});
+    }
+    for (auto& [word, label] : labels) {
+      label = static_cast<T>(class_names_.size());
+      class_names_.emplace_back(word);
+    }
+    for (std::string const& word : words) {
+      y_.push_back(labels.at(word));
+    }
+    classes_ = std::max(classes_, static_cast<int>(class_names_.size()));
+  }
+
+  std::vector<float> x_;
+  std::vector<T> y_;
+  std::size_t columns_ = 0;  // of x
+  int classes_ = 0;
+  std::vector<std::string> class_names_;
+};
+
+/// Without an argument the targets are labels.
+CsvDataset(std::string const&)->CsvDataset<std::int32_t>;
+CsvDataset(std::string const&, CsvOptions const&)->CsvDataset<std::int32_t>;
+
+}  // namespace tandem
