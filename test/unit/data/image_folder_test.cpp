@@ -7,18 +7,25 @@
 #include <set>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <tandem/core/error.hpp>
 #include <tandem/data/augment.hpp>
+#include <tandem/data/idx.hpp>
 #include <tandem/data/image/image_folder.hpp>
 #include <tandem/data/loader.hpp>
 #include <tandem/io/file.hpp>
+#include <tandem/io/gzip.hpp>
 
 #include "data_files.hpp"
 #include "watchdog.hpp"
+
+#if !defined(TANDEM_FASHION_MNIST)
+#define TANDEM_FASHION_MNIST "/usr/share/datasets/fashion-mnist"
+#endif
 
 namespace image_folder_test {
 
@@ -487,6 +494,38 @@ TEST_CASE("Damaged images are refused or read, and nothing else happens") {
   }
   CHECK(read > 100);
   CHECK(refused > 3000);
+}
+
+TEST_CASE("ImageFolder of the files that examples/fashion_png.py writes is Fashion-MNIST") {
+  std::string const source = TANDEM_FASHION_MNIST;
+  if (!tandem::folder_exists(source) || std::is_same_v<tandem::Inflate, tandem::NoZlib>) {
+    MESSAGE("skipped: no folder " << source << ", install dataset-fashion-mnist; or no zlib");
+    return;
+  }
+  TemporaryFolder const folder;
+  std::string const script = std::string{TANDEM_TEST_DATA} + "/../../examples/fashion_png.py";
+  REQUIRE(std::system(
+              ("python3 '" + script + "' '" + folder.path() + "' 150 '" + source + "'").c_str()) ==
+          0);
+  std::string const files[] = {source + "/t10k-images-idx3-ubyte",
+                               source + "/t10k-labels-idx1-ubyte"};
+  tandem::IdxSplit const test{tandem::read_plain_or_gzip<tandem::Inflate>(files[0]),
+                              tandem::read_plain_or_gzip<tandem::Inflate>(files[1]), files[0],
+                              files[1]};
+  ImageFolder<Image<1, 28, 28>> const data{folder.path() + "/test"};
+  CHECK(data.size() == 150);
+  CHECK(data.classes() == 10);
+  CHECK(data.class_names()[9] == "9-ankle-boot");
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    std::string const file = data.file(i);
+    std::int64_t const index = std::stoi(file.substr(file.size() - 9));
+    std::vector<float> x(784);
+    std::vector<std::int32_t> y(1);
+    test.read(index, x, y);
+    CHECK(sample(data, i) == x);
+    CHECK(data.class_names()[static_cast<std::size_t>(y[0])] ==
+          std::filesystem::path{file}.parent_path().filename());
+  }
 }
 
 #else
