@@ -10,6 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 require_toolchain
 require doctest-dev python3
 wish_for libbenchmark-dev libcli11-dev dataset-fashion-mnist sword-text-kjv clang clang-format coinor-cbc
+wish_for_python "$root/build/python" onnx onnxruntime numpy
 
 results=$root/build/results
 rm -rf "$results"
@@ -59,7 +60,8 @@ tests() {
 
 # Nothing that needs doctest may be left out silently.
 with_tests=(-DTANDEM_TESTS_UNITY=ON -DCMAKE_REQUIRE_FIND_PACKAGE_doctest=ON)
-part "suite: configure" configure suite "${with_tests[@]}"
+part "suite: configure" configure suite "${with_tests[@]}" \
+  -DTANDEM_ONNX_PYTHON="$root/build/python/bin/python3"
 tests suite first -L first
 [ "$status" = 0 ] || fail "the first tests failed; see above. Nothing was built"
 build suite

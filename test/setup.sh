@@ -83,6 +83,18 @@ wish_for() {
   done
 }
 
+# wish_for_python FOLDER PACKAGE ...: a virtual environment with packages of PyPI, and goes on without them.
+wish_for_python() {
+  local folder=$1 package imports=
+  shift
+  for package in "$@"; do imports+="import $package;"; done
+  ! "$folder/bin/python3" -c "$imports" 2>/dev/null || return 0
+  echo "tandem: installing $* of PyPI"
+  { python3 -m venv "$folder" && "$folder/bin/pip" --disable-pip-version-check -q install "$@" &&
+    "$folder/bin/python3" -c "$imports"; } >/dev/null 2>&1 </dev/null ||
+    echo "tandem: $* cannot be had; what needs them is skipped"
+}
+
 # The tools that every build needs, in versions that can do it.
 require_toolchain() {
   require g++ cmake

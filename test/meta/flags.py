@@ -14,7 +14,7 @@ import string
 import subprocess
 import sys
 
-DOORS = ["tandem.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.hpp", "images.hpp", "tables.hpp", "describe.hpp"]
+DOORS = ["tandem.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.hpp", "images.hpp", "tables.hpp", "describe.hpp", "onnx.hpp"]
 LETTERS = [f"-D{letter}=7" for letter in string.ascii_uppercase]
 SENTENCES = [
     ("tandem.hpp", ["-std=c++17"], "tandem is C++20: compile with -std=c++20"),

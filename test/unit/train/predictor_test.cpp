@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/onnx.hpp>
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
@@ -21,6 +22,7 @@
 namespace tandem {
 namespace predictor_test {
 
+using namespace std::string_literals;
 using test::contains;
 constexpr int samples = 29;
 auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
@@ -182,6 +184,43 @@ TEST_CASE("a language model writes as its trainer does, and its logits are of ea
   std::vector<std::int32_t> const second{7, 5};
   std::vector<float> const alone = predictor.predict(second, {.time = 2});
   CHECK(std::equal(alone.begin(), alone.end(), logits.begin() + test::gpt_words));
+}
+
+TEST_CASE(
+    "a trainer and a predictor of it export one ONNX file, averages in place of the weights") {
+  test::TemporaryFolder const folder;
+  TinyTrainer trainer{options({.decay = 0.9})};
+  trainer.train(data, 0);
+  auto const exported = [&](auto const& source, WhichModel which = WhichModel::average) {
+    export_onnx(source, folder.file("net.onnx"), which);
+    return test::content(folder.file("net.onnx"));
+  };
+  Tiny predictor{{.batch = 1, .threads = 1}};
+  std::string texts[2];
+  for (WhichModel const which : {WhichModel::average, WhichModel::first}) {
+    predictor.take(trainer, which);
+    std::string& text = texts[which == WhichModel::average ? 0 : 1];
+    text = exported(trainer, which);
+    CHECK(text == exported(predictor));
+    CHECK(contains(text, "BatchNormalization"));
+    CHECK(contains(text, "8.weight"));
+    CHECK(text.starts_with("\x08\x08\x12\x06tandem\x3A"));  // IR version 8, the producer
+    CHECK(text.ends_with("\x42\x04\x0A\x00\x10\x11"s));     // opset 17 of the standard domain
+  }
+  CHECK(texts[0] != texts[1]);
+  CHECK(texts[0].size() == texts[1].size());
+  CHECK_THROWS_AS(export_onnx<test::TinyNet>(trainer, folder.file("none/net.onnx")), FileError);
+}
+
+TEST_CASE("no ONNX file has 2 GiB, and protobuf's numbers have several bytes") {
+  CHECK(contains(
+      test::message<FileError>([] { detail::check_onnx_size("x", std::int64_t{1} << 31); }),
+      "'x': the model has 2147483648 bytes or more, but an ONNX file has less than 2"));
+  CHECK_NOTHROW(detail::check_onnx_size("x", (std::int64_t{1} << 31) - 1));
+  detail::Protobuf message;
+  message.integer(1, 300).integer(16, -1).number(2, 1.0F);
+  CHECK(message.bytes() ==
+        "\x08\xAC\x02\x80\x01\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01\x15\x00\x00\x80\x3F"s);
 }
 
 TEST_CASE("a predictor says what it wants") {
