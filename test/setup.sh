@@ -83,16 +83,18 @@ wish_for() {
   done
 }
 
-# wish_for_python FOLDER PACKAGE ...: a virtual environment with packages of PyPI, and goes on without them.
+# wish_for_python MODULE=PACKAGE ...: of PyPI, in build/python, whose programs are found from then on; goes on without
+# those that cannot be had.
 wish_for_python() {
-  local folder=$1 package imports=
-  shift
-  for package in "$@"; do imports+="import $package;"; done
-  ! "$folder/bin/python3" -c "$imports" 2>/dev/null || return 0
-  echo "tandem: installing $* of PyPI"
-  { python3 -m venv "$folder" && "$folder/bin/pip" --disable-pip-version-check -q install "$@" &&
-    "$folder/bin/python3" -c "$imports"; } >/dev/null 2>&1 </dev/null ||
-    echo "tandem: $* cannot be had; what needs them is skipped"
+  local folder=$root/build/python wish
+  export PATH=$PATH:$folder/bin
+  for wish in "$@"; do
+    ! "$folder/bin/python3" -c "import ${wish%%=*}" 2>/dev/null || continue
+    echo "tandem: installing ${wish#*=} of PyPI"
+    { [ -x "$folder/bin/pip" ] || python3 -m venv "$folder"; } >/dev/null 2>&1 &&
+      "$folder/bin/pip" install --quiet --retries 1 --timeout 10 "${wish#*=}" >/dev/null 2>&1 ||
+      echo "tandem: ${wish#*=} is missing; what needs it is skipped"
+  done
 }
 
 # The tools that every build needs, in versions that can do it.

@@ -13,13 +13,15 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HEAD = "// SPDX-License-Identifier: Apache-2.0\n#pragma once\n"
-sys.path[:0] = [str(HERE), str(ROOT / "single_include")]
+sys.path[:0] = [str(HERE), str(ROOT / "single_include"), str(ROOT / "docs/site")]
 
 import amalgamate  # noqa: E402
+import build as site  # noqa: E402
 import check_output  # noqa: E402
 import documented_code  # noqa: E402
 import documented_paths  # noqa: E402
 import header_chains  # noqa: E402
+import headers  # noqa: E402
 import layers  # noqa: E402
 
 
@@ -379,6 +381,91 @@ class CheckOutput(unittest.TestCase):
         self.assertIsNone(check_output.first_unmatched([r"a \d", r"c \d+"], lines))
         self.assertEqual(r"a \d", check_output.first_unmatched(["b", r"a \d"], lines))
         self.assertEqual("c", check_output.first_unmatched(["c"], lines))
+
+
+class Headers(unittest.TestCase):
+    """What the reference reads of headers."""
+
+    def of(self, text):
+        return {entity.name: entity for entity in headers.read(HEAD + "namespace tandem {\n" + text + "}\n").entities}
+
+    def test_members_of_a_specialisation_belong_to_the_template_with_the_comment(self):
+        found = self.of("""
+/// Trains. The primary template is the error path.
+template <class T>
+struct Trainer {
+  static_assert(false);
+};
+template <class T>
+  requires(sizeof(T) > 1)
+struct Trainer<T> {
+  /// Begins. @throws nothing
+  explicit Trainer(Options options = {}) : a_{options.a}, b_{make(1, {2})} { begin("}"); }
+  /// One step.
+  template <class D>
+  int step(D const& data) requires(sizeof(D) > 0) {
+    return 1;
+  }
+  int step() { return 2; }
+
+ private:
+  /// Nobody's business.
+  int a_ = 1;
+};
+""")
+        self.assertEqual(list(found), ["Trainer"])
+        members = [member.signature for member in found["Trainer"].members]
+        self.assertEqual(members, ["explicit Trainer(Options options = {});",
+                                   "template <class D>\nint step(D const& data) requires(sizeof(D) > 0);\nint step();"])
+        self.assertEqual(headers.understood(found["Trainer"].doc).text, ["Trains."])
+
+    def test_fields_of_an_aggregate_are_shown_and_details_are_not(self):
+        found = self.of("""
+namespace detail {
+/// Hidden.
+struct Hidden {};
+}  // namespace detail
+/// Settings.
+struct Settings {
+  int batch = 128;  ///< global
+  /// In steps.
+  double rate{0.1};
+  static constexpr int many = 3;
+};
+/// What has a name.
+template <class T>
+concept Named = requires(T const& t) {
+  { t.name() };
+};
+""")
+        self.assertEqual(list(found), ["Settings", "Named"])
+        self.assertEqual(found["Settings"].fields, ["int batch = 128;  // global", "/// In steps.", "double rate{0.1};"])
+        self.assertTrue(found["Named"].signature.endswith("{ t.name() };\n};"), found["Named"].signature)
+
+    def test_a_comment_has_text_code_and_facts(self):
+        comment = headers.understood(["y = x.", "", "Shapes: x (B, C);", "        y (B).", "@throws Fault  it is", "        wrong",
+                                      "", "  run(x);", "More", "of it."])
+        self.assertEqual(comment.text, ["y = x.", ["  run(x);"], "More of it."])
+        self.assertEqual(comment.items, [("Shapes", "", "x (B, C); y (B)."), ("Throws", "Fault", "it is wrong")])
+
+    def test_every_header_can_be_read(self):
+        for path in sorted((ROOT / "include/tandem").rglob("*.*")):
+            self.assertIsNotNone(headers.read(path.read_text(encoding="utf-8")), path)
+
+
+class SiteLinks(Tree):
+    def faults(self, page):
+        (self.root / "other.html").write_text('<h2 id="here"></h2>', encoding="utf-8")
+        (self.root / "page.html").write_text(page, encoding="utf-8")
+        return list(site.faults_of(self.root))
+
+    def test_good_links(self):
+        self.assertEqual(self.faults('<a href="other.html#here">a</a><a href="https://x.org">b</a><a href=".">c</a>'),
+                         ["page.html: there is no ."])
+
+    def test_bad_links(self):
+        faults = self.faults('<a href="none.html">a</a><a href="other.html#there">b</a><img src="https://x.org/a.png">')
+        self.assertEqual(len(faults), 3, faults)
 
 
 if __name__ == "__main__":
