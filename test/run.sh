@@ -9,9 +9,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 require_toolchain
 require doctest-dev python3
-wish_for libbenchmark-dev libcli11-dev dataset-fashion-mnist sword-text-kjv clang clang-format coinor-cbc
-wish_for python3-venv
-wish_for_python "material=mkdocs-material>=9.5,<10" numpy=numpy onnx=onnx onnxruntime=onnxruntime
+wish_for libbenchmark-dev libcli11-dev dataset-fashion-mnist sword-text-kjv clang clang-format coinor-cbc \
+  pkgconf debhelper python3-venv
+wish_for_python conan=conan "material=mkdocs-material>=9.5,<10" numpy=numpy onnx=onnx onnxruntime=onnxruntime
 
 results=$root/build/results
 rm -rf "$results"

@@ -17,6 +17,8 @@ is_there() {
     g++ | cmake | clang | clang-format | python3) command -v "$1" ;;
     ninja-build) command -v ninja ;;
     coinor-cbc) command -v cbc ;;
+    debhelper) command -v dh && command -v dpkg-buildpackage ;;
+    pkgconf) command -v pkg-config ;;
     doctest-dev) has_header doctest/doctest.h ;;
     libbenchmark-dev) has_header benchmark/benchmark.h ;;
     libcli11-dev) has_header CLI/CLI.hpp ;;
