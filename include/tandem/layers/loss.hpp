@@ -145,6 +145,12 @@ inline constexpr bool has_labels =
     !is_of_criterion<L> &&
     (std::same_as<typename L::Target, std::int32_t> || requires { L::soft_labels; });
 
+/// Whether a sample's target is one of as many classes as there are outputs.
+template <class L>
+inline constexpr bool is_classifier = has_labels<L> &&
+                                      (
+                                          requires { L::labels; } || requires { L::soft_labels; });
+
 /// Share of samples whose label is among the K largest outputs; the lowest index wins a tie.
 template <int K>
 struct TopK {

@@ -24,6 +24,8 @@
 #include <tandem/train/checkpoint/load_weights.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
+#include <tandem/train/confusion.hpp>
+#include <tandem/train/count_confusion.hpp>
 #include <tandem/train/epoch_cursor.hpp>
 #include <tandem/train/epoch_loop.hpp>
 #include <tandem/train/generate.hpp>
@@ -191,6 +193,37 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     return mean(sum);
   }
 
+  /// Which class samples of each class of @p data are taken for, by the largest output, the first
+  /// of equals. Soft labels count for the largest share; an ignored label counts for nothing.
+  ///
+  ///   std::fputs(trainer.confusion(mnist.test()).table().c_str(), stdout);
+  ///
+  /// Whole numbers, the same under every strategy and on every process.
+  /// @throws ContractError  as evaluate(); or an output is a NaN
+  template <Dataset D>
+  Confusion confusion(D const& data, WhichModel which = WhichModel::average) {
+    constexpr bool labelled = is_classifier<LossType>;
+    static_assert(labelled,
+                  "confusion(data): the loss must be of one label a sample, as SoftmaxCrossEntropy "
+                  "and SoftCrossEntropy are");
+    static_assert(!labelled || output.elements() <= Confusion::most,
+                  "confusion(data): at most 4096 classes, of which a matrix takes 128 MiB; count "
+                  "what you need from predict(data)");
+    auto const call = one_call_.begin("confusion()");
+    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+    Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
+    if constexpr (labelled) {
+      for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
+        Batches::check(Batches::of(batch));
+        add_samples<LossType>(matrix, workers_, batch, outputs);
+      });
+      if (options_.world.processes > 1) {
+        add_over_processes(workers_, matrix.counts());
+      }
+    }
+    return matrix;
+  }
+
   /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
   /// behind the end of a sequence.
   template <Dataset D>
@@ -202,13 +235,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
-    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
-    for_batches(data, [&](Batch<In, Target> const& batch) {
-      StepBatchType own = Batches::of(batch);
-      Batches::check_input(own);
-      own.targets = nullptr;
-      own.outputs = memory.data();
-      forward(own);
+    for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> memory) {
       std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
       for (std::int64_t s = 0; s < batch.size; ++s) {
         std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
@@ -425,6 +452,21 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     for (Batch<In, Target> batch; loader.next(batch);) {
       f(batch);
     }
+  }
+
+  /// f(batch, outputs) of each batch, in evaluation mode and without targets.
+  template <Dataset D, class F>
+  void for_outputs(D const& data, F const& f) {
+    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * output.elements(),
+                           "the outputs of a batch");
+    for_batches(data, [&](Batch<In, Target> const& batch) {
+      StepBatchType own = Batches::of(batch);
+      Batches::check_input(own);
+      own.targets = nullptr;
+      own.outputs = memory.data();
+      forward(own);
+      f(batch, std::span<T const>{memory});
+    });
   }
 
   [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }

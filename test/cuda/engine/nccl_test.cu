@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <support/temporary_folder.hpp>
@@ -65,6 +66,36 @@ TEST_CASE("NCCL: reproducible, the same bits as one GPU") {
     CHECK(engine_step(one, s).loss == engine_step(four, s).loss);
   }
   CHECK(first_difference(four.parameters(2), one.parameters()) == "");
+}
+
+TEST_CASE("NCCL: two processes count one confusion, each of its own samples") {
+  Watchdog const watchdog{"NCCL processes"};
+  if (!enough_gpus(2)) {
+    return;
+  }
+  auto const data = dataset(TinyNet::input::shape, 5, 13, 3);
+  OnGpu<SingleDevice<Microbatches<2>>> one{engine_options()};
+  Confusion const wanted = one.confusion(data);
+  TemporaryFolder const folder;
+  std::vector<Confusion> found(2, Confusion{5});
+  std::vector<std::thread> threads;
+  for (int process = 0; process < 2; ++process) {
+    threads.emplace_back([&, process] {
+      TrainerOptions options = engine_options();
+      options.world = {.processes = 2,
+                       .process = process,
+                       .local_process = process,
+                       .rendezvous = {.address = "file:" + folder.file("meet")}};
+      OnGpus<DataParallel<2>> trainer{options};
+      found[static_cast<std::size_t>(process)] = trainer.confusion(data);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  CHECK(wanted.samples() == 13);
+  CHECK(found[0] == wanted);
+  CHECK(found[1] == wanted);
 }
 
 #if defined(TANDEM_CUDA_EMULATED)

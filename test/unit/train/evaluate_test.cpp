@@ -146,5 +146,109 @@ TEST_CASE("a regression with a user's metric learns a line") {
   CHECK(trainer.evaluate(line).loss < 1e-3);
 }
 
+TEST_CASE("a confusion matrix counts each sample by its largest output") {
+  Confusion matrix{3};
+  auto const add = [&](int truth, std::vector<float> const& outputs) {
+    detail::add_sample(matrix, truth, std::span<float const>{outputs}, 7);
+  };
+  add(0, {3, 1, 2});
+  add(0, {1, 1, 1});  // the first of equals
+  add(0, {0, 5, 0});
+  add(1, {0, 5, 0});
+  add(1, {6, 5, -1e30F});
+  CHECK(matrix(0, 0) == 2);
+  CHECK(matrix(0, 1) == 1);
+  CHECK(matrix(1, 0) == 1);
+  CHECK(matrix.samples() == 5);
+  CHECK(matrix.of(0) == 3);
+  CHECK(matrix.predicted(1) == 2);
+  CHECK(matrix.accuracy() == 3.0 / 5);
+  CHECK(matrix.precision(0) == 2.0 / 3);
+  CHECK(matrix.recall(1) == 1.0 / 2);
+  CHECK(matrix.f1(1) == 2.0 / 4);
+  CHECK(matrix.precision(2) == 0.0);  // 0 / 0
+  CHECK(matrix.f1(2) == 0.0);
+  CHECK(matrix.macro_recall() == (2.0 / 3 + 1.0 / 2) / 2);  // of the classes that are there
+  std::vector<std::string_view> const names{"cat", "stork"};
+  CHECK(matrix.table(names) ==
+        "true  | predicted\n"
+        "      |   cat stork     2\n"
+        "cat   |     2     1     0\n"
+        "stork |     1     1     0\n"
+        "2     |     0     0     0\n");
+  CHECK(matrix.report(names) ==
+        "          precision     recall         F1    samples\n"
+        "cat          0.6667     0.6667     0.6667          3\n"
+        "stork        0.5000     0.5000     0.5000          2\n"
+        "2            0.0000     0.0000     0.0000          0\n"
+        "macro        0.5833     0.5833     0.5833          5\n"
+        "accuracy     0.6000\n");
+  CHECK(test::message<ContractError>([&] {
+          add(0, {0, std::nanf(""), 0});
+        }) ==
+        "confusion(data): the outputs of sample 7 have a NaN, so that it is taken for no class");
+  CHECK(test::contains(test::message<ContractError>([&] { matrix.add(3, 0); }),
+                       "a class must be from 0 to classes() - 1"));
+  CHECK(test::contains(test::message<ContractError>([] { Confusion{4097}; }), "from 1 to 4096"));
+}
+
+TEST_CASE("the confusion of a data set is that of its outputs, whatever the strategy") {
+  test::Watchdog const watchdog{"confusion"};
+  Tiny<SingleDevice<>> one{options(8)};
+  Tiny<DataParallel<3>> three{options(10)};  // batches of 10, 10 and 9 samples
+  Tiny<Pipeline<OneFOneB, 2, Split<3>, Split<6>>> cut{options(7)};
+  Confusion wanted{5};
+  std::vector<float> const outputs = one.predict(data);
+  for (std::int64_t s = 0; s < samples; ++s) {
+    std::vector<float> x(192);
+    std::int32_t label = 0;
+    data.read(s, x, {&label, 1});
+    auto const row = std::span{outputs}.subspan(static_cast<std::size_t>(5 * s), 5);
+    wanted.add(label, static_cast<int>(std::ranges::max_element(row) - row.begin()));
+  }
+  CHECK(one.confusion(data) == wanted);
+  CHECK(three.confusion(data) == wanted);
+  CHECK(cut.confusion(data) == wanted);
+  CHECK(wanted.samples() == samples);
+  CHECK(wanted.accuracy() == doctest::Approx(one.evaluate(data).accuracy).epsilon(1e-12));
+}
+
+TEST_CASE("ranks add up what each has, as processes do") {
+  test::Watchdog const watchdog{"adding up"};
+  Tiny<DataParallel<3>> trainer{options(6)};
+  std::vector<std::vector<double>> numbers;
+  for (int rank = 0; rank < 3; ++rank) {
+    numbers.push_back({rank + 1.0, 0x1p52 * (rank == 1), 10.0 * rank});
+  }
+  trainer.workers().run([&](auto& rank) {
+    for (int local = 0; local < 3; ++local) {
+      if (&rank == &trainer.workers().rank(local)) {
+        rank.add_up(numbers[static_cast<std::size_t>(local)]);
+      }
+    }
+  });
+  for (auto const& own : numbers) {
+    CHECK(own == std::vector<double>{6.0, 0x1p52, 30.0});
+  }
+  CHECK(trainer.evaluate(data).samples == samples);  // it goes on
+}
+
+TEST_CASE("neither ignored labels are in a confusion, nor shares but the largest") {
+  struct Same : Network<Vector<2>, Sequential<Linear<2>>> {};
+  std::vector<float> const x(8, 1.0F);
+  Trainer<Same, SingleDevice<>, Host, SoftmaxCrossEntropy<IgnoreIndex<>>> ignores{
+      {.batch = 3, .threads_per_device = 1}};
+  Confusion const some =
+      ignores.confusion(TensorDataset<std::int32_t>{vector_shape(2), x, {-1, 1, 1, -1}});
+  CHECK(some.samples() == 2);
+  CHECK(some.of(1) == 2);
+  Trainer<Same, SingleDevice<>, Host, SoftCrossEntropy<>> shares{
+      {.batch = 3, .threads_per_device = 1}};
+  std::vector<float> const soft{0.25F, 0.75F, 1, 0, 0, 1, 0.5F, 0.5F};
+  Confusion const all = shares.confusion(TensorDataset<float>{vector_shape(2), x, soft, 2});
+  CHECK(all.of(0) == 2);
+  CHECK(all.of(1) == 2);
+}
+
 }  // namespace evaluate_test
 }  // namespace tandem

@@ -114,6 +114,18 @@ class Rank final
     parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
   }
+  void add_up(std::span<double> numbers) override {
+    StepSums<typename Parts::Backend> sums{parts_.device, 1, static_cast<int>(numbers.size())};
+    begin({}, {}, false);
+    sums.put(parts_.device, numbers);
+    parts_.gradients.reduce_sums(parts_.device, sums.all(), {"counts"});
+    parts_.gradients.await_sums(parts_.device);
+    parts_.sums.clear(parts_.device);
+    parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
+    slot_.feed.end(parts_.device);
+    collect();  // waits as a step does
+    sums.get(parts_.device, numbers);
+  }
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = parts_.report();
     report.feed = slot_.feed.bytes();

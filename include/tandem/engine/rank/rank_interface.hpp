@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <tandem/engine/memory/named_parameter.hpp>
@@ -76,6 +77,9 @@ class SteppedRank : public RankInterface<BatchType> {
   virtual std::vector<TraceEvent> traced() = 0;
   /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
   virtual void vote(bool yes) = 0;
+  /// Each number becomes its sum over all ranks, which give as many. Of whole numbers below 2^53
+  /// the sums are exact.
+  virtual void add_up(std::span<double> numbers) = 0;
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
   /// finite, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() = 0;

@@ -79,6 +79,16 @@ class StepSums {
   /// The first of its metrics.
   [[nodiscard]] double* metric(int microbatch) { return loss(microbatch) + 1; }
 
+  /// The metrics of microbatch 0, and none of a loss.
+  void put(Device& device, std::span<double const> metrics) {
+    clear(device);
+    std::copy(metrics.begin(), metrics.end(), metric(0));
+  }
+  /// @pre the device has done what is queued
+  void get(Device& /*device*/, std::span<double> metrics) {
+    std::copy_n(metric(0), metrics.size(), metrics.begin());
+  }
+
   /// What is to be summed over the ranks.
   [[nodiscard]] std::span<double> all() { return sums_; }
 

@@ -12,6 +12,7 @@
 #include <tandem/layers/loss.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/confusion.hpp>
 #include <tandem/train/options/options.hpp>
 #include <tandem/train/parameters.hpp>
 
@@ -48,6 +49,7 @@ struct RefusedTrainer {
   RefusedTrainer(TrainerOptions const& /*options*/, auto const& /*optimizer*/) {}
   EpochResult train(auto const&...) { return {}; }
   Evaluation evaluate(auto const&...) { return {}; }
+  Confusion confusion(auto const&...) { return Confusion{1}; }
   std::vector<float> predict(auto const&...) { return {}; }
   std::vector<std::int32_t> generate(auto const&...) { return {}; }
   StepResult step(auto const&...) { return {}; }

@@ -204,6 +204,11 @@ class WorkerGroup {
 
   /// Of the table that the ranks run.
   [[nodiscard]] Batching const& batching() const { return batching_; }
+  /// Whether this process has the rank that makes the outputs of a microbatch.
+  [[nodiscard]] bool has_result(int microbatch) const {
+    int const local = rank_of_loss(microbatch) - transport_.first_rank();
+    return local >= 0 && local < size();
+  }
   /// Ranks of this process.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   /// The process's rank number @p local.

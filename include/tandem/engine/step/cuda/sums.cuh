@@ -9,11 +9,14 @@
 #include <limits>
 #include <span>
 
+#include <cuda_runtime_api.h>
+
 #include <tandem/engine/step/sums.hpp>
 #include <tandem/kernels/cuda/elementwise.cuh>
 #include <tandem/kernels/cuda/finish_step.cuh>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
+#include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 namespace tandem {
@@ -35,6 +38,17 @@ class StepSums<BasicCuda<Kernels, Precision>> {
   void vote(Device& device, bool yes) {
     clear(device);
     cuda::fill(device.compute, loss(0), 1, yes ? 0.0 : std::numeric_limits<double>::infinity());
+  }
+
+  void put(Device& device, std::span<double const> metrics) {
+    clear(device);
+    cuda::check(cudaMemcpyAsync(metric(0), metrics.data(), metrics.size_bytes(),
+                                cudaMemcpyHostToDevice, device.compute.get()));
+  }
+  void get(Device& device, std::span<double> metrics) const {
+    cuda::check(cudaMemcpyAsync(metrics.data(), metric(0), metrics.size_bytes(),
+                                cudaMemcpyDeviceToHost, device.compute.get()));
+    device.compute.synchronize();
   }
 
   [[nodiscard]] double* loss(int microbatch) const {
