@@ -282,6 +282,12 @@ inline std::string difference_of(std::vector<float> const& got, std::vector<floa
   return std::string{what} + " is off by " + number(relative_difference(got, wanted));
 }
 
+inline bool same_metrics(StepResult const& got, StepResult const& wanted) {
+  return got.counted == wanted.counted &&
+         std::equal(got.metrics.value, got.metrics.value + got.metrics.size(),
+                    wanted.metrics.value);
+}
+
 inline std::string difference_of(Evaluation const& got, Evaluation const& wanted,
                                  Bound const& bound, char const* what) {
   double const off = std::fabs(got.loss - wanted.loss);
@@ -316,6 +322,10 @@ std::string difference_of(Outcome<T> const& got, Outcome<T> const& wanted, Pair 
     } else if (exact ? got.steps[s].loss != loss : !(off <= bound.loss * loss)) {
       why = "the loss of step " + std::to_string(s) + " is " + number(got.steps[s].loss) +
             ", but " + number(loss) + " on one device";
+    } else if (wanted.steps[s].metrics.size() > 0 &&
+               (got.steps[s].weight != wanted.steps[s].weight ||
+                (exact && !same_metrics(got.steps[s], wanted.steps[s])))) {
+      why = "a metric or the weight of step " + std::to_string(s) + " is not that of one device";
     }
     double const norm = wanted.steps[s].gradient_norm;
     double const norm_off = std::fabs(got.steps[s].gradient_norm - norm);

@@ -65,6 +65,19 @@ struct TransportOf<BasicCuda<Kernels, Precision>> {
 };
 #endif
 
+/// What a network's trainers make of its outputs: `loss` and `metric` of it, or the defaults.
+template <class Net>
+struct Choices {
+  using Loss = DefaultLoss<Net>;
+  using Metric = DefaultMetric<Loss>;
+};
+template <class Net>
+  requires requires { typename Net::loss; }
+struct Choices<Net> {
+  using Loss = typename Net::loss;
+  using Metric = typename Net::metric;
+};
+
 template <class Net, class S, class Backend>
 class TrainerContender final : public Contender<typename Backend::Master> {
  public:
@@ -74,6 +87,14 @@ class TrainerContender final : public Contender<typename Backend::Master> {
   StepResult step(Samples<T> const& samples) override {
     if constexpr (of_tokens) {
       return trainer_.step(samples.tokens, samples.y, samples.sequences);
+    } else if constexpr (is_soft) {
+      std::vector<float> shares(samples.y.size() * classes);
+      for (std::size_t s = 0; s < samples.y.size(); ++s) {
+        auto const label = static_cast<std::size_t>(samples.y[s]);
+        shares[s * classes + label] += 0.75F;
+        shares[s * classes + (label + 1) % classes] += 0.25F;
+      }
+      return trainer_.step(samples.x, shares);
     } else {
       return trainer_.step(samples.x, samples.y);
     }
@@ -82,6 +103,9 @@ class TrainerContender final : public Contender<typename Backend::Master> {
     return trainer_.parameters(replica, copy);
   }
   Evaluation evaluate(Data const& data, WhichModel which) override {
+    if (none_counts(of_tokens ? data.texts.y : data.labels)) {
+      return {};  // which is refused
+    }
     return with(data, [&](auto const& samples) { return trainer_.evaluate(samples, which); });
   }
   std::vector<float> predict(Data const& data) override {
@@ -130,11 +154,26 @@ class TrainerContender final : public Contender<typename Backend::Master> {
  private:
   static constexpr bool of_tokens = graph<Net>.node[0].limit > 0;
   static constexpr bool has_targets_of_rows = graph<Net>.output().criterion;
+  using LossType = typename Choices<Net>::Loss;
+  static constexpr bool is_soft = std::is_same_v<typename LossType::Target, float>;
+  static constexpr auto classes = static_cast<std::size_t>(graph<Net>.output().out.elements());
+
+  static bool none_counts(std::vector<std::int32_t> const& labels) {
+    if constexpr (requires { LossType::class_weight(0); }) {
+      return !is_soft && std::all_of(labels.begin(), labels.end(), [](std::int32_t label) {
+        return !sample_counts<LossType>(label) || LossType::class_weight(label) == 0.0;
+      });
+    } else {
+      return false;
+    }
+  }
 
   // Calls f with what the network takes of @p data.
   template <class F>
   static auto with(Data const& data, F const& f) {
-    if constexpr (!of_tokens) {
+    if constexpr (is_soft) {
+      return f(soft_labels<static_cast<int>(classes)>(data.images));
+    } else if constexpr (!of_tokens) {
       return f(data.images);
     } else if constexpr (requires { typename Net::input::second; }) {
       return f(TextPairs{data.texts, data.seconds});
@@ -155,7 +194,7 @@ class TrainerContender final : public Contender<typename Backend::Master> {
     return trainer_.evaluate(one).loss;
   }
 
-  Trainer<Net, S, Backend, DefaultLoss<Net>, DefaultMetric<DefaultLoss<Net>>,
+  Trainer<Net, S, Backend, LossType, typename Choices<Net>::Metric,
           TransportOf<Backend>::template type>
       trainer_;
 };

@@ -99,6 +99,25 @@ def leaves_fit(s, k):
     return strategies.power_of_two(leaves) and strategies.power_of_two(own) and k % own == 0
 
 
+def losses_of(network):
+    """Spellings of a loss that a network's labels may have; class 0 is the ignored one."""
+    weights = ", ".join(("0.25", "2.0", "1.0", "0.0", "3.5", "1.0")[c % 6] for c in range(network["classes"]))
+    struct = f"struct Weights {{ static constexpr double class_weights[] = {{{weights}}}; }};"
+    return {"ignored": ("", "SoftmaxCrossEntropy<IgnoreIndex<0>>"),
+            "weighted": (struct, "SoftmaxCrossEntropy<Weights>"),
+            "all": (struct, "SoftmaxCrossEntropy<Percent<10>, Weights, IgnoreIndex<0>>"),
+            "soft": ("", "SoftCrossEntropy<Percent<20>>"),
+            "soft_weighted": (struct, "SoftCrossEntropy<Weights>")}
+
+
+def random_loss(seed, network):
+    """Of a draw of its own, so that other choices stay what they were; "" is the default's."""
+    r = random.Random(f"{seed} loss")
+    has_labels = not networks.is_of_tokens(network) or classifiers.is_one(network)
+    soft = [] if networks.is_of_tokens(network) else ["soft", "soft_weighted"]  # of images and vectors
+    return r.choice(["ignored", "weighted", "all"] + soft) if has_labels and r.random() < 0.3 else ""
+
+
 def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, tokens=0.4):
     """Deterministic in its arguments.
 
@@ -125,19 +144,21 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
     network = random_network(r, largest, tokens)
     of_tokens = networks.is_of_tokens(network)
     program = {"seed": str(seed), "backend": backend, "network": network, "repeats": of_tokens or r.random() < 0.5,
-               "strategies": [], "pairs": []}
+               "loss": random_loss(seed, network), "strategies": [], "pairs": []}
     forms = list(FORMS)
     r.shuffle(forms)
     for form in forms:
         if len(program["strategies"]) == kinds:
             break
         has_late = any(s["form"] == "late" for s in program["strategies"])  # its equation takes long to compile
-        if form == "late" and (backend not in ("double", "float") or has_late or network.get("tied") or
+        if form == "late" and (program["loss"] or backend not in ("double", "float") or has_late or network.get("tied") or
                                classifiers.is_one(network)):
             continue
         s = strategies.random_strategy(r, program["network"], form)
         if of_tokens and s is not None and s.get("rule") == "AverageWeights<1>" and not sequences.is_by_sample(network):
             continue  # each model's mean is over its own tokens, so that their mean is not that of one device
+        if s is not None and s.get("rule") == "AverageWeights<1>" and program["loss"] in ("ignored", "weighted", "all"):
+            continue  # likewise over its own labels' weights
         exact = s is not None and (s["leaves"] is not None or form == "late")
         if exact or (s is not None and (backend in ("double", "emulated") or r.random() < 0.3)):
             program["strategies"].append(s)
@@ -213,9 +234,12 @@ def to_cpp(program, name="made", comment=()):
     lines = ["// SPDX-License-Identifier: Apache-2.0", *(f"// {line}".rstrip() for line in comment),
              "#include <fuzz/strategies/pairs.hpp>", "", f"namespace tandem::fuzz::{name} {{", "",
              *(sequences.definitions(network) if of_tokens else ()),
+             *([losses_of(network)[program["loss"]][0]] if program.get("loss") else []),
              f"struct Net : Network<{networks.input_cpp(network)},",
              f"                     {networks.cpp(network['body'], repeats)}> {{",
              *(["  static constexpr bool generates = true;"] if writes(program) else ()),
+             *([f"  using loss = {losses_of(network)[program['loss']][1]};",
+                "  using metric = Metrics<Accuracy, TopK<2>>;"] if program.get("loss") else []),
              "};", f"using Backend = {backend};",
              f"static_assert(graph<Net>.output().out == {networks.shape_cpp(networks.result_of(network))});"]
     entries, of_strategy = [], {}

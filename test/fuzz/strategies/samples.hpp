@@ -65,6 +65,7 @@ struct Texts {
 /// What is evaluated: images or vectors, or texts where there are none, or two of them a sample.
 struct Data {
   TensorDataset<std::int32_t> images{vector_shape(1), {}, {}};
+  std::vector<std::int32_t> labels{};  ///< of the images
   Texts texts{};
   Texts seconds{};
 };
@@ -142,7 +143,8 @@ inline Data data_of(Task const& task, int count, std::uint64_t seed, std::uint32
     }
     return data;
   }
-  return {.images = test::dataset(task.input, task.classes, count, seed)};
+  return {.images = test::dataset(task.input, task.classes, count, seed),
+          .labels = test::Samples<float>{task.input, task.classes, count, seed}.y};
 }
 
 }  // namespace detail

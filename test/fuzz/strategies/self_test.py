@@ -51,6 +51,7 @@ def legal_rows(s, microbatches, rows):
 def run(programs_checked=120):
     check(not mutations.stale(), f"write these mutations anew, their places have changed: {mutations.stale()}")
     kinds, forms, schedules, options, groups = set(), set(), set(), set(), set()
+    losses = set()
     biased = of_images = two_inputs = averaged = 0
     for number in range(programs_checked):
         backend = ("double", "float", "onednn", "bf16")[number % 4]
@@ -66,6 +67,7 @@ def run(programs_checked=120):
         of_images += not networks.is_of_tokens(network)
         two_inputs += network.get("second") is not None
         biased += networks.biases_before_norms([network["body"]]) > 0
+        losses.add(program["loss"])
         for s in program["strategies"]:
             check(s["form"] == "placed" or strategies.is_valid(s, len(network["body"]["parts"])), f"not valid: {s}")
             forms.add(s["form"])
@@ -96,6 +98,7 @@ def run(programs_checked=120):
     check(forms == set(programs.FORMS), f"strategies: only {sorted(forms)}")
     check(schedules >= set(strategies.SYNCHRONOUS) | set(strategies.LATE), f"schedules: only {schedules}")
     check(len(groups) == len(programs.GROUPS), f"groups: only {sorted(groups)}")
+    check(losses == {"", "ignored", "weighted", "all", "soft", "soft_weighted"}, f"losses: only {sorted(losses)}")
     check(two_inputs > 2 and averaged > 0, f"{two_inputs} networks with two inputs, {averaged} pairs with averages")
     check(options == {"weights", "checkpoint", "buckets", "leaves"}, f"options: only {sorted(options)}")
     print(f"{programs_checked} programs: every kind of layer, strategy, schedule and option; rows can run")

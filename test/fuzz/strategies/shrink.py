@@ -54,6 +54,8 @@ def smaller(program):
         own = strategies.without_top(s, gone) if gone is not None else s
         times = [min(time, network["input"][0]) for time in settings["times"]]
         yield {**with_settings(times=times), "network": network, "strategies": [own]}
+    if program.get("loss"):
+        yield {**program, "loss": ""}
     if program["repeats"]:
         yield {**program, "repeats": False}
     if pair["rows"]:
