@@ -82,9 +82,9 @@ class Confusion {
   }
 
   /// The counts as text: a row a true class, a column a predicted one.
-  /// @param names  of the classes; those that have none have their number
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string table(std::span<std::string_view const> names = {}) const {
+  /// @param names  of the classes, strings; those that have none have their number
+  template <class Names = std::span<std::string_view const>>
+  [[nodiscard]] std::string table(Names const& names = {}) const {
     std::size_t first = 4;  // "true"
     std::size_t width = std::to_string(samples()).size();
     for (int c = 0; c < classes_; ++c) {
@@ -107,8 +107,8 @@ class Confusion {
   }
 
   /// A line a class with its precision, recall, F1 and samples; then the means, and the accuracy.
-  template <class = void>
-  [[nodiscard]] std::string report(std::span<std::string_view const> names = {}) const {
+  template <class Names = std::span<std::string_view const>>
+  [[nodiscard]] std::string report(Names const& names = {}) const {
     std::size_t first = 8;  // "accuracy"
     for (int c = 0; c < classes_; ++c) {
       first = std::max(first, name_of(names, c).size());
@@ -162,7 +162,8 @@ class Confusion {
   static double share(std::int64_t part, std::int64_t whole) {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
   }
-  static std::string name_of(std::span<std::string_view const> names, int label) {
+  template <class Names>
+  static std::string name_of(Names const& names, int label) {
     auto const at = static_cast<std::size_t>(label);
     return at < names.size() ? std::string{names[at]} : std::to_string(label);
   }
