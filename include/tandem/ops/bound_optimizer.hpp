@@ -95,35 +95,31 @@ struct BoundTo final : BoundOptimizer<Backend> {
   O optimizer;
 };
 
-// Each assert is of one concept, so that compilers go on to say what of it is missing.
-template <class O>
-struct OptimizerFits {
+/// Each ability comes as a bool, which compilers explain in one line, as they do not a concept.
+template <bool HasName, bool HasRate, bool CopiesAsBytes, bool NamesStates, bool Updates>
+struct OptimizerParts {
   static constexpr bool value = true;
-  static_assert(HasOptimizerName<O>,
+  static_assert(HasName,
                 "an optimizer's type has `static constexpr std::string_view name`, by which "
-                "checkpoints know it; see ElementOptimizer of tandem/optim/own_optimizer.hpp");
-  static_assert(HasLearningRate<O>,
+                "checkpoints know it; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+  static_assert(!HasName || HasRate,
                 "an optimizer's type has a member `float learning_rate`, which schedules and "
-                "groups scale; see ElementOptimizer of tandem/optim/own_optimizer.hpp");
-  static_assert(CopiesAsBytes<O>,
+                "groups scale; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+  static_assert(!HasName || !HasRate || CopiesAsBytes,
                 "an optimizer is copied to devices as bytes: let its members be numbers, no "
                 "strings or vectors, and leave out constructors of copies and destructors");
-  static_assert(NamesStates<O>,
+  static_assert(!HasName || !HasRate || !CopiesAsBytes || NamesStates,
                 "an optimizer's `static constexpr std::string_view state_names[]` are at most 8, "
                 "none empty or with a dot, no two alike: checkpoints have states by these names");
+  static_assert(!HasName || !HasRate || !CopiesAsBytes || !NamesStates || Updates,
+                "an optimizer's type has `template <class V> V next(V p, V g, V (&state)[N], auto "
+                "const& settings) const` for float and double, N being the number of its "
+                "state_names; without states next(p, g, settings); see ElementOptimizer of "
+                "tandem/optim/element_optimizer.hpp");
 };
 template <class O>
-  requires(HasOptimizerName<O>&& HasLearningRate<O>&& CopiesAsBytes<O>&& NamesStates<O>)
-struct OptimizerFits<O> {
-  static constexpr bool value = true;
-  static_assert(UpdatesElements<O, float> || DirectsElements<O, float>,
-                "an optimizer's type has `template <class V> V next(V p, V g, V (&state)[N], auto "
-                "const& settings) const`, N being the number of its state_names; without states "
-                "next(p, g, settings); see ElementOptimizer of tandem/optim/own_optimizer.hpp");
-  static_assert(!(UpdatesElements<O, float> || DirectsElements<O, float>) ||
-                    (UpdatesElements<O, double> || DirectsElements<O, double>),
-                "an optimizer's next() is a template, for float and for double");
-};
+using OptimizerFits = OptimizerParts<HasOptimizerName<O>, HasLearningRate<O>, CopiesAsBytes<O>,
+                                     NamesStates<O>, ElementOptimizer<O> || TensorOptimizer<O>>;
 
 }  // namespace detail
 

@@ -31,9 +31,11 @@ constexpr int count_of_states() {
   }
 }
 
+template <class O>
+inline constexpr bool is_stateless = count_of_states<O>() == 0;
 /// Places for states in a functor: at least one, since C++ has no array of none.
 template <class O>
-inline constexpr int places_of = count_of_states<O>() > 0 ? count_of_states<O>() : 1;
+inline constexpr int places_of = is_stateless<O> ? 1 : count_of_states<O>();
 
 struct NothingPrepared {};
 
@@ -108,14 +110,15 @@ concept NamesStates = detail::names_its_states<O>();
 /// next(p, g, state, settings): the parameter after a step with gradient g; it moves the states. An
 /// optimizer without states has next(p, g, settings).
 template <class O, class V, class T = V>
-concept UpdatesElements = (detail::count_of_states<O>() == 0 &&
+concept UpdatesElements = (detail::is_stateless<O> &&
                            requires(O const& o, V const& p, SettingsFor<O, T> const& settings) {
                              { o.next(p, p, settings) } -> std::same_as<V>;
                            }) ||
-                          requires(O const& o, V const& p, detail::StatesOf<O, V> state,
-                                   SettingsFor<O, T> const& settings) {
-  { o.next(p, p, state, settings) } -> std::same_as<V>;
-};
+                          (!detail::is_stateless<O> &&
+                           requires(O const& o, V const& p, detail::StatesOf<O, V> state,
+                                    SettingsFor<O, T> const& settings) {
+                             { o.next(p, p, state, settings) } -> std::same_as<V>;
+                           });
 
 /// move(p, g, state, settings) moves the states; direction(p, state, settings) is where the
 /// parameter goes then, times learning rate and ratio(|p|, |direction|) of the whole parameter.

@@ -103,7 +103,7 @@ struct OwnUpdate {
     requires UpdatesElements<O, V, T> TANDEM_HOST_DEVICE V next(V const& p, V const& gradient,
                                                                 V (&state)[states])
   const {
-    if constexpr (detail::count_of_states<O>() == 0) {
+    if constexpr (detail::is_stateless<O>) {
       return optimizer.next(p, taken(gradient), settings);
     } else {
       return optimizer.next(p, taken(gradient), state, settings);

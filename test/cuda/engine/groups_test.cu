@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameter groups with norms and scales of their own, on GPUs: Host's numbers, and the same bits
-// under every strategy.
+// Parameter groups with norms and scales of their own, and own optimizers, on GPUs: Host's numbers,
+// and the same bits under every strategy.
 
 #include <doctest/doctest.h>
 
@@ -41,10 +41,32 @@ TEST_CASE("clipped groups: one GPU trains as the host does, in double") {
   }
 }
 
+template <class O>
+void check_own(O const& optimizer) {
+  TrainerOptions options = grouped();
+  options.clip_value = 0.02;
+  CAPTURE(O::name);
+  OnGpu<SingleDevice<Microbatches<2>>, Fp64> gpu{options, optimizer};
+  OnHost<SingleDevice<Microbatches<2>>, Fp64> host{options, optimizer};
+  for (int s = 0; s < 3; ++s) {
+    engine_step(gpu, s);
+    engine_step(host, s);
+  }
+  CHECK(difference(gpu.parameters(), host.parameters(), Part::value).error <= 1e-11);
+  CHECK(gpu.memory().optimizer_state == host.memory().optimizer_state);
+}
+
+TEST_CASE("own optimizers: one GPU trains as the host does, in double") {
+  Watchdog const watchdog{"own optimizers"};
+  check_own(RMSprop{.epsilon = 1e-2F, .momentum = 0.9F, .centered = true});
+  check_own(Adagrad{.initial_accumulator_value = 0.1F});
+  check_own(Lamb{.learning_rate = 0.01F, .epsilon = 1e-2F});
+}
+
 template <class S>
-auto bits_of() {
+auto bits_of(TrainerOptions const& options = grouped()) {
   Watchdog const watchdog{"groups"};
-  OnGpu<S> trainer{grouped()};
+  OnGpu<S> trainer{options};
   return engine_bits(trainer, 7);
 }
 
@@ -53,6 +75,16 @@ TEST_CASE("clipped groups: the same bits on several ranks") {
   auto const one = bits_of<SingleDevice<Microbatches<4>, R>>();
   CHECK(one == bits_of<DataParallel<2, Microbatches<2>, R>>());
   CHECK(one == bits_of<Pipeline<OneFOneB, 4, Split<5>, Split<4>, R>>());
+  for (Optimizer const& own : {Optimizer{own_optimizer<BasicCuda<Portable, Fp32>>(Lion{})},
+                               Optimizer{own_optimizer<BasicCuda<Portable, Fp32>>(Lamb{})}}) {
+    TrainerOptions options = grouped();
+    options.optimizer = own;
+    CAPTURE(optimizer_name(own));
+    auto const alone = bits_of<SingleDevice<Microbatches<4>, R>>(options);
+    CHECK(alone != one);
+    CHECK(alone == bits_of<DataParallel<2, Microbatches<2>, R>>(options));
+    CHECK(alone == bits_of<Pipeline<OneFOneB, 4, Split<5>, Split<4>, R>>(options));
+  }
 }
 
 }  // namespace groups_test

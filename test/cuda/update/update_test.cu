@@ -22,6 +22,21 @@
 #include "cuda/update/on_device.cuh"
 
 namespace tandem {
+
+namespace update_test {
+
+/// A program's own: without states, of numbers only.
+struct Plain {
+  float learning_rate = 0.1F;
+  static constexpr char const* name = "Plain";
+  template <std::floating_point V>
+  TANDEM_HOST_DEVICE V next(V p, V g, auto const& settings) const {
+    return p - settings.learning_rate * g;
+  }
+};
+
+}  // namespace update_test
+
 namespace {
 
 using update_test::Arrays;
@@ -29,6 +44,7 @@ using update_test::gpu;
 using update_test::norm_of;
 using update_test::numbers;
 using update_test::OnDevice;
+using update_test::Plain;
 using update_test::Result;
 using update_test::runs;
 using update_test::size;
@@ -111,16 +127,6 @@ TEST_CASE("the update: three steps of every optimizer as Host's functors") {
     check(float{}, BFloat16{}, unaligned);
   }
 }
-
-/// A program's own: without states, of numbers only.
-struct Plain {
-  float learning_rate = 0.1F;
-  static constexpr char const* name = "Plain";
-  template <std::floating_point V>
-  TANDEM_HOST_DEVICE V next(V p, V g, auto const& settings) const {
-    return p - settings.learning_rate * g;
-  }
-};
 
 TEST_CASE("the update: own optimizers, one kernel each, as Host's functors") {
   auto const check = [](auto precision, int unaligned) {

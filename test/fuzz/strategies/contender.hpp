@@ -253,9 +253,11 @@ namespace detail {
 template <class Net, class S, class Precision>
 DeviceMemory bound(TrainerOptions const& options, int device) {
   auto const averages = options.average.on() ? WeightAverages::kept : WeightAverages::none;
-  return std::holds_alternative<Sgd>(options.optimizer)
+  int const states = states_of(options.optimizer);
+  return std::holds_alternative<Sgd>(options.optimizer) || states == 1
              ? device_memory<Net, S, Sgd, Precision>(options.batch, device, averages)
-             : device_memory<Net, S, Adam, Precision>(options.batch, device, averages);
+         : states == 2 ? device_memory<Net, S, Adam, Precision>(options.batch, device, averages)
+                       : device_memory<Net, S, RMSprop, Precision>(options.batch, device, averages);
 }
 
 /// A precision of a backend's types.

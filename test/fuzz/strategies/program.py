@@ -16,7 +16,12 @@ BACKENDS = {"double": "BasicHost<Portable, Fp64>", "float": "BasicHost<Portable>
             "bf16": "BasicHost<OneDnn, Bf16>", "emulated": "BasicCuda<Portable, Fp64>"}
 OPTIMIZERS = ("Sgd{.learning_rate = 0.05F}", "Sgd{.learning_rate = 0.03F, .momentum = 0.9F, .weight_decay = 1e-3F}",
               "Sgd{.learning_rate = 0.02F, .momentum = 0.8F, .nesterov = true}",
-              "Adam{.learning_rate = 0.01F, .epsilon = 1e-2F}", "AdamW{.learning_rate = 0.01F, .epsilon = 1e-2F}")
+              "Adam{.learning_rate = 0.01F, .epsilon = 1e-2F}", "AdamW{.learning_rate = 0.01F, .epsilon = 1e-2F}",
+              "own_optimizer<Backend>(RMSprop{.epsilon = 1e-2F, .momentum = 0.5F, .centered = true})",
+              "own_optimizer<Backend>(Adagrad{.learning_rate = 0.02F, .lr_decay = 0.1F, .epsilon = 1e-1F})",
+              "own_optimizer<Backend>(Lamb{.learning_rate = 0.01F, .epsilon = 1e-2F})")
+# A step by a sign is as long as any other, so that rounding is not bounded by it: of pairs that agree in bits.
+LION = "own_optimizer<Backend>(Lion{.learning_rate = 0.01F, .weight_decay = 0.1F})"
 
 
 # (end of names, most axes or 0, the group); those behind the second scale or bound gradients
@@ -26,6 +31,7 @@ GROUPS = ((".bias", 0, '{"*.bias", 0.5F, 0.0F}'),
           (".bias", 0, '{.pattern = "*.bias", .clip_norm = 0.1, .gradient_scale = 2.0F}'),
           ("", 1, '{.pattern = "*", .learning_rate_scale = 0.5F, .below_axes = 2, .clip_norm = 0.3}'),
           (".weight", 0, '{.pattern = "*.weight", .gradient_scale = 0.5F}'),
+          (".weight", 0, '{.pattern = "*.weight", .clip_value = 0.01}'),
           (".bias", 0, '{.pattern = "*.bias", .frozen = true}'))
 
 
@@ -45,7 +51,7 @@ def random_settings(r, network, all_microbatches, one_pixel, plain_sgd=False, la
     sizes = [least + r.choice((0, 1, 2, 3, 5, 7)) for _ in range(r.choice((2, 3, 3)))]
     times = [r.choice((longest, longest, r.randint(1, longest))) for _ in sizes] if longest else []
     return {"sizes": sizes, "times": times, "optimizer": OPTIMIZERS[0] if plain_sgd else r.choice(OPTIMIZERS),
-            "clip": r.choice((0.0, 0.0, 0.5)),
+            "clip": r.choice((0.0, 0.0, 0.5)), "clip_value": 0.0 if late else r.choice((0.0, 0.0, 0.02)),
             "groups": r.sample(groups, min(len(groups), r.choice((0, 0, 0, 1, 1, 2)))),
             "average": None if plain_sgd or late else average, "seed": r.randrange(1, 10 ** 6),
             "threads": r.choice((1, 1, 1, 2)), "evaluated": r.choice((1, 3, 7, max(sizes) + 1))}
@@ -77,7 +83,7 @@ def random_pair(r, program, index, number, settings_of):
     if key not in settings_of:
         made = random_settings(r, network, total, one_pixel, two_models, s["form"] == "late")
         if two_models:  # halves of one size, and no clipping
-            made.update(sizes=[size + (-size) % (2 * total) for size in made["sizes"]], clip=0.0)
+            made.update(sizes=[size + (-size) % (2 * total) for size in made["sizes"]], clip=0.0, clip_value=0.0)
         if s["form"] == "late":
             made.update(clip=0.0, sizes=(made["sizes"] * 3)[:7], times=(made["times"] * 3)[:7])
         made["number"] = len(settings_of)
@@ -86,6 +92,8 @@ def random_pair(r, program, index, number, settings_of):
     if s.get("schedule") == "WeightPrediction" and "momentum" not in settings["optimizer"]:
         settings = {**settings, "optimizer": OPTIMIZERS[1], "number": 1000 + settings["number"]}
     bits = s["leaves"] is not None or s["form"] == "late"
+    if bits and s.get("schedule") != "WeightPrediction" and not two_models and r.random() < 0.15:
+        settings = {**settings, "optimizer": LION, "number": 2000 + settings["number"]}
     return {"strategy": index, "rows": rows, "microbatches": m, "settings": settings, "bits": bits,
             "padded": not bits and r.random() < 0.5, "saved": r.choice((0, 1, 1)) if s["form"] != "late" else 0,
             "tardy": r.choice((0, 1)) * r.randrange(1, 10 ** 6)}
@@ -191,6 +199,7 @@ def pair_cpp(pair, one):
     settings = pair["settings"]
     options = [f".optimizer = {settings['optimizer']}"]
     options += [f".clip_norm = {settings['clip']}"] if settings["clip"] else []
+    options += [f".clip_value = {settings['clip_value']}"] if settings.get("clip_value") else []
     options += [f".groups = {{{', '.join(settings['groups'])}}}"] if settings["groups"] else []
     if settings["average"]:
         options += ['.average = {{.decay = {}, .pattern = "{}"}}'.format(*settings["average"])]

@@ -88,6 +88,12 @@ struct NoNext : Archetype {
 struct OneState : Archetype {
   static constexpr char const* state_names[] = {"first"};
 };
+struct UnnamedStates : Stateless {
+  template <class V>
+  V next(V p, V, V (&)[1], auto const&) const {
+    return p;
+  }
+};
 struct FloatsOnly : Archetype {
   float next(float p, float, float (&)[2], auto const&) const { return p; }
 };
@@ -123,6 +129,7 @@ static_assert(!HasOptimizerName<NoName> && !HasOptimizerName<NumberName>);
 static_assert(!HasLearningRate<NoRate> && !CopiesAsBytes<NoBytes>);
 static_assert(!NamesStates<AlikeStates> && !NamesStates<NamelessState>);
 static_assert(!NamesStates<DottedState> && !NamesStates<NineStates>);
+static_assert(!UpdatesElements<UnnamedStates, float> && !ElementOptimizer<UnnamedStates>);
 static_assert(!UpdatesElements<NoNext, float> && !UpdatesElements<OneState, float>);
 static_assert(UpdatesElements<FloatsOnly, float> && !UpdatesElements<FloatsOnly, double>);
 static_assert(!ElementOptimizer<NoName> && !ElementOptimizer<NoRate> && !ElementOptimizer<NoBytes>);
