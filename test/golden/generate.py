@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes test/data/golden/*.safetensors, but gpt* and optimizers, with PyTorch, in double; or checks that they are up to date.
+"""Writes test/data/golden/*.safetensors, but gpt* and optimizers, with PyTorch, in double; or checks that they are
+up to date.
 
     python3 generate.py         # writes the files
     python3 generate.py write NAME …    # writes some

@@ -49,7 +49,7 @@ def by_torch(make, start, gradients, clip=lambda p: None):
 
 
 def by_equations(update, states, start, gradients):
-    """update(p, g, states, t) gives p after step t, counted from 1, all of them lists of a whole parameter's numbers."""
+    """update(p, g, states, t) gives p after step t, counted from 1; all are lists of a whole parameter's numbers."""
     found = {}
     for name, value in start.items():
         p = value.flatten().tolist()
@@ -114,7 +114,8 @@ def compute():
     runs = {
         "rmsprop": by_torch(lambda p: optim.RMSprop(p, lr=f32(0.01), alpha=f32(0.99), eps=f32(1e-8)), start, gradients),
         "rmsprop_momentum": by_torch(lambda p: optim.RMSprop(p, lr=f32(0.02), alpha=f32(0.9), eps=f32(1e-3),
-                                                             weight_decay=f32(0.1), momentum=f32(0.8)), start, gradients),
+                                                             weight_decay=f32(0.1), momentum=f32(0.8)),
+                                     start, gradients),
         "rmsprop_centered": by_torch(lambda p: optim.RMSprop(p, lr=f32(0.02), alpha=f32(0.9), eps=f32(1e-3),
                                                              momentum=f32(0.8), centered=True), start, gradients),
         "adagrad": by_torch(lambda p: optim.Adagrad(p, lr=f32(0.1), eps=f32(1e-10)), start, gradients),

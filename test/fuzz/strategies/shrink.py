@@ -68,7 +68,8 @@ def smaller(program):
     for change in ({"saved": 0}, {"tardy": 0}):
         if any(pair[key] != value for key, value in change.items()):
             yield with_pair(**change)
-    plain = {"clip": 0.0, "clip_value": 0.0, "groups": [], "average": None, "threads": 1, "optimizer": "Sgd{.learning_rate = 0.05F}",
+    plain = {"clip": 0.0, "clip_value": 0.0, "groups": [], "average": None, "threads": 1,
+             "optimizer": "Sgd{.learning_rate = 0.05F}",
              "evaluated": 1}
     for key, value in plain.items():
         if settings[key] != value:
