@@ -21,26 +21,29 @@ template <class T, class Way>
 void resample(Team& team, int batch, int channels, Way const& rows, Way const& columns,
               T const* from, T* to) {
   std::int64_t const image = std::int64_t{rows.read()} * columns.read() * channels;
-  team.parallel_for(
-      std::int64_t{batch} * rows.written(), [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          T const* const x = from + row / rows.written() * image;
-          int const h = static_cast<int>(row % rows.written());
-          for (int w = 0; w < columns.written(); ++w) {
-            T* const y = to + (row * columns.written() + w) * channels;
-            for_vectors(channels, [&](int c, auto some) {
-              Floats total{0.0F};
-              rows.template each<float>(h, [&](int i, float of_row) {
-                columns.template each<float>(w, [&](int j, float of_column) {
-                  T const* const pixel = x + (std::int64_t{i} * columns.read() + j) * channels;
-                  total += Floats{of_row * of_column} * some.load(pixel + c);
-                });
-              });
-              some.store(y + c, total);
-            });
+  team.parallel_for(std::int64_t{batch} * rows.written(), [=](std::int64_t begin,
+                                                              std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const x = from + row / rows.written() * image;
+      int const h = static_cast<int>(row % rows.written());
+      for (int w = 0; w < columns.written(); ++w) {
+        T* const y = to + (row * columns.written() + w) * channels;
+        for_vectors(channels, [&](int c, auto some) {
+          Floats total{0.0F};
+          for (int u = 0; u < rows.terms(h); ++u) {
+            auto const of_row = rows.template term<float>(h, u);
+            for (int v = 0; v < columns.terms(w); ++v) {
+              auto const of_column = columns.template term<float>(w, v);
+              std::int64_t const pixel = std::int64_t{of_row.at} * columns.read() + of_column.at;
+              total +=
+                  Floats{of_row.weight * of_column.weight} * some.load(x + pixel * channels + c);
+            }
           }
-        }
-      });
+          some.store(y + c, total);
+        });
+      }
+    }
+  });
 }
 
 }  // namespace detail

@@ -27,14 +27,17 @@ TANDEM_KERNEL void resample_kernel(std::uint32_t count, ImageThreads threads, in
   ImageIndex const at = threads(thread);
   Extent2d const read{rows.read(), columns.read()};
   Pack<C, N> total = {};
-  rows.template each<C>(at.row, [&](int i, C of_row) {
-    columns.template each<C>(at.column, [&](int j, C of_column) {
-      Pack<T, N> const value = load_pack<N>(from + at.offset(read, channels, i, j));
+  for (int u = 0; u < rows.terms(at.row); ++u) {
+    auto const of_row = rows.template term<C>(at.row, u);
+    for (int v = 0; v < columns.terms(at.column); ++v) {
+      auto const of_column = columns.template term<C>(at.column, v);
+      Pack<T, N> const value =
+          load_pack<N>(from + at.offset(read, channels, of_row.at, of_column.at));
       for (int k = 0; k < N; ++k) {
-        total.value[k] += of_row * of_column * load(value.value[k]);
+        total.value[k] += of_row.weight * of_column.weight * load(value.value[k]);
       }
-    });
-  });
+    }
+  }
   store_pack(to + at.offset({rows.written(), columns.written()}, channels), stored<T>(total));
 }
 

@@ -5,9 +5,9 @@
 /// PadAxis, NearestAxis, BilinearAxis: rows or columns of an image made from those of another, each
 /// a mean of two at most; plain arithmetic of one place, the same on every backend.
 ///
-/// each_source(i, f) calls f(j, weight) for every place j of the input that place i of the output
-/// is made from, each_reader(j, f) calls f(i, weight) for every i that is made from j, both in
-/// rising order: a pass forward and its gradient write each element once. R: of the weights.
+/// source<R>(i, k), k < sources(i), are the places of the input that place i of the output is made
+/// from, reader<R>(j, k), k < readers(j), the places of the output that are made from place j of
+/// the input, both in rising order: a pass forward and its gradient write each element once.
 
 #include <type_traits>
 
@@ -16,6 +16,13 @@
 #include <tandem/core/shape.hpp>
 
 namespace tandem {
+
+/// A place, and the weight with which it counts, of type R.
+template <class R>
+struct WeightedPlace {
+  int at;
+  R weight;
+};
 
 /// Places before and behind those of the input.
 ///
@@ -27,59 +34,68 @@ struct PadAxis {
 
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int out() const { return in + 2 * padding; }
 
-  template <class R, class Function>
-  TANDEM_HOST_DEVICE constexpr void each_source(int i, Function const& f) const {
-    int j = i - padding;
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int sources(int i) const {
+    bool const inside = i >= padding && i < padding + in;
+    return inside || mode != PaddingMode::zeros ? 1 : 0;
+  }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> source(int i, int /*k*/) const {
+    int const j = i - padding;
     if (j >= 0 && j < in) {
-      return f(j, R{1});
+      return {j, R{1}};
     }
-    bool const before = j < 0;
     switch (mode) {
-      case PaddingMode::zeros:
-        return;
       case PaddingMode::reflect:
-        j = before ? -j : 2 * (in - 1) - j;
-        break;
+        return {j < 0 ? -j : 2 * (in - 1) - j, R{1}};
       case PaddingMode::replicate:
-        j = before ? 0 : in - 1;
-        break;
-      case PaddingMode::circular:
-        j += before ? in : -in;
-        break;
+        return {j < 0 ? 0 : in - 1, R{1}};
+      default:
+        return {j < 0 ? j + in : j - in, R{1}};
     }
-    f(j, R{1});
   }
 
-  template <class R, class Function>
-  TANDEM_HOST_DEVICE constexpr void each_reader(int j, Function const& f) const {
-    // Those in the padding: none, or a run on each side.
-    int const none = -1;
-    int before = none;
-    int behind = none;
-    int run = 1;
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int readers(int j) const {
+    return before(j).count + 1 + behind(j).count;
+  }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> reader(int j, int k) const {
+    Run const first = before(j);
+    if (k <= first.count) {
+      return {k < first.count ? first.begin + k : j + padding, R{1}};
+    }
+    return {behind(j).begin + k - first.count - 1, R{1}};
+  }
+
+ private:
+  /// Of places in the padding that are made from one of the input.
+  struct Run {
+    int begin;
+    int count;
+  };
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Run before(int j) const {
     switch (mode) {
-      case PaddingMode::zeros:
-        break;
       case PaddingMode::reflect:
-        before = j > 0 ? padding - j : none;
-        behind = j < in - 1 ? padding + 2 * (in - 1) - j : none;
-        break;
+        return {padding - j, j > 0 && j <= padding ? 1 : 0};
       case PaddingMode::replicate:
-        before = j == 0 ? 0 : none;
-        behind = j == in - 1 ? padding + in : none;
-        run = padding;
-        break;
+        return {0, j == 0 ? padding : 0};
       case PaddingMode::circular:
-        before = j + padding - in;
-        behind = j + padding + in;
-        break;
+        return {j + padding - in, j + padding >= in ? 1 : 0};
+      default:
+        return {0, 0};
     }
-    for (int i = before; before >= 0 && i < before + run; ++i) {
-      f(i, R{1});
-    }
-    f(j + padding, R{1});
-    for (int i = behind; behind >= 0 && i < behind + run && i < out(); ++i) {
-      f(i, R{1});
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Run behind(int j) const {
+    int const from_last = in - 1 - j;
+    switch (mode) {
+      case PaddingMode::reflect:
+        return {padding + in - 1 + from_last, from_last > 0 && from_last <= padding ? 1 : 0};
+      case PaddingMode::replicate:
+        return {padding + in, from_last == 0 ? padding : 0};
+      case PaddingMode::circular:
+        return {padding + in + j, j < padding ? 1 : 0};
+      default:
+        return {0, 0};
     }
   }
 };
@@ -91,60 +107,66 @@ struct NearestAxis {
 
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int out() const { return in * scale; }
 
-  template <class R, class Function>
-  TANDEM_HOST_DEVICE constexpr void each_source(int i, Function const& f) const {
-    f(i / scale, R{1});
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int sources(int /*i*/) const { return 1; }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> source(int i, int /*k*/) const {
+    return {i / scale, R{1}};
   }
-  template <class R, class Function>
-  TANDEM_HOST_DEVICE constexpr void each_reader(int j, Function const& f) const {
-    for (int i = j * scale; i < (j + 1) * scale; ++i) {
-      f(i, R{1});
-    }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int readers(int /*j*/) const { return scale; }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> reader(int j, int k) const {
+    return {j * scale + k, R{1}};
   }
 };
 
-/// Places as wide as 1 / scale of the input's, their middles on the line between two of its
-/// middles, before the first and behind the last one as those are: PyTorch's with align_corners
-/// off.
+/// Places as wide as 1 / scale of the input's, each a mean of the two whose middles it is between,
+/// by its distance; before the first middle and behind the last one as those are: PyTorch's with
+/// align_corners off.
 struct BilinearAxis {
   int in = 0;
   int scale = 1;
 
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int out() const { return in * scale; }
 
-  template <class R, class Function>
-  TANDEM_HOST_DEVICE constexpr void each_source(int i, Function const& f) const {
-    At const at = place(i);
-    R const upper = static_cast<R>(at.part) / static_cast<R>(2 * scale);
-    if (at.part == 0 || at.first == in - 1) {
-      return f(at.first, R{1});
-    }
-    f(at.first, R{1} - upper);
-    f(at.first + 1, upper);
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int sources(int i) const {
+    int const at = twice(i);
+    return at % (2 * scale) == 0 || at > 2 * scale * (in - 1) ? 1 : 2;
   }
-  template <class R, class Function>
-  TANDEM_HOST_DEVICE constexpr void each_reader(int j, Function const& f) const {
-    int const begin = (j - 1) * scale > 0 ? (j - 1) * scale : 0;
-    int const end = (j + 2) * scale < out() ? (j + 2) * scale : out();
-    for (int i = begin; i < end; ++i) {
-      each_source<R>(i, [&](int source, R weight) {
-        if (source == j) {
-          f(i, weight);
-        }
-      });
-    }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> source(int i, int k) const {
+    int const j = twice(i) / (2 * scale) + k;
+    return {j, weight<R>(i, j)};
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int readers(int j) const {
+    return last_reader(j) - first_reader(j) + 1;
+  }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> reader(int j, int k) const {
+    int const i = first_reader(j) + k;
+    return {i, weight<R>(i, j)};
   }
 
  private:
-  struct At {
-    int first;  // the place of the input at or before this one
-    int part;   // of 2 scale, towards the next
-  };
-
-  // (i + 1 / 2) / scale - 1 / 2, not below 0.
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr At place(int i) const {
-    int const twice = 2 * i + 1 - scale;
-    return twice < 0 ? At{0, 0} : At{twice / (2 * scale), twice % (2 * scale)};
+  // 2 scale times the place in the input, (i + 1 / 2) / scale - 1 / 2, which is not below 0.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int twice(int i) const {
+    int const at = 2 * i + 1 - scale;
+    return at > 0 ? at : 0;
+  }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr R weight(int i, int j) const {
+    int const distance = twice(i) - 2 * scale * j;
+    if (j == in - 1 && distance > 0) {
+      return R{1};
+    }
+    int const part = distance < 0 ? -distance : distance;
+    return static_cast<R>(2 * scale - part) / static_cast<R>(2 * scale);
+  }
+  // Nearer to j than the next place is.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int first_reader(int j) const {
+    return j == 0 ? 0 : scale * (j - 1) + (scale - 1) / 2 + 1;
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int last_reader(int j) const {
+    return j == in - 1 ? out() - 1 : scale * (j + 1) + scale / 2 - 1;
   }
 };
 
@@ -169,15 +191,17 @@ constexpr Resampling<UpsampleAxis<Bilinear>> enlarged(Shape in, int scale) {
   return {in[0], {in[1], scale}, {in[2], scale}};
 }
 
-/// Which way a pass goes along an axis: what is written, what is read, how many of each.
+/// Which way a pass goes along an axis: how many places are written, and read; and the places that
+/// one is made from.
 template <class Axis>
 struct TowardsOutput {
   Axis axis;
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int written() const { return axis.out(); }
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int read() const { return axis.in; }
-  template <class R, class Function>
-  TANDEM_HOST_DEVICE constexpr void each(int place, Function const& f) const {
-    axis.template each_source<R>(place, f);
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int terms(int i) const { return axis.sources(i); }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> term(int i, int k) const {
+    return axis.template source<R>(i, k);
   }
 };
 template <class Axis>
@@ -185,9 +209,10 @@ struct TowardsInput {
   Axis axis;
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int written() const { return axis.in; }
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int read() const { return axis.out(); }
-  template <class R, class Function>
-  TANDEM_HOST_DEVICE constexpr void each(int place, Function const& f) const {
-    axis.template each_reader<R>(place, f);
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int terms(int j) const { return axis.readers(j); }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> term(int j, int k) const {
+    return axis.template reader<R>(j, k);
   }
 };
 

@@ -25,11 +25,14 @@ void resample(Team& team, std::int64_t maps, Way const& rows, Way const& columns
       int const h = static_cast<int>(row % rows.written());
       for (int w = 0; w < columns.written(); ++w) {
         T total{0};
-        rows.template each<T>(h, [&](int i, T of_row) {
-          columns.template each<T>(w, [&](int j, T of_column) {
-            total += of_row * of_column * map[std::int64_t{i} * columns.read() + j];
-          });
-        });
+        for (int u = 0; u < rows.terms(h); ++u) {
+          auto const of_row = rows.template term<T>(h, u);
+          T const* const line = map + std::int64_t{of_row.at} * columns.read();
+          for (int v = 0; v < columns.terms(w); ++v) {
+            auto const of_column = columns.template term<T>(w, v);
+            total += of_row.weight * of_column.weight * line[of_column.at];
+          }
+        }
         to[row * columns.written() + w] = total;
       }
     }
