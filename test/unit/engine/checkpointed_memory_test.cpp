@@ -74,6 +74,23 @@ TEST_CASE("sums and concatenations, computed again, leave the gradient behind th
   check<Joins, ModelParallel<Split<1>, Split<3>, Checkpoint<Every<1>>>>();
 }
 
+/// Products, norms of groups and enlarged images; a product of one value by itself.
+struct Gates
+    : Network<
+          Image<2, 4, 4>,
+          Sequential<Conv2d<4>, Multiply<Conv2d<4>, Sequential<Conv2d<4>, Sigmoid>, Sequential<>>,
+                     GroupNorm<2>, ReLU, Upsample<2, Bilinear>, Pad2d<Padding<1>, Reflect>,
+                     ConvTranspose2d<3, Kernel<2>, Stride<2>>,  // 6 (3, 20, 20)
+                     InstanceNorm2d<>, Multiply<Sequential<>, Sequential<>>, AvgPool2d<Kernel<4>>,
+                     Flatten, GroupNorm<5>, Linear<3>>> {};
+inline constexpr auto gates = place<Gates>({{"1.1", 1}, {"4", 1}, {"8", 2}});
+
+TEST_CASE("products, norms of groups and enlarged images have one device's bits, in any cut") {
+  check<Gates, ModelParallel<Placed<gates>, Microbatches<2>>>();
+  check<Gates, ModelParallel<Split<2>, Split<11>, Checkpoint<Every<1>>>>();
+  check<Gates, Pipeline<ZeroBubbleH1, 2, Split<3>, Split<10>>>();
+}
+
 struct Blocks : Network<Image<2, 4, 4>, Sequential<Sequential<Conv2d<3>, AvgPool2d<Kernel<2>>>,
                                                    Sequential<Conv2d<3>, GlobalAvgPool>>> {};
 

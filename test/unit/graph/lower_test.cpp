@@ -50,6 +50,28 @@ TEST_CASE("nodes, kinds and names") {
   CHECK(graph<Net>.node[8].kind == NodeKind::add);
 }
 
+struct Gate : Network<Vector<4>, Sequential<Linear<3>, Multiply<Frozen<Linear<3>>, Sequential<>,
+                                                                Sequential<Linear<3>, ReLU>>>> {};
+
+TEST_CASE("a product is a node that reads the values of its branches again") {
+  auto const& g = graph<Gate>;
+  REQUIRE(g.nodes == 6);  // input, Linear, two of the branches, ReLU, Multiply
+  CHECK(g.edges == 7);
+  Node const& product = g.node[5];
+  CHECK(product.kind == NodeKind::multiply);
+  CHECK(product.name == "Multiply");
+  CHECK(product.edges == 3);
+  CHECK(g.source[product.first_edge] == 2);
+  CHECK(g.source[product.first_edge + 1] == 1);
+  CHECK(g.source[product.first_edge + 2] == 4);
+  CHECK(product.out == vector_shape(3));
+  CHECK(product.needs_gradient);
+  CHECK(product.kept.known);
+  CHECK(product.kept.input);
+  CHECK(gives_input_gradient(g, 5));
+  CHECK(parameter_name(g, 4) == "1.2.0.weight");
+}
+
 TEST_CASE("edges: joins have one input a branch, an identity shortcut the value itself") {
   CHECK(inputs(0).empty());
   CHECK(inputs(1) == std::vector{0});

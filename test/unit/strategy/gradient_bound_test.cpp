@@ -152,6 +152,13 @@ struct Norms
 TEST_CASE("sums before norms") { check_all<Norms, Split<3>, Split<3>>(16); }
 
 inline constexpr auto places = place<test::InceptionNet>({{"1.1", 1}, {"1.2", 2}, {"2", 1}});
+struct Gates
+    : Network<Image<2, 8, 8>,
+              Sequential<Conv2d<6>, Multiply<Conv2d<6>, Sequential<Conv2d<6>, Sigmoid>>,
+                         GroupNorm<2>, ReLU, Upsample<2>, ConvTranspose2d<4, Kernel<2>, Stride<2>>,
+                         Multiply<Conv2d<3>, Conv2d<3>, Conv2d<3>>, GlobalAvgPool, Linear<3>>> {};
+TEST_CASE("products and enlarged images") { check_cuts<Gates, Split<3>, Split<6>>(16); }
+
 TEST_CASE("placed nodes") {
   check<test::InceptionNet, ModelParallel<Placed<places>, Microbatches<2>>>(16);
   check<test::InceptionNet, ModelParallel<Placed<places>, Microbatches<2>, Reproducible<>>>(16);
