@@ -25,29 +25,17 @@
 #include <vector>
 
 #include <tandem/core/available_memory.hpp>
-#include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/core/thread_error.hpp>
 #include <tandem/data/batch_progress.hpp>
 #include <tandem/data/batch_reader.hpp>
 #include <tandem/data/dataset.hpp>
+#include <tandem/data/loader_options.hpp>
 #include <tandem/data/order.hpp>
 #include <tandem/data/read_watch.hpp>
 
 namespace tandem {
-
-struct LoaderOptions {
-  int batch = 1;
-  std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
-  bool shuffle = true;     ///< else in the dataset's order
-  bool augment = true;     ///< else plain samples, as evaluation wants them
-  bool drop_last = false;  ///< leave out a last batch of fewer samples than `batch`
-  std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
-  int threads = 1;         ///< that read and augment; the batches are the same for any number
-  StallLimit limit{};      ///< for the dataset to read one sample
-};
 
 namespace detail {
 
@@ -91,7 +79,7 @@ class Loader<D, Scalar> {
 
   /// Starts to read. @p data must live, unchanged, until the Loader is gone.
   Loader(D const& data, LoaderOptions options)
-      : options_{checked(options, data)},
+      : options_{checked(options, data.size())},
         // Four pieces a thread: one that is slow keeps the others waiting for no longer.
         progress_{options.first, data.size(), options.batch, options.drop_last,
                   options.threads == 1 ? 1 : 4 * options.threads} {
@@ -166,17 +154,6 @@ class Loader<D, Scalar> {
       throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
                   " bytes, for three batches and the order of the samples; use a smaller batch"};
     }
-  }
-
-  static LoaderOptions checked(LoaderOptions const& options, D const& data) {
-    expects(options.batch >= 1, "LoaderOptions: batch must be at least 1");
-    expects(options.epoch >= 0 && options.epoch < (std::int64_t{1} << 32),
-            "LoaderOptions: epoch must be in [0, 2^32)");
-    expects(options.first >= 0 && options.first <= data.size(),
-            "LoaderOptions: first must be in [0, size of the dataset]");
-    expects(options.threads >= 1 && options.threads <= 256,
-            "LoaderOptions: threads must be from 1 to 256");
-    return options;
   }
 
   template <class = void>

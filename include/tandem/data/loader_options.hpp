@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// LoaderOptions: which samples a Loader reads, in which order, and by how many threads.
+
+#include <cstdint>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/core/stall.hpp>
+
+namespace tandem {
+
+struct LoaderOptions {
+  int batch = 1;
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  bool shuffle = true;     ///< else in the dataset's order
+  bool augment = true;     ///< else plain samples, as evaluation wants them
+  bool drop_last = false;  ///< leave out a last batch of fewer samples than `batch`
+  std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
+  int threads = 1;         ///< that read and augment; the batches are the same for any number
+  StallLimit limit{};      ///< for the dataset to read one sample
+};
+
+/// @p options for a dataset of @p size samples.
+/// @throws ContractError  batch < 1, epoch outside [0, 2^32), first outside [0, size], or threads
+///                        outside [1, 256]
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] LoaderOptions checked(LoaderOptions const& options, std::int64_t size) {
+  expects(options.batch >= 1, "LoaderOptions: batch must be at least 1");
+  expects(options.epoch >= 0 && options.epoch < (std::int64_t{1} << 32),
+          "LoaderOptions: epoch must be in [0, 2^32)");
+  expects(options.first >= 0 && options.first <= size,
+          "LoaderOptions: first must be in [0, size of the dataset]");
+  expects(options.threads >= 1 && options.threads <= 256,
+          "LoaderOptions: threads must be from 1 to 256");
+  return options;
+}
+
+}  // namespace tandem
