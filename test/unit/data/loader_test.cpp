@@ -20,6 +20,7 @@
 #include <tandem/data/order.hpp>
 #include <tandem/data/tensor_dataset.hpp>
 
+#include "few_threads.hpp"
 #include "watchdog.hpp"
 
 namespace loader_test {
@@ -387,6 +388,16 @@ TEST_CASE("Loader with several threads may be destroyed at any time") {
     for (int i = 0; i < taken / 2; ++i) {
       static_cast<void>(i < 5 && loader.next(batch));
     }
+  }
+}
+
+TEST_CASE("Loader says so where the system does not start all of its threads") {
+  tandem::test::Watchdog const watchdog{"Loader without threads"};
+  if (tandem::test::FewThreads::possible) {
+    Data const data = numbers(23);
+    tandem::test::FewThreads const few;
+    CHECK_THROWS_WITH_AS((Loader{data, {.batch = 1, .threads = 256}}),
+                         Contains("a Loader reads ahead on 256 threads of its own"), tandem::Error);
   }
 }
 
