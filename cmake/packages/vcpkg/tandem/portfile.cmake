@@ -12,6 +12,7 @@ vcpkg_cmake_configure(
     -DTANDEM_CUDA=OFF
     -DTANDEM_ZLIB=OFF # these are asked for where the package is used
     -DTANDEM_ONEDNN=OFF
+    -DTANDEM_IMAGES=OFF
     -DTANDEM_SENTENCEPIECE=OFF
 )
 vcpkg_cmake_install()
