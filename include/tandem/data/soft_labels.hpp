@@ -84,7 +84,7 @@ class SoftLabels<Classes, D, Ms...> {
   explicit SoftLabels(D&& data, Ms... mixings)
       : data_{std::forward<D>(data)}, mixings_{std::move(mixings)...} {
     expects(base().targets() == 1, "soft_labels(data, ...): a sample must have one label");
-    std::apply([this](Ms const&... mixing) { (mixing.check(shape()), ...); }, mixings_);
+    std::apply([&](Ms const&... mixing) { (mixing.check(shape()), ...); }, mixings_);
   }
 
   void read(std::int64_t index, std::span<float> x, std::span<float> y) const {
