@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <span>
 #include <string>
@@ -130,6 +131,19 @@ TEST_CASE("Transforms of colours take grey images") {
     RandAugment{.ops = 3, .magnitude = 30}.apply(x, shape, {{i, 0, 0, 0}});
   }
   CHECK(std::all_of(x.begin(), x.end(), [](float v) { return v >= 0 && v <= 1; }));
+}
+
+TEST_CASE("Transforms of colours take what is no number, and leave it to the loss to be found") {
+  Shape const shape = image_shape(1, 4, 5);
+  for (float const odd : {std::numeric_limits<float>::quiet_NaN(), 1e30F, -1e30F,
+                          std::numeric_limits<float>::infinity()}) {
+    for (int op = 0; op < 14; ++op) {
+      std::vector<float> x = counting(shape);
+      x[7] = odd;
+      RandAugment{.magnitude = 30}.run(static_cast<AugmentOp>(op), x, shape, false);
+      ColorJitter{0.1F, 0.1F, 0.1F, 0.1F}.apply(x, shape, {});
+    }
+  }
 }
 
 TEST_CASE("RandomErasing paints one rectangle of the area and the ratio that it says") {

@@ -25,8 +25,10 @@ inline std::size_t pixels_of(Shape const& shape) {
 
 inline float in_range(float value) { return std::clamp(value, 0.0F, 1.0F); }
 
-/// The byte that a pixel in [0, 1] is.
-inline int byte_of(float value) { return static_cast<int>(in_range(value) * 255.0F + 0.5F); }
+/// The byte that a pixel in [0, 1] is; 0 of what is no number.
+inline int byte_of(float value) {
+  return value > 0.0F ? static_cast<int>(std::min(value, 1.0F) * 255.0F + 0.5F) : 0;
+}
 
 inline float grey_at(std::span<float const> x, std::size_t pixels, std::size_t i, int channels) {
   return channels == 1 ? x[i]
