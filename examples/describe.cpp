@@ -3,8 +3,8 @@
 //            [--strategy single|data2|model2] [--batch N]
 // --top: a row a top-level part. --strategy, --batch: each device's memory for steps of N samples,
 // 128 if it is not said. Needs no device: everything comes from the constexpr graph. For networks
-// of your
-// own: td::describe<Net, Strategy>() of <tandem/describe.hpp>, which is all of this but the arguments.
+// of your own: td::describe<Net, Strategy>() of <tandem/describe.hpp>, which is all of this but the
+// arguments.
 
 #include <tandem/describe.hpp>
 #include <tandem/tandem.hpp>

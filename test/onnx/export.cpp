@@ -36,6 +36,19 @@ struct Images
                      Linear<24, NoBias>, SwiGlu, RmsNorm<>, GeluTanh, LayerNorm<NoBias>, Sigmoid,
                      Linear<7>, Softmax>> {};
 
+/// Other sizes and other norms.
+struct Sizes
+    : Network<Image<4, 7, 6>,
+              Sequential<Pad2d<Padding<2, 1>, Circular>, Conv2d<6, Kernel<3>, Dilation<2>>,
+                         GroupNorm<3>, Pad2d<Padding<1>, Reflect>, Pad2d<Padding<1, 0>, Replicate>,
+                         ConvTranspose2d<8, Kernel<3, 2>, Stride<2>, Padding<1>, Dilation<2, 1>,
+                                         OutputPadding<1, 0>, Groups<2>>,
+                         InstanceNorm2d<Affine>, Upsample<2>,
+                         Multiply<Sequential<>, Sequential<Conv2d<8>, Sigmoid>, Tanh>,
+                         MaxPool2d<Kernel<2>, Stride<2>>, InstanceNorm2d<>, Upsample<3, Bilinear>,
+                         Pad2d<Padding<1>>, AvgPool2d<Kernel<4>>, Flatten, GroupNorm<4, NoAffine>,
+                         Linear<5>>> {};
+
 /// Every layer of sequences, but for a Vocabulary.
 struct Rows
     : Network<Tokens<9, 13>,
@@ -137,6 +150,9 @@ int main(int argc, char** argv) try {
   images.add(1);
   images.add(5);
   images.write();
+  Case<Sizes> sizes{folder, "sizes"};
+  sizes.add(2);
+  sizes.write();
   Case<Rows> rows{folder, "rows"};
   rows.add(3, 9);
   rows.add(2, 1);

@@ -50,9 +50,9 @@ class CuDnnConvolutionOp {
                      plan(input_, ConvolutionPass::input_gradient, setup.batch).workspace_bytes());
       }
       if (!setup.node.frozen) {
-        workspace_ =
-            std::max(workspace_, plan(weight_, ConvolutionPass::weight_gradient, setup.batch)
-                                     .workspace_bytes());
+        workspace_ = std::max(
+            workspace_,
+            plan(weight_, ConvolutionPass::weight_gradient, setup.batch).workspace_bytes());
       }
     }
     // Room for the last batch of an epoch: its engines may be others, with more needs.

@@ -19,6 +19,7 @@
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/train/onnx/attention.hpp>
 #include <tandem/train/onnx/graph.hpp>
+#include <tandem/train/onnx/image_layers.hpp>
 #include <tandem/train/onnx/layers.hpp>
 #include <tandem/train/predict/model_weights.hpp>
 
@@ -92,6 +93,18 @@ OnnxGraph::Extents onnx_extents(Shape const& shape) {
 }
 
 template <class = void>
+std::string onnx_join(OnnxGraph& graph, Node const& node, OnnxGraph::Names const& inputs) {
+  if (node.kind == NodeKind::concat) {
+    return graph("Concat", inputs, {{"axis", std::int64_t{node.out.timed ? 2 : 1}}});
+  }
+  std::string all = inputs[0];  // ONNX has both of two inputs
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    all = graph(node.kind == NodeKind::add ? "Add" : "Mul", {all, inputs[i]});
+  }
+  return all;
+}
+
+template <class = void>
 std::string onnx_model(GraphView network, std::vector<OnnxWriter> const& writers,
                        std::vector<NamedParameter<float>> const& weights) {
   OnnxGraph graph;
@@ -123,10 +136,7 @@ std::string onnx_model(GraphView network, std::vector<OnnxWriter> const& writers
         for (int e = 0; e < node.edges; ++e) {
           inputs.push_back(source(e));
         }
-        bool const adds = node.kind == NodeKind::add;
-        value.push_back(
-            adds ? graph("Add", inputs)
-                 : graph("Concat", inputs, {{"axis", std::int64_t{node.out.timed ? 2 : 1}}}));
+        value.push_back(onnx_join(graph, node, inputs));
       }
     }
   }

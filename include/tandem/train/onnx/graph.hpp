@@ -23,7 +23,7 @@ namespace tandem {
 struct OnnxAttribute {
   using Ints = std::vector<std::int64_t>;
   std::string_view name;
-  std::variant<std::int64_t, double, Ints> value;
+  std::variant<std::int64_t, double, Ints, std::string_view> value;
 
   [[nodiscard]] detail::Protobuf encoded() const {
     detail::Protobuf message;
@@ -32,6 +32,8 @@ struct OnnxAttribute {
       message.integer(3, *integer).integer(20, 2);
     } else if (auto const* const number = std::get_if<double>(&value)) {
       message.number(2, static_cast<float>(*number)).integer(20, 1);
+    } else if (auto const* const word = std::get_if<std::string_view>(&value)) {
+      message.text(4, *word).integer(20, 3);
     } else {
       for (std::int64_t const element : *std::get_if<Ints>(&value)) {
         message.integer(8, element);

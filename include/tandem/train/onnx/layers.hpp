@@ -2,25 +2,20 @@
 #pragma once
 
 /// @file
-/// OnnxLayer<L>: the operators of ONNX that compute a layer in evaluation mode.
+/// OnnxLayer<L>: the operators of ONNX that compute a layer in evaluation mode; of activations,
+/// products, norms of rows and sequences.
 
 #include <cmath>
-#include <concepts>
 #include <cstdint>
 #include <numbers>
 #include <string>
 #include <vector>
 
 #include <tandem/layers/activation.hpp>
-#include <tandem/layers/batch_norm2d.hpp>
-#include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/embedding.hpp>
 #include <tandem/layers/layer_norm.hpp>
 #include <tandem/layers/linear.hpp>
-#include <tandem/layers/pool.hpp>
 #include <tandem/layers/smooth_activation.hpp>
-#include <tandem/layers/subsample2d.hpp>
-#include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/layers/time_pool.hpp>
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/train/onnx/graph.hpp>
@@ -55,12 +50,6 @@ struct OnnxLayer {
 namespace detail {
 
 using OnnxInts = OnnxGraph::Ints;
-
-inline OnnxGraph::Attributes window_attributes(Window const& w) {
-  return {{"kernel_shape", OnnxInts{w.kernel.height, w.kernel.width}},
-          {"strides", OnnxInts{w.stride.height, w.stride.width}},
-          {"pads", OnnxInts{w.padding.height, w.padding.width, w.padding.height, w.padding.width}}};
-}
 
 /// The two halves of the last axis.
 template <class = void>  // compiled where it is called, not by every include
@@ -101,71 +90,6 @@ std::string silu(OnnxGraph& g, std::string const& x) {
 }
 
 }  // namespace detail
-
-template <int Out, class... Options>
-struct OnnxLayer<Conv2d<Out, Options...>> {
-  static std::string write(OnnxNode const& n) {
-    constexpr auto const& options = Conv2d<Out, Options...>::options;
-    OnnxGraph::Attributes attributes = detail::window_attributes(options.window);
-    attributes.push_back({"group", std::int64_t{options.groups}});
-    OnnxGraph::Names inputs{n.x, n.parameter(0)};
-    if (n.has_parameter(1)) {
-      inputs.push_back(n.parameter(1));
-    }
-    return n.graph("Conv", inputs, attributes);
-  }
-};
-
-template <class... Options>
-struct OnnxLayer<BatchNorm2d<Options...>> {
-  static std::string write(OnnxNode const& n) {
-    return n.graph("BatchNormalization",
-                   {n.x, n.parameter(0), n.parameter(1), n.parameter(2), n.parameter(3)},
-                   {{"epsilon", BatchNorm2d<Options...>::epsilon}});
-  }
-};
-template <class... Options>
-struct OnnxLayer<SyncBatchNorm2d<Options...>> : OnnxLayer<BatchNorm2d<Options...>> {};
-
-template <class... Options>
-struct OnnxLayer<MaxPool2d<Options...>> {
-  static std::string write(OnnxNode const& n) {
-    return n.graph("MaxPool", {n.x},
-                   detail::window_attributes(MaxPool2d<Options...>::options.window));
-  }
-};
-template <class... Options>
-struct OnnxLayer<AvgPool2d<Options...>> {
-  static std::string write(OnnxNode const& n) {
-    constexpr bool excluded = (std::same_as<Options, ExcludePadding> || ...);
-    auto attributes = detail::window_attributes(AvgPool2d<Options...>::options.window);
-    attributes.push_back({"count_include_pad", std::int64_t{excluded ? 0 : 1}});
-    return n.graph("AveragePool", {n.x}, attributes);
-  }
-};
-template <>
-struct OnnxLayer<GlobalAvgPool> {
-  static std::string write(OnnxNode const& n) {
-    return n.graph("Flatten", {n.graph("GlobalAveragePool", {n.x})});
-  }
-};
-template <>
-struct OnnxLayer<Flatten> {
-  static std::string write(OnnxNode const& n) { return n.graph("Flatten", {n.x}); }
-};
-
-template <int Out, int Step>
-struct OnnxLayer<Subsample2d<Out, Step>> {
-  static std::string write(OnnxNode const& n) {
-    OnnxGraph& g = n.graph;
-    std::int64_t const before = (Out - n.in[0]) / 2;
-    std::int64_t const after = Out - n.in[0] - before;
-    constexpr std::int64_t all = std::int64_t{1} << 31;
-    std::string const some = g("Slice", {n.x, g.integers({0, 0}), g.integers({all, all}),
-                                         g.integers({2, 3}), g.integers({Step, Step})});
-    return g("Pad", {some, g.integers({0, before, 0, 0, 0, after, 0, 0})});
-  }
-};
 
 template <>
 struct OnnxLayer<ReLU> {
