@@ -109,8 +109,12 @@ class Case {
     for (auto& p : list) {
       Parameter const& own = P::graph.parameter[p.index].parameter;
       initialize<float>(own, p.owner, 3, p.value);
-      for (std::size_t i = 0; own.init.law == Init::Law::constant && i < p.value.size(); ++i) {
-        p.value[i] += 0.3F * drawn(i, static_cast<std::uint64_t>(p.index));
+      bool const small = own.init.law == Init::Law::normal && own.init.value < 0.1F;
+      for (std::size_t i = 0; i < p.value.size(); ++i) {
+        p.value[i] *= small ? 12.0F : 1.0F;  // else a GPT's rows hardly look at each other
+        p.value[i] += own.init.law == Init::Law::constant
+                          ? 0.3F * drawn(i, static_cast<std::uint64_t>(p.index))
+                          : 0.0F;
       }
     }
     return list;

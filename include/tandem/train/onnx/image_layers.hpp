@@ -135,8 +135,8 @@ struct OnnxLayer<ConvTranspose2d<Out, Options...>> {
     using L = ConvTranspose2d<Out, Options...>;
     OnnxGraph::Attributes attributes = detail::dilated_window(L::options.window);
     attributes.push_back({"group", std::int64_t{L::options.groups}});
-    attributes.push_back(
-        {"output_padding", detail::OnnxInts{L::output_padding.height, L::output_padding.width}});
+    detail::OnnxInts const more{L::output_padding.height, L::output_padding.width};
+    attributes.push_back({"output_padding", more});
     OnnxGraph::Names inputs{n.x, n.parameter(0)};
     if (n.has_parameter(1)) {
       inputs.push_back(n.parameter(1));
