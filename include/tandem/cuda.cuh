@@ -36,6 +36,7 @@
 #include <tandem/ops/cuda/linear.cuh>
 #include <tandem/ops/cuda/loss.cuh>
 #include <tandem/ops/cuda/no_metric.cuh>
+#include <tandem/ops/cuda/own_join.cuh>
 #include <tandem/ops/cuda/own_layer.cuh>
 #include <tandem/ops/cuda/own_loss.cuh>
 #include <tandem/ops/cuda/pool.cuh>

@@ -2,12 +2,13 @@
 #pragma once
 
 /// @file
-/// Layers, a loss and a metric that a program could bring, for the tests of every backend.
+/// Layers, joins, a loss and a metric that a program could bring, for the tests of every backend.
 
 #include <cmath>
 #include <cstddef>
 #include <string_view>
 
+#include <tandem/layers/own_join.hpp>
 #include <tandem/layers/own_layer.hpp>
 #include <tandem/layers/own_loss.hpp>
 
@@ -92,6 +93,56 @@ struct OwnSwish : ChannelLayer<OwnSwish> {
   TANDEM_HOST_DEVICE static R weight_slope(R x, R w) {
     R const s = logistic(w * x);
     return x * x * s * (1 - s);
+  }
+};
+
+struct OwnProduct : ElementJoin<OwnProduct> {
+  static constexpr std::string_view name = "OwnProduct";
+  template <class R>
+  TANDEM_HOST_DEVICE static R value(R a, R b) {
+    return a * b;
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R first_slope(R /*a*/, R b) {
+    return b;
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R second_slope(R a, R /*b*/) {
+    return a;
+  }
+};
+
+/// b exp(a): not symmetric.
+struct ExpTimes : ElementJoin<ExpTimes> {
+  static constexpr std::string_view name = "ExpTimes";
+  template <class R>
+  TANDEM_HOST_DEVICE static R value(R a, R b) {
+    return b * std::exp(a);
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R first_slope(R a, R b) {
+    return b * std::exp(a);
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R second_slope(R a, R /*b*/) {
+    return std::exp(a);
+  }
+};
+
+/// What a Residual computes.
+struct OwnSum : ElementJoin<OwnSum> {
+  static constexpr std::string_view name = "OwnSum";
+  template <class R>
+  TANDEM_HOST_DEVICE static R value(R a, R b) {
+    return a + b;
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R first_slope(R /*a*/, R /*b*/) {
+    return 1;
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R second_slope(R /*a*/, R /*b*/) {
+    return 1;
   }
 };
 

@@ -49,6 +49,9 @@ struct NetworkIsSound {
   static_assert(Why != Fault::residual_shapes,
                 "Residual: body and shortcut must give the same shape; put a 1x1 Conv2d with the "
                 "body's stride and channels on the shortcut");
+  static_assert(Why != Fault::join_shapes,
+                "Join: its rule does not join outputs of these shapes; an ElementJoin wants two of "
+                "the same");
   static_assert(Why != Fault::channels,
                 "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
                 "has");

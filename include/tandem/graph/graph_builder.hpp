@@ -4,8 +4,10 @@
 /// @file
 /// GraphBuilder: the walk over a network type that writes its Graph.
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <type_traits>
 
 #include <tandem/graph/graph.hpp>
@@ -268,6 +270,39 @@ struct GraphBuilder {
         int const axis = join.out.timed ? 1 : 0;
         join.out.extent[axis] += other[axis];
       }
+    }
+    return add_join(join, ends);
+  }
+
+  // A node of the kind of a layer, whose leaf is the rule.
+  template <JoinRule Rule, class... Branches>
+  constexpr int walk(int input, Join<Rule, Branches...> const*) {
+    constexpr int count = static_cast<int>(sizeof...(Branches));
+    int index = 0;
+    int const ends[] = {walk_branch(input, index++, static_cast<Branches const*>(nullptr))...};
+    Shape in[count] = {};
+    bool valid = true;
+    for (int i = 0; i < count; ++i) {
+      Node const& end = graph.node[ends[i]];
+      in[i] = end.out;
+      valid = valid && end.out.valid();
+      if (end.kind == NodeKind::input && end.limit > 0) {
+        fail(Fault::indices, 0, 0);
+      }
+    }
+    Node join{.kind = NodeKind::layer, .leaf = leaves++, .in = in[0]};
+    join.name = Rule::name;
+    join.identity = &identity_of<Rule>;
+    join.first_parameter = parameters;
+    if (ended) {
+      fail(Fault::not_last, 0, 0);
+    }
+    if (valid) {
+      join.out = Rule::output(std::span<Shape const>{in, static_cast<std::size_t>(count)});
+      if (!join.out.valid()) {
+        fail(Fault::join_shapes, in[0][0], in[count - 1][0]);
+      }
+      join.kept = kept_of<Rule>(in[0]);
     }
     return add_join(join, ends);
   }

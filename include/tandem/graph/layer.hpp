@@ -94,6 +94,7 @@ enum class Fault : std::uint8_t {
   concat_shapes,     ///< branches differ in height or width
   multiply_shapes,   ///< branches differ in shape
   residual_shapes,   ///< body and shortcut differ in shape
+  join_shapes,       ///< the rule of a Join does not join these
   channels,          ///< a shortcut that would drop channels
   not_tokens,        ///< wants indices, (T)
   indices,           ///< a layer of numbers has indices as its input

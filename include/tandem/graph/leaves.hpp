@@ -51,6 +51,11 @@ struct Flatten {
   static auto of(Multiply<Branches...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
   }
+  template <JoinRule Rule, class... Branches>
+  static auto of(Join<Rule, Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){}) +
+           TypeList<typename Canonical<Rule>::type>{};
+  }
   template <class Body, class Shortcut>
   static auto of(Residual<Body, Shortcut> const*) {
     return decltype(of(static_cast<Body const*>(nullptr))){} +

@@ -2,12 +2,16 @@
 #pragma once
 
 /// @file
-/// The words of a network type: Sequential, Concat, Multiply, Residual, Repeat, Frozen, and
+/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, and
 /// Network, which adds the input.
 ///
 /// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
 /// network a short name of its own, which keeps symbols and compiler messages short; do the same
 /// for blocks.
+
+#include <concepts>
+#include <span>
+#include <string_view>
 
 #include <tandem/graph/layer.hpp>
 
@@ -131,6 +135,43 @@ struct Residual : detail::Composite {
 template <class Body, class Shortcut>
   requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
 struct Residual<Body, Shortcut> : detail::Composite {};
+
+/// How a Join joins: `name`, and `output(std::span<Shape const>)` of the branches' outputs, which
+/// is no shape where it cannot join these. A rule without parameters; its ops are Op<Rule,
+/// Backend>. See ElementJoin and ops/host/own_join.hpp for a program's own.
+template <class R>
+concept JoinRule = requires(std::span<Shape const> in) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::output(in) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Rule, class... Branches>
+struct JoinIsSound {
+  static constexpr bool value = true;
+  static_assert(JoinRule<Rule>,
+                "Join<Rule, Branches...>: Rule must be a type with `name` and "
+                "`output(std::span<Shape const>)`; derive it from ElementJoin");
+  static_assert(
+      !JoinRule<Rule> || ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
+      "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
+      "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
+};
+
+}  // namespace detail
+
+/// The branches on one input, their outputs joined by Rule; the empty Sequential is the identity.
+/// Parameters of branch i are named "i.…".
+/// The primary template is the error path.
+template <class Rule, class... Branches>
+struct Join : detail::Composite {
+  static_assert(detail::JoinIsSound<Rule, Branches...>::value);
+};
+
+template <class Rule, class... Branches>
+  requires(JoinRule<Rule>&& detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Join<Rule, Branches...> : detail::Composite {};
 
 /// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
 /// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts

@@ -28,6 +28,10 @@ struct CountParts {
   static constexpr GraphSize of(Multiply<Branches...> const*) {
     return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
   }
+  template <JoinRule Rule, class... Branches>
+  static constexpr GraphSize of(Join<Rule, Branches...> const*) {
+    return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
+  }
   template <class Body, class Shortcut>
   static constexpr GraphSize of(Residual<Body, Shortcut> const*) {
     return sum({1, 2, 0}, of(static_cast<Body const*>(nullptr)),

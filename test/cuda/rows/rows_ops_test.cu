@@ -7,6 +7,7 @@
 #include <tandem/ops/cuda/join.cuh>
 #include <tandem/ops/cuda/layer_norm.cuh>
 #include <tandem/ops/cuda/linear.cuh>
+#include <tandem/ops/cuda/own_join.cuh>
 #include <tandem/ops/cuda/own_layer.cuh>
 #include <tandem/ops/cuda/smooth_activation.cuh>
 #include <tandem/ops/cuda/time_pool.cuh>
@@ -28,6 +29,7 @@
 #include <tandem/ops/host/group_norm.hpp>
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/layer_norm.hpp>
+#include <tandem/ops/host/own_join.hpp>
 #include <tandem/ops/host/own_layer.hpp>
 #include <tandem/ops/host/smooth_activation.hpp>
 #include <tandem/ops/host/time_pool.hpp>
@@ -187,7 +189,7 @@ Results on_host(Case const& c) {
   }
   double const* const in[] = {
       c.limit > 0 ? reinterpret_cast<double const*>(tokens.data()) : x.data(), other.data()};
-  double* const dx[] = {r.dx.data()};
+  double* const dx[] = {r.dx.data(), nullptr};
   Operands<double> const o{.x = in,
                            .y = r.y.data(),
                            .dy = dy.data(),
@@ -260,7 +262,7 @@ Results on_cuda(Case const& c) {
   T const* const in[] = {
       c.limit > 0 ? reinterpret_cast<T const*>(tokens.data()) : static_cast<T const*>(x.data()),
       other.data()};
-  T* const dx_at[] = {dx.data()};
+  T* const dx_at[] = {dx.data(), nullptr};
   Operands<T, P> const o{.x = in,
                          .y = y.data(),
                          .dy = dy.data(),
@@ -363,6 +365,13 @@ TEST_CASE("the ops of layers given by functions of one element are Host's") {
   check_rows<test::OwnSilu>();
   check_rows<test::OwnPrelu>();
   check_rows<test::OwnSwish>();
+}
+
+TEST_CASE("the op of a program's own join is Host's") {
+  for (Shape const& in : {timed_shape(9, 6), timed_shape(5, 16), vector_shape(10)}) {
+    check_op<test::OwnProduct>({in, 0, 0, false, 0, 2});
+    check_op<test::ExpTimes>({in, 0, 0, false, 0, 2});
+  }
 }
 
 struct Third {

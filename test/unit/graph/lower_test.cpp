@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -11,6 +12,8 @@
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/pool.hpp>
+
+#include <own_parts.hpp>
 
 namespace lower_test {
 
@@ -170,6 +173,33 @@ TEST_CASE("a join needs a gradient if one of its inputs does") {
   CHECK(graph<Mixed>.node[3].needs_gradient);
   CHECK(graph<Mixed>.node[5].needs_gradient);
   CHECK_FALSE(graph<Cold>.output().needs_gradient);
+}
+
+TEST_CASE("a Join is a node of its rule, behind its branches") {
+  struct Gated
+      : Network<Image<2, 4, 4>,
+                Sequential<ReLU, Join<test::OwnProduct, Conv2d<2>, Sequential<>>, Conv2d<3>>> {};
+  auto const& g = graph<Gated>;
+  REQUIRE(g.nodes == 5);
+  CHECK(g.node[3].kind == NodeKind::layer);
+  CHECK(g.node[3].name == "OwnProduct");
+  CHECK(g.node[3].edges == 2);
+  CHECK(g.source[g.node[3].first_edge] == 2);
+  CHECK(g.source[g.node[3].first_edge + 1] == 1);
+  CHECK(g.node[3].out == image_shape(2, 4, 4));
+  CHECK(g.node[3].needs_gradient);
+  CHECK_FALSE(g.node[1].needs_gradient);
+  CHECK(parameter_name(g, 0) == "1.0.weight");
+  static_assert(std::is_same_v<Leaf<Gated, 2>, test::OwnProduct>);
+  static_assert(std::is_same_v<Leaf<Gated, 3>, Conv2d<3>>);
+  struct Apart : Network<Image<2, 4, 4>, Join<test::OwnProduct, Conv2d<5>, Sequential<>>> {};
+  CHECK(unchecked_graph<Apart>.fault == Fault::join_shapes);
+  CHECK(unchecked_graph<Apart>.fault_a == 5);
+  CHECK(unchecked_graph<Apart>.fault_b == 2);
+  struct Three : Network<Vector<4>, Join<test::OwnProduct, ReLU, ReLU, ReLU>> {};
+  CHECK(unchecked_graph<Three>.fault == Fault::join_shapes);
+  struct Indices : Network<Tokens<4, 9>, Join<test::OwnProduct, Sequential<>, Sequential<>>> {};
+  CHECK(unchecked_graph<Indices>.fault == Fault::indices);
 }
 
 TEST_CASE("views are marked and their elements not counted") {

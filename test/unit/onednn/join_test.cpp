@@ -2,12 +2,14 @@
 #if defined(TANDEM_ONEDNN)
 
 #include <tandem/ops/onednn/join.hpp>
+#include <tandem/ops/onednn/own_join.hpp>
 
 #include <doctest/doctest.h>
 
 #include <tandem/ops/host/join.hpp>
 
 #include <concat_rows.hpp>
+#include <own_parts.hpp>
 
 #include "channels_last.hpp"
 
@@ -27,6 +29,44 @@ TEST_CASE_TEMPLATE("Concat gives the portable op's bits", Precision, Fp32, Bf16)
   }
   test::check_same<ConcatJoin, Precision>(
       {.inputs = {vector_shape(5), vector_shape(20)}, .out = vector_shape(25)});
+}
+
+/// y = Σ (i + 1) x_i (1 + pixel), whose gradient reads y, too: shows order and shapes.
+struct Ramps {
+  static constexpr std::string_view name = "Ramps";
+  static constexpr Shape output(std::span<Shape const> in) { return in[0]; }
+  static float factor(Shape const& shape, std::size_t at, int i) {
+    auto const pixels = static_cast<std::size_t>(shape.elements() / shape[0]);
+    return static_cast<float>(i + 1) * (1 + static_cast<float>(at % pixels));
+  }
+  static void forward(auto const& c) {
+    c.for_each_sample([&](std::size_t s) {
+      std::size_t const size = c.y.size() / static_cast<std::size_t>(c.batch);
+      for (std::size_t at = s * size; at < (s + 1) * size; ++at) {
+        c.y[at] = 0;
+        for (int i = 0; i < c.inputs; ++i) {
+          c.y[at] += factor(c.in(i), at, i) * c.x(i)[at];
+        }
+      }
+    });
+  }
+  static void input_gradient(auto const& c) {
+    for (int i = 0; i < c.inputs; ++i) {
+      c.for_each(c.dx(i).size(), [&](std::size_t at) {
+        c.dx(i)[at] = factor(c.out, at, i) * c.dy[at] + 0 * c.y[at];
+      });
+    }
+  }
+};
+static_assert(HostJoin<Ramps, float> && !OwnElementJoin<Ramps>);
+static_assert(OwnElementJoin<test::OwnProduct> && !HostJoin<test::OwnProduct, float>);
+
+TEST_CASE_TEMPLATE("a program's own joins give the portable op's bits", Precision, Fp32, Bf16) {
+  for (Shape const& shape :
+       {vector_shape(5), image_shape(3, 5, 3), image_shape(24, 2, 2), image_shape(1, 4, 4)}) {
+    test::check_same<test::OwnProduct, Precision>({.inputs = {shape, shape}, .out = shape});
+    test::check_same<Ramps, Precision>({.inputs = {shape, shape, shape}, .out = shape});
+  }
 }
 
 TEST_CASE_TEMPLATE("Concat joins sequences row by row", Precision, Fp32, Bf16) {

@@ -14,6 +14,7 @@
 #include <tandem/ops/host/join.hpp>
 #include <tandem/ops/host/layer_norm.hpp>
 #include <tandem/ops/host/loss.hpp>
+#include <tandem/ops/host/own_join.hpp>
 #include <tandem/ops/host/own_layer.hpp>
 #include <tandem/ops/host/pool.hpp>
 #include <tandem/ops/host/resample.hpp>

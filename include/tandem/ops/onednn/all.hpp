@@ -15,6 +15,7 @@
 #include <tandem/ops/onednn/join.hpp>
 #include <tandem/ops/onednn/linear.hpp>
 #include <tandem/ops/onednn/loss.hpp>
+#include <tandem/ops/onednn/own_join.hpp>
 #include <tandem/ops/onednn/pool.hpp>
 #include <tandem/ops/onednn/resample.hpp>
 #include <tandem/ops/onednn/sync_batch_norm.hpp>
