@@ -46,6 +46,7 @@
 #include <tandem/models/resnet_imagenet.hpp>
 #include <tandem/models/small_cnn.hpp>
 #include <tandem/models/vgg.hpp>
+#include <tandem/ops/check_join.hpp>
 #include <tandem/ops/check_layer.hpp>
 #include <tandem/ops/host/all.hpp>
 #include <tandem/ops/null.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tandem/ops/host/join.hpp>
 
+#include <tandem/ops/check_join.hpp>
 #include <tandem/ops/host/own_join.hpp>
 
 #include <concat_rows.hpp>
@@ -36,6 +37,42 @@ TEST_CASE("a program's own join: its product rule, where both and where one grad
   double* const second[] = {nullptr, da.data()};
   op.input_gradient({.x = x, .dy = dy.data(), .dx = second}, pass);
   CHECK(da == db);
+}
+
+/// y = a² b, with each mistake that check_join must see, by its number.
+template <int Mistake>
+struct SquareTimes {
+  static constexpr std::string_view name = "SquareTimes";
+  static constexpr Shape output(std::span<Shape const> in) { return in[0]; }
+  static void forward(auto const& c) {
+    c.for_each(c.y.size() - (Mistake == 1 ? 1 : 0),
+               [&](std::size_t i) { c.y[i] = c.x(0)[i] * c.x(0)[i] * c.x(1)[i]; });
+  }
+  static void input_gradient(auto const& c) {
+    c.for_each(c.y.size(), [&](std::size_t i) {
+      c.dx(0)[i] = (Mistake == 2 ? 1 : 2) * c.x(0)[i] * c.x(1)[i] * c.dy[i];
+      if (Mistake != 3 || i > 0) {
+        c.dx(1)[i] = c.x(0)[i] * c.x(0)[i] * c.dy[i];
+      }
+    });
+  }
+};
+
+template <int Mistake>
+std::string problem() {
+  return check_join<SquareTimes<Mistake>, Image<2, 3, 3>, Image<2, 3, 3>>().problem;
+}
+
+TEST_CASE("check_join: a right rule passes, and each mistake is named") {
+  CHECK(problem<0>() == "");
+  CHECK(problem<1>().find("forward leaves an element of y unwritten") == 0);
+  CHECK(problem<2>().find("the gradient of input 0 at element 0 is") == 0);
+  CHECK(problem<3>().find("input_gradient leaves an element of that of input 1 unwritten") == 0);
+  CHECK(check_join<test::OwnProduct, Vector<7>, Vector<7>>().ok());
+  CHECK(check_join<test::ExpTimes, Vector<7>, Vector<7>>().ok());
+  CHECK(check_join<SquareTimes<0>, Vector<1>, Vector<1>>().worst < 1e-8);
+  LayerCheck const apart = check_join<test::OwnProduct, Vector<7>, Vector<8>>();
+  CHECK(apart.problem == "the rule's output() is no shape for these branches");
 }
 
 }  // namespace join_op_test
