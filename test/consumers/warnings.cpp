@@ -4,9 +4,13 @@
 /// What a user writes, compiled with the user's warnings and tandem's headers by plain -I: trainers
 /// under several strategies, the optimizers, logs, and every door.
 
+#include <tandem/describe.hpp>
+#include <tandem/images.hpp>
 #include <tandem/measure.hpp>
+#include <tandem/onnx.hpp>
 #include <tandem/plan.hpp>
 #include <tandem/schedules.hpp>
+#include <tandem/tables.hpp>
 #include <tandem/tandem.hpp>
 #include <tandem/text.hpp>
 

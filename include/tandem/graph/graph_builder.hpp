@@ -222,11 +222,11 @@ struct GraphBuilder {
     return node;
   }
 
-  template <int Count>
+  template <std::size_t Count>
   constexpr int add_join(Node join, int const (&ends)[Count]) {
     int const first = edges;
     int const node = add(join, {ends[0]});
-    for (int i = 1; i < Count; ++i) {
+    for (std::size_t i = 1; i < Count; ++i) {
       graph.edge_origin[edges] = edges;
       graph.source[edges++] = ends[i];
       graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
@@ -280,7 +280,7 @@ struct GraphBuilder {
     constexpr int count = static_cast<int>(sizeof...(Branches));
     int index = 0;
     int const ends[] = {walk_branch(input, index++, static_cast<Branches const*>(nullptr))...};
-    Shape in[count] = {};
+    Shape in[sizeof...(Branches)] = {};
     bool valid = true;
     for (int i = 0; i < count; ++i) {
       Node const& end = graph.node[ends[i]];

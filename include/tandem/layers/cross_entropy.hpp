@@ -5,6 +5,7 @@
 /// SoftmaxCrossEntropy and SoftCrossEntropy: the losses of classifiers, and their options.
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <string_view>
@@ -82,7 +83,7 @@ struct SoftLabelsAreNoIndex {
 /// A number for each class.
 template <int Count>
 struct ClassTable {
-  double of[Count > 0 ? Count : 1] = {};
+  double of[static_cast<std::size_t>(Count > 0 ? Count : 1)] = {};
 };
 
 /// The values of a list of options, 0 where it has none of a kind.

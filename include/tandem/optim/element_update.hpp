@@ -5,6 +5,7 @@
 /// What element-wise updates are made of: a run of parameters, a step's settings, the gradient as
 /// it is taken, and choosing between two numbers, lane by lane where they are vectors.
 
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <type_traits>
@@ -30,7 +31,7 @@ template <class T, int States = 2>
 struct ParameterRun {
   T* parameter = nullptr;
   T const* gradient = nullptr;
-  T* state[States] = {};
+  T* state[static_cast<std::size_t>(States)] = {};
 
   static constexpr int states = States;
 };
@@ -70,7 +71,7 @@ namespace detail {
 template <class Update, class T, int States>
 TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T, States> const& run,
                                        std::int64_t i) {
-  T state[States];
+  T state[static_cast<std::size_t>(States)];
   for (int s = 0; s < States; ++s) {
     state[s] = run.state[s] != nullptr ? run.state[s][i] : T{0};
   }
@@ -95,7 +96,8 @@ struct AverageUpdate {
   T rate;
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V const& p, V const& average, V (&/*state*/)[States]) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& average,
+                            V (&/*state*/)[static_cast<std::size_t>(States)]) const {
     return V{T{1} - rate} * p + V{rate} * average;
   }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {

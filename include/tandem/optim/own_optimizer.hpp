@@ -100,8 +100,8 @@ struct OwnUpdate {
         taken{s} {}
 
   template <class V>
-    requires UpdatesElements<O, V, T> TANDEM_HOST_DEVICE V next(V const& p, V const& gradient,
-                                                                V (&state)[states])
+    requires UpdatesElements<O, V, T> TANDEM_HOST_DEVICE V
+    next(V const& p, V const& gradient, V (&state)[static_cast<std::size_t>(states)])
   const {
     if constexpr (detail::is_stateless<O>) {
       return optimizer.next(p, taken(gradient), settings);
@@ -135,7 +135,7 @@ struct TensorUpdate {
 
   /// Moves the states of element @p i and adds to the square sums of parameter and direction.
   TANDEM_HOST_DEVICE void move(std::int64_t i, double& of_parameter, double& of_direction) const {
-    T state[states];
+    T state[static_cast<std::size_t>(states)];
     for (int s = 0; s < states; ++s) {
       state[s] = run.state[s] != nullptr ? run.state[s][i] : T{0};
     }
@@ -146,7 +146,7 @@ struct TensorUpdate {
         run.state[s][i] = state[s];
       }
     }
-    T const(&moved)[states] = state;
+    T const(&moved)[static_cast<std::size_t>(states)] = state;
     double const u = static_cast<double>(optimizer.direction(p, moved, settings));
     of_parameter += static_cast<double>(p) * static_cast<double>(p);
     of_direction += u * u;
@@ -156,10 +156,10 @@ struct TensorUpdate {
                           optimizer.ratio(std::sqrt(of_parameter), std::sqrt(of_direction)));
   }
   template <class V>
-    requires DirectsElements<O, V, T> TANDEM_HOST_DEVICE V next(V const& p, V const& /*gradient*/,
-                                                                V (&state)[states])
+    requires DirectsElements<O, V, T> TANDEM_HOST_DEVICE V
+    next(V const& p, V const& /*gradient*/, V (&state)[static_cast<std::size_t>(states)])
   const {
-    V const(&moved)[states] = state;
+    V const(&moved)[static_cast<std::size_t>(states)] = state;
     return p - V{rate} * optimizer.direction(p, moved, settings);
   }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
@@ -33,7 +34,7 @@ template <class Function>
 
 /// total[i][c] = the sum over the pixels of term i, where f(p, c, lanes, term) gives the terms of
 /// 16 channels: blocks of 64 pixels in float, the blocks in double.
-template <int Sums, class Function>
+template <std::size_t Sums, class Function>
 [[gnu::always_inline]] inline void sum_pixels(std::int64_t pixels, int count,
                                               double (&total)[Sums][group_run], Function const& f) {
   constexpr std::int64_t block = 64;
@@ -49,12 +50,12 @@ template <int Sums, class Function>
       for_run(count, [&](int c, auto some) {
         Floats term[Sums];
         f(p, c, some, term);
-        for (int i = 0; i < Sums; ++i) {
+        for (std::size_t i = 0; i < Sums; ++i) {
           some.store(sum[i] + c, some.load(sum[i] + c) + term[i]);
         }
       });
     }
-    for (int i = 0; i < Sums; ++i) {
+    for (std::size_t i = 0; i < Sums; ++i) {
       for (int c = 0; c < count; ++c) {
         total[i][c] += static_cast<double>(sum[i][c]);
       }

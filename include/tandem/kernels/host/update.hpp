@@ -4,6 +4,7 @@
 /// @file
 /// One step of an optimizer over a run of parameters, in vectors.
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -40,7 +41,7 @@ TANDEM_NOINLINE void update(Team& team, std::int64_t n, Update const& update) {
     for_wide<T>(team, n, [update](std::int64_t i, auto some) {
       auto const& run = update.run;
       constexpr int states = std::extent_v<decltype(Update::run.state)>;
-      Wide<T> state[states];
+      Wide<T> state[static_cast<std::size_t>(states)];
       for (int s = 0; s < states; ++s) {
         state[s] = run.state[s] != nullptr ? some.load(run.state[s] + i) : wide<T>(0);
       }
