@@ -27,7 +27,7 @@ def log_of(steps, rate=0.1):
                       "loss": loss, "accuracy": None, "learning_rate": 0.1, "gradient_norm": 0, "seconds": 0.5 * step})
         if step % 10 == 0:
             lines.append({"kind": "evaluation", "step": step, "epoch": step // 10, "samples": 0, "loss": loss + 0.1,
-                          "accuracy": 0.5, "top-5 <b>": 0.75, "seconds": 0.5 * step})
+                          "accuracy": 0.5, "top-5 '& (more)\"": 0.75, "seconds": 0.5 * step})
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
 
@@ -89,7 +89,7 @@ class Curves(program.ProgramTest):
                  "--dump-dom", address], text=True, capture_output=True, timeout=120, check=True)
             drawn = result.stdout[result.stdout.index('<main id="charts">'):result.stdout.index("<script>")]
             self.assertEqual(re.findall("<h2>(.*?)</h2>", drawn),
-                             ["Loss", "accuracy", "top-5 &lt;b&gt;", "Learning rate", "Samples a second"])
+                             ["Loss", "accuracy", "top-5 '&amp; (more)\"", "Learning rate", "Samples a second"])
             self.assertEqual(len(re.findall('<path class="run', drawn)), curves, state)
             self.assertNotIn("NaN", drawn)
 

@@ -130,7 +130,11 @@ class StepLog {
       } else if (!csv_ && (c == '"' || c == '\\')) {
         text += '\\';
       }
-      text += !csv_ && static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+      if (!csv_ && c == '<') {
+        text += "\\u003c";  // so that a page may have the line as it is
+      } else {
+        text += !csv_ && static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+      }
     }
     return text += '"';
   }
