@@ -135,7 +135,8 @@ class Reader:
             if text[at].isspace():
                 at += 1
                 continue
-            end = text.find("\n", at) if "\n" in text[at:] else len(text)
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
             line = text[at:end]
             if line.startswith("///<"):
                 at = end

@@ -72,6 +72,12 @@ def with_links(page, text):
         sources.add(path)
         return f"[`{match[1]}`]({posixpath.relpath(source_page(path), posixpath.dirname(page) or '.')})"
 
+    def titled(match):  # a page that is called by its file's name
+        path = ROOT / posixpath.normpath(posixpath.join(posixpath.dirname(in_repository(page)), match[2]))
+        title = re.search(r"^# (.*)", path.read_text(encoding="utf-8"), re.M) if path.suffix == ".md" and path.is_file() else None
+        return f"[{title[1]}]({match[2]}{match[3] or ''})" if title and match[1].endswith(path.name) else match[0]
+
+    text = re.sub(r"\[([\w./-]+\.md)\]\(([^)#\s]+)(#[^)]*)?\)", titled, text)
     parts = FENCE.split(text)
     return "".join(part if part.startswith("```") else NAMED.sub(named, LINK.sub(link, part)) for part in parts)
 
