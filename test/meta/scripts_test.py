@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -358,6 +359,17 @@ class DocumentedCode(Tree):
     def test_names_may_meet(self):
         self.assertEqual(0, self.status("struct Net {};\n" + self.GOOD, "struct Net {};\n" + self.GOOD))
         self.assertIn("2 documented programs", self.done.stdout)
+
+    def test_one_that_adds_to_the_library_leaves_the_others_together(self):
+        calls = self.root / "calls"
+        compiler = self.root / "compiler"
+        compiler.write_text(f'#!/bin/sh\necho >>{calls}\nexec {os.environ.get("CXX", "c++")} "$@"\n', encoding="utf-8")
+        compiler.chmod(0o755)
+        (self.root / "vector.hpp").write_text("#pragma once\nnamespace tandem { struct Layer {}; }\n", encoding="utf-8")
+        adds = "#include <vector.hpp>\nnamespace tandem {\nLayer layer;\n}\nnamespace td = tandem;\nint main() {}\n"
+        with unittest.mock.patch.dict(os.environ, {"CXX": str(compiler)}):
+            self.assertEqual(0, self.status(self.GOOD, adds, self.GOOD), self.done)
+        self.assertEqual(2, len(calls.read_text().splitlines()))
 
     def test_one_of_many(self):
         self.assertEqual(1, self.status(self.GOOD, self.GOOD.replace("0", "wrong")))
