@@ -47,9 +47,9 @@ def main(page):
         out.append(f'<path d="M{300 + 150 * n} 16h24" stroke="{colour}"{wide}/>'
                    f'<text x="{330 + 150 * n}" y="20">{pathlib.Path(name).stem}</text>')
     out.append('<text x="890" y="20">line: training, smoothed; points: test images</text>')
-    for x, title in (0, "Loss"), (590, "Metric"):
+    for x, title in zip((0, 590), charts):  # the loss, and the first metric
         body = charts[title].replace(f'class="run" stroke="{first}"', f'class="run first" stroke="{first}"')
-        out += [f'<g transform="translate({x} 30)"><text class="title" x="58" y="-10">{title} by step</text>', body, "</g>"]
+        out += [f'<g transform="translate({x} 30)"><text class="title" x="58" y="-10">{title.capitalize()} by step</text>', body, "</g>"]
     print("\n".join([*out, "</svg>"]))
 
 
