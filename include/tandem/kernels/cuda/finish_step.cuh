@@ -22,7 +22,8 @@
 namespace tandem::cuda {
 
 /// What finish_step reads and writes; all pointers are to device memory.
-/// @tparam Result  has loss, metric, metrics.value, weight, counted, gradient_norm, non_finite and samples, as the engine's
+/// @tparam Result  has loss, metric, metrics.value, weight, counted, gradient_norm, non_finite and
+///                 samples, as the engine's
 template <class Result>
 struct StepEnd {
   double const* sums = nullptr;  ///< (microbatches, 1 + metrics): loss and metrics, over samples

@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// verify_queues(): whether a step ends on GPUs whose streams share hardware queues, while a message
-/// and a collective occupy theirs until the other side has come.
+/// verify_queues(): whether a step ends on GPUs whose streams share hardware queues, while a
+/// message and a collective occupy theirs until the other side has come.
 
 #include <cstdint>
 
