@@ -45,7 +45,7 @@ class TandemRecipe(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for part in ("TESTS", "EXAMPLES", "BENCH", "CUDA", "ZLIB", "ONEDNN", "IMAGES", "SENTENCEPIECE"):
+        for part in ("TESTS", "EXAMPLES", "BENCH", "CUDA", "ZLIB", "IMAGES", "ONEDNN", "SENTENCEPIECE"):
             toolchain.cache_variables[f"TANDEM_{part}"] = "OFF"
         toolchain.generate()
 

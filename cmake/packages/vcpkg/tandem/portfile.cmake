@@ -11,6 +11,7 @@ vcpkg_cmake_configure(
     -DTANDEM_BENCH=OFF
     -DTANDEM_CUDA=OFF
     -DTANDEM_ZLIB=OFF # these are asked for where the package is used
+    -DTANDEM_IMAGES=OFF
     -DTANDEM_ONEDNN=OFF
     -DTANDEM_IMAGES=OFF
     -DTANDEM_SENTENCEPIECE=OFF

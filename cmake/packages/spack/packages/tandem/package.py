@@ -12,16 +12,16 @@ class Tandem(CMakePackage):
     version("0.2.0")
 
     variant("zlib", default=True, description="Read data sets that are compressed")
+    variant("images", default=True, description="Read folders of JPEG and PNG files")
     variant("onednn", default=True, description="Let Host compute with oneDNN")
-    variant("images", default=False, description="Read JPEG and PNG files")
     variant("cuda", default=False, description="Bring what tandem::cuda needs")
 
     depends_on("cxx", type="build")
     depends_on("cmake@3.23:", type="build")
     depends_on("zlib-api", when="+zlib")
-    depends_on("onednn@2:", when="+onednn")
     depends_on("jpeg", when="+images")
     depends_on("libpng", when="+images")
+    depends_on("onednn@2:", when="+onednn")
     depends_on("cuda@13:", when="+cuda")
     depends_on("cudnn@9:", when="+cuda")
     depends_on("nccl", when="+cuda")
@@ -30,5 +30,5 @@ class Tandem(CMakePackage):
     conflicts("%clang@:13", msg="tandem needs clang 14 or newer")
 
     def cmake_args(self):
-        parts = ("TESTS", "EXAMPLES", "BENCH", "CUDA", "ZLIB", "ONEDNN", "IMAGES", "SENTENCEPIECE")
+        parts = ("TESTS", "EXAMPLES", "BENCH", "CUDA", "ZLIB", "IMAGES", "ONEDNN", "SENTENCEPIECE")
         return [self.define(f"TANDEM_{part}", False) for part in parts]  # asked for where the package is used
