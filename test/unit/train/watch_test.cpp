@@ -5,12 +5,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tandem/tandem.hpp>
@@ -309,6 +314,187 @@ TEST_CASE("a log has each metric under its own name, and nothing of one that the
 static_assert(std::string_view{TopK<1>::name} == "top-1 accuracy");
 static_assert(std::string_view{TopK<120>::name} == "top-120 accuracy");
 
+// What protocol buffers of events have, read strictly: what is not of such a record is refused.
+struct EventScalars {
+  double time = 0.0;
+  std::int64_t step = 0;
+  std::string version{};
+  std::vector<std::pair<std::string, float>> scalars{};
+};
+
+class EventReader {
+ public:
+  explicit EventReader(std::string_view bytes) : rest_{bytes} {}
+
+  [[nodiscard]] bool at_end() const { return rest_.empty(); }
+  std::uint64_t word(std::size_t size) {
+    std::uint64_t value = 0;
+    std::string_view const bytes = take(size);
+    for (std::size_t i = size; i-- > 0;) {
+      value = value << 8 | static_cast<unsigned char>(bytes[i]);
+    }
+    return value;
+  }
+  std::string_view take(std::size_t size) {
+    REQUIRE(size <= rest_.size());
+    std::string_view const bytes = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return bytes;
+  }
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      std::uint64_t const byte = word(1);
+      value |= (byte & 0x7FU) << shift;
+      if (byte < 0x80U) {
+        return value;
+      }
+    }
+  }
+  std::string_view text() { return take(static_cast<std::size_t>(varint())); }
+  std::string_view record() {
+    auto const sum = [](std::string_view bytes) {
+      return std::rotr(detail::crc32c(bytes), 15) + 0xA282EAD8U;
+    };
+    std::string_view const length = rest_.substr(0, 8);
+    auto const size = static_cast<std::size_t>(word(8));
+    REQUIRE(word(4) == sum(length));
+    std::string_view const data = take(size);
+    REQUIRE(word(4) == sum(data));
+    return data;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+std::pair<std::string, float> read_scalar(std::string_view bytes) {
+  EventReader value{bytes};
+  REQUIRE(value.varint() == (1U << 3 | 2U));
+  std::string const name{value.text()};
+  REQUIRE(value.varint() == (2U << 3 | 5U));
+  auto const number = std::bit_cast<float>(static_cast<std::uint32_t>(value.word(4)));
+  REQUIRE(value.at_end());
+  return {name, number};
+}
+
+std::vector<EventScalars> read_events(std::string const& bytes) {
+  std::vector<EventScalars> events;
+  for (EventReader file{bytes}; !file.at_end();) {
+    EventScalars event;
+    EventReader fields{file.record()};
+    REQUIRE(fields.varint() == (1U << 3 | 1U));
+    event.time = std::bit_cast<double>(fields.word(8));
+    while (!fields.at_end()) {
+      std::uint64_t const key = fields.varint();
+      if (key == (2U << 3)) {
+        event.step = static_cast<std::int64_t>(fields.varint());
+      } else if (key == (3U << 3 | 2U)) {
+        event.version = fields.text();
+      } else {
+        REQUIRE(key == (5U << 3 | 2U));
+        EventReader summary{fields.text()};
+        while (!summary.at_end()) {
+          REQUIRE(summary.varint() == (1U << 3 | 2U));
+          event.scalars.push_back(read_scalar(summary.text()));
+        }
+      }
+    }
+    events.push_back(event);
+  }
+  return events;
+}
+
+std::string scalar_event(double time, std::int64_t step,
+                         std::initializer_list<std::pair<char const*, double>> scalars) {
+  detail::ProtocolBuffer all;
+  for (auto const& [name, value] : scalars) {
+    detail::add_scalar(all, name, value);
+  }
+  return detail::scalar_event(time, step, all);
+}
+
+TEST_CASE("records of scalars are the bytes that TensorBoard's own package writes") {
+  CHECK(detail::crc32c("123456789") == 0xE3069283U);
+  double const infinity = std::numeric_limits<double>::infinity();
+  std::string const name(200, 'x');
+  std::string const bytes =  // test/golden/events.py
+      detail::first_event(1763900000.0) +
+      scalar_event(1763900000.25, 1,
+                   {{"loss/train", 2.302585},
+                    {"metric/train", 0.125},
+                    {"learning_rate", 0.1},
+                    {"gradient_norm", 0.0}}) +
+      scalar_event(1763900001.5, 300,
+                   {{"loss/train", std::nan("")}, {"samples_per_second", 123456.789}}) +
+      scalar_event(1763900002.0, 0, {{"loss/evaluation", -1e-30}}) +
+      scalar_event(1763900003.0, std::int64_t{1} << 40, {{name.c_str(), infinity}});
+  CHECK(bytes == test::content(TANDEM_TEST_DATA "/events.tfevents"));
+  std::vector<EventScalars> const events = read_events(bytes);
+  REQUIRE(events.size() == 5);
+  CHECK(events[0].version == "brain.Event:2");
+  CHECK(events[1].time == 1763900000.25);
+  CHECK(events[1].scalars[2] == std::pair{std::string{"learning_rate"}, 0.1F});
+  CHECK(events[2].step == 300);
+  CHECK(events[4].scalars[0] == std::pair{name, std::numeric_limits<float>::infinity()});
+}
+
+TEST_CASE("an event log has a record for each step that it is asked for") {
+  test::TemporaryFolder const folder;
+  std::string const runs = folder.file("runs/a");
+  Single trainer{options()};
+  std::vector<StepReport> seen;
+  EventLog all{runs};
+  EventLog some{runs, {.every = 3}};
+  CHECK(all.path() != some.path());  // begun in one second, or not
+  CHECK(all.path().starts_with(runs + "/events.out.tfevents."));
+  for (Epoch const epoch : epochs(2)) {
+    trainer.train(tiny_data(), epoch, all, some,
+                  [&](StepReport const& report) { seen.push_back(report); });
+  }
+  Evaluation const evaluation = trainer.evaluate(tiny_data());
+  all.evaluation(trainer.position(), evaluation);
+
+  std::vector<EventScalars> const events = read_events(test::content(all.path()));
+  REQUIRE(events.size() == 1 + seen.size() + 1);
+  for (std::size_t s = 0; s < seen.size(); ++s) {
+    EventScalars const& event = events[s + 1];
+    CHECK(event.time >= events[s].time);
+    CHECK(event.step == seen[s].step);
+    REQUIRE(event.scalars.size() == 5);
+    CHECK(event.scalars[0] ==
+          std::pair{std::string{"loss/train"}, static_cast<float>(seen[s].loss)});
+    CHECK(event.scalars[1] ==
+          std::pair{std::string{"accuracy/train"}, static_cast<float>(seen[s].metric)});
+    CHECK(event.scalars[2].second == static_cast<float>(seen[s].learning_rate));
+    CHECK(event.scalars[3].second == static_cast<float>(seen[s].gradient_norm));
+    CHECK(event.scalars[4].first == "samples_per_second");
+    double const before = seen[s].step % 4 == 1 ? 0.0 : seen[s - 1].seconds;
+    CHECK(event.scalars[4].second ==
+          static_cast<float>(seen[s].batch / (seen[s].seconds - before)));
+  }
+  CHECK(events.back().step == 8);
+  CHECK(events.back().scalars[0] ==
+        std::pair{std::string{"loss/evaluation"}, static_cast<float>(evaluation.loss)});
+  CHECK(events.back().scalars[1] ==
+        std::pair{std::string{"accuracy/evaluation"}, static_cast<float>(evaluation.accuracy)});
+  std::vector<EventScalars> const third = read_events(test::content(some.path()));
+  REQUIRE(third.size() == 3);
+  CHECK(third[1].step == 3);
+  CHECK(third[1].scalars[4].second == static_cast<float>(24 / seen[2].seconds));
+  CHECK(third[2].step == 6);  // of the second call, whose clock began anew
+  CHECK(third[2].scalars[4].second == static_cast<float>(16 / seen[5].seconds));
+
+  StepReport unclipped = seen[0];
+  unclipped.gradient_norm = 0.0;
+  all(unclipped);
+  CHECK(read_events(test::content(all.path())).back().scalars.size() == 4);
+  test::put(folder.file("taken"), "");
+  CHECK(test::contains(test::message<FileError>([&] { EventLog{folder.file("taken/run")}; }),
+                       "the log cannot be written: Not a directory"));
+  CHECK(test::contains(test::message<ContractError>([] { EventLog{""}; }), "name of a folder"));
+}
+
 TEST_CASE("a plateau is more than so many figures in a row that are no better than the best") {
   Plateau plateau{{.patience = 1, .least = 0.1}};
   CHECK_FALSE(plateau(1.0));
@@ -331,6 +517,7 @@ TEST_CASE("a plateau is more than so many figures in a row that are no better th
 }
 
 static_assert(StepWatcher<StepLog>);
+static_assert(StepWatcher<EventLog>);
 static_assert(StepWatcher<decltype([](StepReport const&) {})>);
 static_assert(!StepWatcher<decltype([](StepReport const&) { return 1; })>, "neither on nor stop");
 static_assert(!StepWatcher<decltype([](int&) {})>);
