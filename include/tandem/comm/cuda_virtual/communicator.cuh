@@ -156,7 +156,7 @@ class VirtualCommunicator {
                             .label = label,
                             .type = &detail::type_mark<std::remove_const_t<T>, void>,
                             .count = data.size()};
-    group_->group_.send(rank_, peer, call, [&](detail::Box& box) {
+    group_->group_.send(rank_, peer, call, [&](detail::MailBox& box) {
       auto& place = group_->box(rank_, peer, box.place);
       if (place == nullptr) {
         place = std::make_unique<detail::VirtualBox>(group_->device());
@@ -177,7 +177,7 @@ class VirtualCommunicator {
                             .label = label,
                             .type = &detail::type_mark<T, void>,
                             .count = data.size()};
-    group_->group_.receive(rank_, peer, call, [&](detail::Box& box) {
+    group_->group_.receive(rank_, peer, call, [&](detail::MailBox& box) {
       detail::VirtualBox& place = *group_->box(peer, rank_, box.place);
       stream.wait_for(place.full);
       copy(place.memory.get(), data.data(), data.size_bytes(), stream);

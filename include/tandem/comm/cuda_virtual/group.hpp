@@ -41,7 +41,8 @@ struct VirtualEnd {
   cuda::Event done;
 };
 
-/// The device's side of a Box: where a message lies, when it is whole, and when it has been read.
+/// The device's side of a MailBox: where a message lies, when it is whole, and when it has been
+/// read.
 struct VirtualBox {
   explicit VirtualBox(cuda::Device device) : full{device}, taken{device} {}
 

@@ -177,7 +177,7 @@ class ThreadsCommunicator {
                    .type = &detail::type_mark<Element, void>,
                    .count = count,
                    .queue = queue},
-                  [=](detail::Box& box) {
+                  [=](detail::MailBox& box) {
                     std::byte* const to = box.room(count * sizeof(T));
                     if (count > 0) {
                       std::memcpy(to, first, count * sizeof(T));
@@ -203,7 +203,7 @@ class ThreadsCommunicator {
                       .type = &detail::type_mark<T, void>,
                       .count = count,
                       .queue = queue},
-                     [=](detail::Box& box) {
+                     [=](detail::MailBox& box) {
                        if (count > 0) {
                          std::memcpy(first, box.bytes.get(), count * sizeof(T));
                        }

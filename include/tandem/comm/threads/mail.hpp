@@ -21,7 +21,7 @@
 namespace tandem::detail {
 
 /// Where one message at a time lies between its sender and its receiver.
-struct Box {
+struct MailBox {
   enum class State { free, filling, full, draining };
 
   State state = State::free;
@@ -63,9 +63,9 @@ class Mail {
     wait_.check();
     Inside const inside{ranks_inside_};
     Line& line = line_of(rank, peer);
-    Box& box = line.box(line.sent);
+    MailBox& box = line.box(line.sent);
     wait_.wait(
-        lock, [&box] { return box.state == Box::State::free; }, Awaited{[&](WaitingRank& wait) {
+        lock, [&box] { return box.state == MailBox::State::free; }, Awaited{[&](WaitingRank& wait) {
           where.waits(wait, rank, call);
           wait.missing.push_back(
               {where.number(peer),
@@ -74,7 +74,7 @@ class Mail {
                    ", which waits to send the next one" + in_brackets(call.label) + where.within() +
                    where.last_seen(peer)});
         }});
-    run(lock, box, Box::State::filling, fill, Box::State::free, Box::State::full);
+    run(lock, box, MailBox::State::filling, fill, MailBox::State::free, MailBox::State::full);
     box.call = call;
     where.note(rank, call, ++line.sent);
   }
@@ -87,9 +87,9 @@ class Mail {
     wait_.check();
     Inside const inside{ranks_inside_};
     Line& line = line_of(peer, rank);
-    Box& box = line.box(line.received);
+    MailBox& box = line.box(line.received);
     wait_.wait(
-        lock, [&box] { return box.state == Box::State::full; }, Awaited{[&](WaitingRank& wait) {
+        lock, [&box] { return box.state == MailBox::State::full; }, Awaited{[&](WaitingRank& wait) {
           where.waits(wait, rank, call);
           wait.missing.push_back({where.number(peer),
                                   where.who(peer) + " did not send message #" +
@@ -99,7 +99,7 @@ class Mail {
         }});
     ++line.received;
     if (box.call.type != call.type || box.call.count != call.count) {
-      box.state = Box::State::free;
+      box.state = MailBox::State::free;
       wait_.notify();
       throw ContractError{where.prefix() + where.who(peer) + " sent message #" +
                           std::to_string(line.received) + in_brackets(box.call.label) + " of " +
@@ -108,7 +108,7 @@ class Mail {
                           " elements" + (box.call.count == call.count ? " of another type" : "") +
                           "; both ends must name the same"};
     }
-    run(lock, box, Box::State::draining, drain, Box::State::free, Box::State::free);
+    run(lock, box, MailBox::State::draining, drain, MailBox::State::free, MailBox::State::free);
     where.note(rank, call, line.received);
   }
 
@@ -118,8 +118,8 @@ class Mail {
   /// Drops what lies in the boxes. @pre idle(), and the caller has the lock
   void clear() {
     for (Line& line : lines_) {
-      for (Box& box : line.boxes) {
-        box.state = Box::State::free;
+      for (MailBox& box : line.boxes) {
+        box.state = MailBox::State::free;
       }
       line.sent = line.received;
     }
@@ -128,11 +128,11 @@ class Mail {
  private:
   /// The boxes of a pair and direction.
   struct Line {
-    std::vector<Box> boxes;  // none before the first message
+    std::vector<MailBox> boxes;  // none before the first message
     std::uint64_t sent = 0;
     std::uint64_t received = 0;
 
-    Box& box(std::uint64_t number) { return boxes[number % boxes.size()]; }
+    MailBox& box(std::uint64_t number) { return boxes[number % boxes.size()]; }
   };
 
   /// Counts a rank for the length of a call; made and destroyed under the lock.
@@ -149,8 +149,8 @@ class Mail {
 
   /// work(box) without the lock.
   template <class Work>
-  void run(GroupWait::Lock& lock, Box& box, Box::State meanwhile, Work const& work,
-           Box::State failed, Box::State done) {
+  void run(GroupWait::Lock& lock, MailBox& box, MailBox::State meanwhile, Work const& work,
+           MailBox::State failed, MailBox::State done) {
     box.state = meanwhile;
     lock.unlock();
     try {
